@@ -1,0 +1,129 @@
+// Package seal keeps secrets unreadable on the disk. A [Key] seals and opens
+// short texts with AES-256-GCM under a key derived from the region's master
+// key; a sealed text is bound to the place it was sealed for, so that it opens
+// nowhere else.
+package seal
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Key is the region's master key, ready for use. It is safe for concurrent use.
+type Key struct {
+	master []byte
+	aead   cipher.AEAD
+	chance io.Reader
+}
+
+// masterSize is the length of a master key in bytes, for AES-256.
+const masterSize = 32
+
+// New makes a key of 32 bytes of master key. Nonces come from chance.
+func New(master []byte, chance io.Reader) (*Key, error) {
+	if len(master) != masterSize {
+		return nil, fmt.Errorf("a master key has %d bytes, not %d", masterSize, len(master))
+	}
+	k := &Key{master: master, chance: chance}
+	block, err := aes.NewCipher(k.Derive("sealing secrets at rest"))
+	if err != nil {
+		return nil, err
+	}
+	k.aead, err = cipher.NewGCM(block)
+	return k, err
+}
+
+// Load reads the master key of a file, 64 hexadecimal digits. If there is no
+// such file and create is true, it makes one that only its owner may read.
+func Load(file string, create bool, chance io.Reader) (*Key, error) {
+	text, err := os.ReadFile(file)
+	if errors.Is(err, os.ErrNotExist) && create {
+		return generate(file, chance)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the master key: %w", err)
+	}
+	master, err := hex.DecodeString(strings.TrimSpace(string(text)))
+	if err != nil || len(master) != masterSize {
+		return nil, fmt.Errorf("the master key in %s is not %d hexadecimal digits", file, 2*masterSize)
+	}
+	return New(master, chance)
+}
+
+func generate(file string, chance io.Reader) (*Key, error) {
+	master := make([]byte, masterSize)
+	if _, err := io.ReadFull(chance, master); err != nil {
+		return nil, fmt.Errorf("choosing a master key: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return nil, fmt.Errorf("making a place for the master key: %w", err)
+	}
+	if err := writeSynced(file, hex.EncodeToString(master)+"\n"); err != nil {
+		return nil, fmt.Errorf("keeping the master key: %w", err)
+	}
+	return New(master, chance)
+}
+
+// writeSynced writes a file that is either whole or absent after a power cut:
+// what was sealed with a lost key is lost.
+func writeSynced(file, text string) error {
+	f, err := os.OpenFile(file+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	if _, err = f.WriteString(text); err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(file+".new", file); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(file))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// Derive makes a 32-byte key for another purpose.
+func (k *Key) Derive(purpose string) []byte {
+	key, err := hkdf.Key(sha256.New, k.master, nil, "bastide: "+purpose, 32)
+	if err != nil {
+		panic(err) // only for lengths that are too large
+	}
+	return key
+}
+
+// Seal makes a text that only Open with the same place gives back.
+func (k *Key) Seal(text, place string) (string, error) {
+	nonce := make([]byte, k.aead.NonceSize(), k.aead.NonceSize()+len(text)+k.aead.Overhead())
+	if _, err := io.ReadFull(k.chance, nonce); err != nil {
+		return "", fmt.Errorf("choosing a nonce: %w", err)
+	}
+	return base64.StdEncoding.EncodeToString(k.aead.Seal(nonce, nonce, []byte(text), []byte(place))), nil
+}
+
+// Open gives back a sealed text.
+func (k *Key) Open(sealed, place string) (string, error) {
+	box, err := base64.StdEncoding.DecodeString(sealed)
+	if err != nil || len(box) < k.aead.NonceSize() {
+		return "", errors.New("not a sealed text")
+	}
+	text, err := k.aead.Open(nil, box[:k.aead.NonceSize()], box[k.aead.NonceSize():], []byte(place))
+	if err != nil {
+		return "", errors.New("a sealed text does not open: it was sealed with another master key, or for another place")
+	}
+	return string(text), nil
+}
