@@ -124,6 +124,8 @@ func (c Code) Status() int {
 		return 405
 	case c == AccountThrottled || c == CallThrottled:
 		return 429
+	case c == WrongAuthentication:
+		return 403
 	case c == UnknownAction:
 		return 404
 	case c == 0:

@@ -16,6 +16,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -34,7 +35,7 @@ func New(master []byte, chance io.Reader) (*Key, error) {
 	if len(master) != masterSize {
 		return nil, fmt.Errorf("a master key has %d bytes, not %d", masterSize, len(master))
 	}
-	k := &Key{master: master, chance: chance}
+	k := &Key{master: slices.Clone(master), chance: chance}
 	block, err := aes.NewCipher(k.Derive("sealing secrets at rest"))
 	if err != nil {
 		return nil, err
@@ -68,26 +69,30 @@ func generate(file string, chance io.Reader) (*Key, error) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return nil, fmt.Errorf("making a place for the master key: %w", err)
 	}
-	if err := writeSynced(file, hex.EncodeToString(master)+"\n"); err != nil {
+	err := writeSynced(file, hex.EncodeToString(master)+"\n")
+	if errors.Is(err, os.ErrExist) {
+		return Load(file, false, chance) // another process made one meanwhile
+	}
+	if err != nil {
 		return nil, fmt.Errorf("keeping the master key: %w", err)
 	}
 	return New(master, chance)
 }
 
-// writeSynced writes a file that is either whole or absent after a power cut:
-// what was sealed with a lost key is lost.
+// writeSynced writes a new file that is either whole or absent after a power
+// cut: what was sealed with a lost key is lost.
 func writeSynced(file, text string) error {
-	f, err := os.OpenFile(file+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	f, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*") // that only its owner may read
 	if err != nil {
 		return err
 	}
-	if _, err = f.WriteString(text); err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
+	defer os.Remove(f.Name())
+	_, err = f.WriteString(text)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	if err := os.Rename(file+".new", file); err != nil {
+	// A link does not take the place of a file that is there, as a rename would.
+	if err := os.Link(f.Name(), file); err != nil {
 		return err
 	}
 	dir, err := os.Open(filepath.Dir(file))

@@ -1,0 +1,78 @@
+package kind
+
+import (
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+
+	"github.com/bastide-cloud/bastide/internal/fault"
+)
+
+// ID is a typed identifier: a string on the wire, a type of its own in Go that
+// knows its form. A field of such a type in a stored struct is a reference.
+type ID interface {
+	~string
+	Form() Form
+}
+
+// Form is how the identifiers of a kind look: a prefix and a number of symbols.
+type Form struct {
+	Prefix   string
+	Length   int    // symbols after the prefix
+	Alphabet string // of the symbols
+}
+
+// The alphabets of the real service's identifiers.
+const (
+	Hexadecimal  = "0123456789abcdef"
+	Decimal      = "0123456789"
+	Alphanumeric = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+)
+
+// Random makes an identifier of this form.
+func (f Form) Random(chance io.Reader) string { return f.Prefix + Random(chance, f.Length, f.Alphabet) }
+
+// Random makes a text of symbols of an alphabet, each as likely as any other.
+func Random(chance io.Reader, length int, alphabet string) string {
+	text := make([]byte, 0, length)
+	// Bytes beyond the last whole multiple of the alphabet are dropped: they
+	// would make its first symbols likelier.
+	fair := 256 / len(alphabet) * len(alphabet)
+	raw := make([]byte, length)
+	for len(text) < length {
+		if _, err := io.ReadFull(chance, raw[:length-len(text)]); err != nil {
+			panic(fmt.Errorf("reading the random source: %w", err))
+		}
+		for _, b := range raw[:length-len(text)] {
+			if int(b) < fair {
+				text = append(text, alphabet[int(b)%len(alphabet)])
+			}
+		}
+	}
+	return string(text)
+}
+
+// Check reports an identifier that no resource of this form can have.
+func (f Form) Check(s string) error {
+	symbols, ok := strings.CutPrefix(s, f.Prefix)
+	if !ok {
+		return fault.InvalidID.Errorf("'%s' is not an identifier of the form %s.", s, f)
+	}
+	if len(symbols) != f.Length || strings.Trim(symbols, f.Alphabet) != "" {
+		return fault.MalformedID.Errorf("'%s' is not an identifier of the form %s.", s, f)
+	}
+	return nil
+}
+
+func (f Form) String() string { return f.Prefix + strings.Repeat("x", f.Length) }
+
+var formed = reflect.TypeFor[interface{ Form() Form }]()
+
+// FormOf answers the form of an identifier type, if t is one.
+func FormOf(t reflect.Type) (Form, bool) {
+	if t.Kind() != reflect.String || !t.Implements(formed) {
+		return Form{}, false
+	}
+	return reflect.Zero(t).Interface().(interface{ Form() Form }).Form(), true
+}

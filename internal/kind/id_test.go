@@ -1,0 +1,145 @@
+package kind_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"pgregory.net/rapid"
+
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+func TestFormCheck(t *testing.T) {
+	t.Parallel()
+	account := kind.Form{Length: 12, Alphabet: kind.Decimal}
+	for _, test := range []struct {
+		name string
+		form kind.Form
+		id   string
+		want fault.Code // 0: it has the form
+	}{
+		{"right", hex("town-"), "town-0123abcd", 0},
+		{"of digits only", account, "123456789012", 0},
+		{"empty", hex("town-"), "", fault.InvalidID},
+		{"of another kind", hex("town-"), "house-0123abcd", fault.InvalidID},
+		{"prefix in upper case", hex("town-"), "TOWN-0123abcd", fault.InvalidID},
+		{"space before", hex("town-"), " town-0123abcd", fault.InvalidID},
+		{"prefix cut short", hex("town-"), "town", fault.InvalidID},
+		{"prefix only", hex("town-"), "town-", fault.MalformedID},
+		{"too short", hex("town-"), "town-0123abc", fault.MalformedID},
+		{"too long", hex("town-"), "town-0123abcde", fault.MalformedID},
+		{"upper case", hex("town-"), "town-0123ABCD", fault.MalformedID},
+		{"wrong symbol inside", hex("town-"), "town-0123gbcd", fault.MalformedID},
+		{"wrong symbol at the end", hex("town-"), "town-0123abc\n", fault.MalformedID},
+		{"as long in bytes, not in symbols", hex("town-"), "town-0123abé", fault.MalformedID},
+		{"prefix twice", hex("town-"), "town-town-012", fault.MalformedID},
+		{"letters in an account", account, "12345678901a", fault.MalformedID},
+		{"no account", account, "", fault.MalformedID},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			err := test.form.Check(test.id)
+			if test.want == 0 && err != nil || test.want != 0 && !test.want.Is(err) {
+				t.Errorf("Check(%q) = %v, want the code %s", test.id, err, test.want)
+			}
+			if err != nil && !strings.Contains(err.Error(), test.form.String()) {
+				t.Errorf("%q does not say the form %s", err, test.form)
+			}
+		})
+	}
+}
+
+func TestRandomHasItsForm(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		form := kind.Form{
+			Prefix:   rapid.SampledFrom([]string{"", "i-", "subnet-"}).Draw(t, "prefix"),
+			Length:   rapid.IntRange(0, 40).Draw(t, "length"),
+			Alphabet: rapid.SampledFrom([]string{kind.Hexadecimal, kind.Decimal, kind.Alphanumeric, "x"}).Draw(t, "alphabet"),
+		}
+		seed := [32]byte{rapid.Byte().Draw(t, "seed")}
+		id := form.Random(rand.NewChaCha8(seed))
+		if err := form.Check(id); err != nil {
+			t.Errorf("a random id does not have its form: %v", err)
+		}
+		if again := form.Random(rand.NewChaCha8(seed)); again != id {
+			t.Errorf("the same seed made %s and then %s", id, again)
+		}
+	})
+}
+
+// scattered is a source that gives each byte once before any comes again, the
+// largest first and then in an order that has nothing to do with their size.
+type scattered struct{ given int }
+
+func (s *scattered) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = byte(255 - 157*s.given) // 157 is odd, so that it meets every byte
+		s.given++
+	}
+	return len(p), nil
+}
+
+// A source that gives every byte once gives every symbol as often as any other.
+func TestRandomIsFair(t *testing.T) {
+	t.Parallel()
+	symbols := make([]byte, 128)
+	for i := range symbols {
+		symbols[i] = byte(i)
+	}
+	for n := 1; n <= len(symbols); n++ {
+		alphabet := string(symbols[:n])
+		text := kind.Random(&scattered{}, 256/n*n, alphabet)
+		for _, symbol := range symbols[:n] {
+			if got := strings.Count(text, string(rune(symbol))); got != 256/n {
+				t.Fatalf("of %d symbols number %d came %d times, want %d", n, symbol, got, 256/n)
+			}
+		}
+	}
+}
+
+func TestRandomNeedsItsSource(t *testing.T) {
+	t.Parallel()
+	said := panics(t, func() { kind.Random(iotest.ErrReader(errors.New("dry")), 8, kind.Decimal) })
+	if !strings.Contains(said, "dry") {
+		t.Errorf("the panic says %q, not why", said)
+	}
+}
+
+type (
+	plain    string
+	numbered int
+	pointed  string
+)
+
+func (numbered) Form() kind.Form { return hex("n-") }
+func (*pointed) Form() kind.Form { return hex("p-") }
+
+func TestFormOf(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name string
+		of   reflect.Type
+		want string // empty: it has no form
+	}{
+		{"an id", reflect.TypeFor[Town](), "town-xxxxxxxx"},
+		{"a text", reflect.TypeFor[string](), ""},
+		{"a named text", reflect.TypeFor[plain](), ""},
+		{"a number with a form", reflect.TypeFor[numbered](), ""},
+		{"a form of the pointer only", reflect.TypeFor[pointed](), ""},
+		{"a pointer to an id", reflect.TypeFor[*Town](), ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			form, ok := kind.FormOf(test.of)
+			if ok != (test.want != "") || ok && form.String() != test.want {
+				t.Errorf("FormOf(%s) = %s, %t, want %q", test.of, form, ok, test.want)
+			}
+		})
+	}
+}

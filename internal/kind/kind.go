@@ -1,0 +1,456 @@
+// Package kind gives the rules typed resources over the store: ids,
+// references, indexes, unique keys, tags and quotas.
+//
+// A [Kind] is a value beside its Go type that states facts: name, tag type,
+// quota, unique keys, how long a resource stays readable once deleted. What
+// follows from the facts is done here, once for all kinds: a field whose type
+// is another kind's id is a reference, must lead to a living resource of the
+// same account, and keeps that resource from being deleted.
+package kind
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/store"
+)
+
+// Kind states the facts of the resources stored as T and identified by I.
+//
+// A stored struct may tag its fields:
+//   - `json:"-"`: never stored; a view computes it.
+//   - `wire:"-"`: stored and never shown.
+//   - `ref:"-"`: an id that is no reference: another account's, or one that may
+//     outlive its target.
+//   - `ref:"weak"`: a reference that does not keep its target; the rule that
+//     deletes the target sees to it.
+type Kind[T any, I ID] struct {
+	Name    string     // as the API calls one of them: "Subnet"
+	Plural  string     // as the API calls several; Name and an s if empty
+	Tag     string     // the resource type in ReadTags; empty: it has no tags
+	Missing fault.Code // when there is none of an id; ObjectNotFound if zero
+	Held    fault.Code // when a reference keeps it from being deleted; InUse if zero
+	Quota   *Quota
+
+	// Unique names fields whose value no two living resources of the account
+	// share. Taken answers the second.
+	Unique []string
+	Taken  fault.Code
+
+	// Keep is how long a deleted resource stays readable.
+	Keep time.Duration
+
+	once  sync.Once
+	shape *shape
+}
+
+// Quota says which limit counts the resources of a kind.
+type Quota struct {
+	Name string     // as ReadQuotas calls it
+	Code fault.Code // when it is reached
+	Per  string     // the field of the reference that is counted on its own: "NetId" counts per Net
+}
+
+// Secret is a text that is sealed wherever it leaves memory, and never shown.
+type Secret string
+
+// String keeps a secret out of logs and messages.
+func (Secret) String() string { return "*****" }
+
+// GoString keeps a secret out of %#v.
+func (Secret) GoString() string { return "*****" }
+
+// MarshalText keeps a secret out of what is logged as JSON.
+func (Secret) MarshalText() ([]byte, error) { return []byte("*****"), nil }
+
+// Any is a kind of whatever type. Only Kind implements it.
+type Any interface {
+	// Facts are what generic code may know of the kind.
+	Facts() Facts
+	// Purge removes the deleted resources that were kept for long enough.
+	Purge(*Tx) (next time.Time)
+	codec(Sealer) store.Codec
+	layout() *shape
+	missing(id string) error
+}
+
+// Facts are the facts of a kind without its types.
+type Facts struct {
+	Name, Plural, Tag string
+	Quota             *Quota
+	Keep              time.Duration
+	Type              reflect.Type // of the stored struct
+	ID                reflect.Type
+}
+
+// Facts implements [Any].
+func (k *Kind[T, I]) Facts() Facts {
+	plural := k.Plural
+	if plural == "" {
+		plural = k.Name + "s"
+	}
+	return Facts{k.Name, plural, k.Tag, k.Quota, k.Keep, reflect.TypeFor[T](), reflect.TypeFor[I]()}
+}
+
+// shape is what reflection finds in T, once.
+type shape struct {
+	id       int // the field that holds the resource's own id
+	refs     []ref
+	unique   []Path
+	tags     int   // the field that holds the tags, or -1
+	computed []int // the fields that are never stored
+	secrets  bool
+}
+
+// ref is a reference: a path to ids of another kind.
+type ref struct {
+	Path
+	weak bool
+}
+
+func (k *Kind[T, I]) layout() *shape {
+	k.once.Do(func() { k.shape = k.inspect() })
+	return k.shape
+}
+
+// inspect panics if T and the facts do not go together: a mistake of ours.
+func (k *Kind[T, I]) inspect() *shape {
+	t := reflect.TypeFor[T]()
+	sh := &shape{id: -1, tags: -1}
+	mistake := func(format string, args ...any) { panic("kind " + k.Name + ": " + fmt.Sprintf(format, args...)) }
+	for i := range t.NumField() {
+		switch f := t.Field(i); {
+		case f.Type == reflect.TypeFor[I]() && sh.id < 0:
+			sh.id = i
+		case f.Tag.Get("json") == "-":
+			sh.computed = append(sh.computed, i)
+		case f.Type == reflect.TypeFor[[]ResourceTag]():
+			sh.tags = i
+		}
+	}
+	if sh.id < 0 {
+		mistake("%s has no field of the type %s", t, reflect.TypeFor[I]())
+	}
+	for _, p := range Paths(t, isOpaque) {
+		mistake("%s is a %s, where no reference and no secret would be found", p.Name, p.Type)
+	}
+	strong := Paths(t, func(f reflect.StructField) bool { return isRef(f) && f.Tag.Get("ref") == "" })
+	weak := Paths(t, func(f reflect.StructField) bool { return isRef(f) && f.Tag.Get("ref") == "weak" })
+	for _, p := range strong {
+		if p.Name != t.Field(sh.id).Name {
+			sh.refs = append(sh.refs, ref{Path: p})
+		}
+	}
+	for _, p := range weak {
+		sh.refs = append(sh.refs, ref{Path: p, weak: true})
+	}
+	if q := k.Quota; q != nil && q.Per != "" && !slices.ContainsFunc(sh.refs, func(r ref) bool { return r.Name == q.Per && r.flat != nil }) {
+		mistake("a quota per %s, which is no reference", q.Per)
+	}
+	for _, name := range k.Unique {
+		p, err := ParsePath(t, name)
+		if err != nil {
+			mistake("unique key: %v", err)
+		}
+		if p.Type.Kind() != reflect.String {
+			mistake("unique key: %s is no text", name)
+		}
+		sh.unique = append(sh.unique, p)
+	}
+	secret := func(f reflect.StructField) bool { e, _ := element(f.Type); return e == reflect.TypeFor[Secret]() }
+	sh.secrets = len(Paths(t, secret)) > 0
+	return sh
+}
+
+func isRef(f reflect.StructField) bool {
+	e, _ := element(f.Type)
+	_, ok := FormOf(e)
+	return ok
+}
+
+// isOpaque reports a stored field that no path leads into.
+func isOpaque(f reflect.StructField) bool {
+	e, _ := element(f.Type)
+	return f.Tag.Get("json") != "-" && slices.Contains([]reflect.Kind{reflect.Map, reflect.Array, reflect.Interface}, e.Kind())
+}
+
+// Get finds a living resource. The caller owns the answer, but what its slices
+// and pointers lead to is shared: a rule that changes a list makes a new one.
+func (k *Kind[T, I]) Get(tx *Tx, id I) (*T, error) {
+	o, ok := tx.snapshot().Get(k.Name, string(id))
+	if !ok || o.Gone != 0 {
+		return nil, k.missing(string(id))
+	}
+	return own[T](o), nil
+}
+
+// Has reports whether there is a living resource of this id.
+func (k *Kind[T, I]) Has(tx *Tx, id I) bool {
+	o, ok := tx.snapshot().Get(k.Name, string(id))
+	return ok && o.Gone == 0
+}
+
+// own copies the struct of an object, so that a rule can write to it.
+func own[T any](o *store.Object) *T {
+	v := *o.Value.(*T)
+	return &v
+}
+
+func (k *Kind[T, I]) missing(id string) error {
+	code := k.Missing
+	if code == 0 {
+		code = fault.ObjectNotFound
+	}
+	return code.Errorf("The %s '%s' doesn't exist.", reflect.TypeFor[I]().Name()+"Id", id)
+}
+
+// All yields the living resources in order of creation.
+func (k *Kind[T, I]) All(tx *Tx) iter.Seq[*T] {
+	return func(yield func(*T) bool) {
+		for o := range tx.scan(k.Name, 0) {
+			if o.Gone == 0 && !yield(own[T](o)) {
+				return
+			}
+		}
+	}
+}
+
+// Find yields the living resources whose reference or unique field has the
+// value, in order of creation.
+func (k *Kind[T, I]) Find(tx *Tx, field, value string) iter.Seq[*T] {
+	if !k.indexed(field) {
+		panic(fmt.Sprintf("kind %s: %s is no reference and no unique key", k.Name, field))
+	}
+	return func(yield func(*T) bool) {
+		for o := range tx.find(k.Name, store.Key{Index: field, Value: value}) {
+			if !yield(own[T](o)) {
+				return
+			}
+		}
+	}
+}
+
+func (k *Kind[T, I]) indexed(field string) bool {
+	sh := k.layout()
+	return slices.ContainsFunc(sh.refs, func(r ref) bool { return r.Name == field }) ||
+		slices.ContainsFunc(sh.unique, func(p Path) bool { return p.Name == field })
+}
+
+// Of yields the living resources that refer to the given one, by whichever
+// field, in order of creation: the Subnets of a Net.
+func (k *Kind[T, I]) Of(tx *Tx, target any) iter.Seq[*T] {
+	t := reflect.TypeOf(target)
+	refs := slices.DeleteFunc(slices.Clone(k.layout().refs), func(r ref) bool { return r.Type != t })
+	value := reflect.ValueOf(target).String()
+	switch len(refs) {
+	case 0:
+		panic(fmt.Sprintf("kind %s: nothing in %s refers to a %s", k.Name, reflect.TypeFor[T](), t))
+	case 1:
+		return k.Find(tx, refs[0].Name, value)
+	}
+	return func(yield func(*T) bool) {
+		var found []*store.Object
+		for _, r := range refs {
+			found = slices.AppendSeq(found, tx.find(k.Name, store.Key{Index: r.Name, Value: value}))
+		}
+		for _, o := range ordered(found) {
+			if !yield(own[T](o)) {
+				return
+			}
+		}
+	}
+}
+
+// ordered puts objects in order of creation, each once.
+func ordered(found []*store.Object) []*store.Object {
+	slices.SortFunc(found, func(a, b *store.Object) int { return cmp.Compare(a.Seq, b.Seq) })
+	return slices.Compact(found)
+}
+
+// Count is the number of living resources.
+func (k *Kind[T, I]) Count(tx *Tx) int { return tx.snapshot().Count(k.Name) }
+
+// Insert makes a resource, with an id of its own if it has none yet.
+func (k *Kind[T, I]) Insert(tx *Tx, v *T) error {
+	id := reflect.ValueOf(v).Elem().Field(k.layout().id)
+	if id.Len() == 0 {
+		var form I
+		id.SetString(form.Form().Random(tx.Chance()))
+		for k.known(tx, id.String()) {
+			id.SetString(form.Form().Random(tx.Chance()))
+		}
+	} else if k.known(tx, id.String()) {
+		return fault.AlreadyExists.Errorf("The %s '%s' exists already.", k.Name, id.String())
+	}
+	if err := k.checkQuota(tx, reflect.ValueOf(v).Elem()); err != nil {
+		return err
+	}
+	return k.Put(tx, v)
+}
+
+func (k *Kind[T, I]) known(tx *Tx, id string) bool {
+	_, ok := tx.snapshot().Get(k.Name, id)
+	return ok
+}
+
+func (k *Kind[T, I]) checkQuota(tx *Tx, v reflect.Value) error {
+	if k.Quota == nil {
+		return nil
+	}
+	limit, ok := tx.db.limits[k.Quota.Name]
+	if !ok {
+		return nil
+	}
+	used := Used(tx, k, v)
+	if used >= limit {
+		return k.Quota.Code.Errorf("The quota %s is reached: %d of %d are used.", k.Quota.Name, used, limit)
+	}
+	return nil
+}
+
+// Put writes a resource, after checking its references and unique keys.
+func (k *Kind[T, I]) Put(tx *Tx, v *T) error {
+	stored := k.stored(v)
+	sh, rv := k.layout(), reflect.ValueOf(stored).Elem()
+	id := rv.Field(sh.id).String()
+	for _, r := range sh.refs {
+		if err := tx.checkRef(r, rv); err != nil {
+			return err
+		}
+	}
+	for _, p := range sh.unique {
+		var err error
+		p.Each(rv, func(f reflect.Value) bool {
+			for o := range tx.snapshot().Find(k.Name, store.Key{Index: p.Name, Value: f.String()}) {
+				if o.ID != id {
+					err = k.Taken.Errorf("The %s '%s' is used already.", p.Name, f.String())
+				}
+			}
+			return err == nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	tx.draft().Put(k.Name, id, stored)
+	return nil
+}
+
+// stored is v as the store keeps it: a copy, without the fields that a restart
+// would lose.
+func (k *Kind[T, I]) stored(v *T) *T {
+	copied := *v
+	for _, i := range k.layout().computed {
+		reflect.ValueOf(&copied).Elem().Field(i).SetZero()
+	}
+	return &copied
+}
+
+// Delete removes a resource that nothing refers to. If its kind keeps deleted
+// resources, it stays readable as v leaves it.
+func (k *Kind[T, I]) Delete(tx *Tx, v *T) error {
+	id := reflect.ValueOf(v).Elem().Field(k.layout().id).String()
+	if !k.Has(tx, I(id)) {
+		return k.missing(id)
+	}
+	if holders := tx.holders(reflect.TypeFor[I](), id); len(holders) > 0 {
+		code := k.Held
+		if code == 0 {
+			code = fault.InUse
+		}
+		return code.Errorf("The %s %s is in use by %s.", k.Name, id, strings.Join(holders, ", "))
+	}
+	if k.Keep == 0 {
+		tx.draft().Remove(k.Name, id)
+		return nil
+	}
+	tx.draft().Bury(k.Name, id, k.stored(v), tx.Now())
+	return nil
+}
+
+// Purge removes what is left of resources deleted longer ago than the kind
+// keeps them, and answers when the next one is due, if any.
+func (k *Kind[T, I]) Purge(tx *Tx) (next time.Time) {
+	for o := range tx.scan(k.Name, 0) {
+		if o.Gone == 0 {
+			continue
+		}
+		due := time.UnixMilli(o.Gone).Add(k.Keep)
+		switch {
+		case !due.After(tx.Now()):
+			tx.draft().Remove(k.Name, o.ID)
+		case next.IsZero() || due.Before(next):
+			next = due
+		}
+	}
+	return next
+}
+
+// Each yields every resource made after the given position, those still
+// readable after their end included, with its own position: the order of
+// creation, for pages. What it yields is shared: nobody may write to it.
+func (k *Kind[T, I]) Each(tx *Tx, after uint64) iter.Seq2[uint64, *T] {
+	return func(yield func(uint64, *T) bool) {
+		for o := range tx.scan(k.Name, after) {
+			if !yield(o.Seq, o.Value.(*T)) {
+				return
+			}
+		}
+	}
+}
+
+// Select yields, in the order and form of Each, at least the resources whose
+// fields have a wanted value. wanted tells for a field which values it may
+// have, if that is known; an id or an index then spares looking at them all.
+func (k *Kind[T, I]) Select(tx *Tx, after uint64, wanted func(field string) ([]string, bool)) iter.Seq2[uint64, *T] {
+	sh := k.layout()
+	snap := tx.snapshot()
+	var found []*store.Object
+	if ids, ok := wanted(reflect.TypeFor[T]().Field(sh.id).Name); ok {
+		for _, id := range ids {
+			if o, ok := snap.Get(k.Name, id); ok {
+				found = append(found, o)
+			}
+		}
+	} else if field, values, ok := k.narrow(wanted); ok {
+		for _, value := range values {
+			found = slices.AppendSeq(found, snap.Find(k.Name, store.Key{Index: field, Value: value}))
+		}
+	} else {
+		return k.Each(tx, after)
+	}
+	return func(yield func(uint64, *T) bool) {
+		for _, o := range ordered(found) {
+			if o.Seq > after && !yield(o.Seq, o.Value.(*T)) {
+				return
+			}
+		}
+	}
+}
+
+// narrow finds an indexed field with wanted values. No index leads to what is
+// deleted, so a kind that keeps deleted resources has none to narrow by; and
+// none leads to a field that is empty.
+func (k *Kind[T, I]) narrow(wanted func(string) ([]string, bool)) (string, []string, bool) {
+	if k.Keep > 0 {
+		return "", nil, false
+	}
+	for _, r := range k.layout().refs {
+		if values, ok := wanted(r.Name); ok && !slices.Contains(values, "") {
+			return r.Name, values, true
+		}
+	}
+	for _, p := range k.layout().unique {
+		if values, ok := wanted(p.Name); ok && !slices.Contains(values, "") {
+			return p.Name, values, true
+		}
+	}
+	return "", nil, false
+}

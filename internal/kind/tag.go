@@ -1,0 +1,95 @@
+package kind
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/bastide-cloud/bastide/internal/fault"
+)
+
+// ResourceTag is a key and a value that an account attaches to its resources.
+type ResourceTag struct {
+	Key   string `api:"required"` // The key of the tag, between 1 and 255 characters.
+	Value string `api:"required"` // The value of the tag, between 0 and 255 characters.
+}
+
+// maxTagLength bounds keys and values, in characters: a key of 256 is refused
+// by the real service.
+const maxTagLength = 255
+
+// Check reports a tag that no resource may have.
+func (t ResourceTag) Check() error {
+	switch {
+	case t.Key == "":
+		return fault.InvalidTagKey.Errorf("The key of a tag has at least one character.")
+	case utf8.RuneCountInString(t.Key) > maxTagLength:
+		return fault.InvalidLength.Errorf("The key of a tag has at most %d characters.", maxTagLength)
+	case utf8.RuneCountInString(t.Value) > maxTagLength:
+		return fault.TagValueTooLong.Errorf("The value of a tag has at most %d characters.", maxTagLength)
+	}
+	return nil
+}
+
+// compareTags orders tags by key: the order in which they are shown.
+func compareTags(a, b ResourceTag) int { return strings.Compare(a.Key, b.Key) }
+
+// WithTag is the list with the tag in it, in place of one of the same key.
+func WithTag(tags []ResourceTag, t ResourceTag) []ResourceTag {
+	tags = slices.DeleteFunc(slices.Clone(tags), func(old ResourceTag) bool { return old.Key == t.Key })
+	at, _ := slices.BinarySearchFunc(tags, t, compareTags)
+	return slices.Insert(tags, at, t)
+}
+
+// Tagged is a resource whose tags can be read and set, whatever its kind.
+type Tagged struct {
+	Kind  string
+	Type  string // the resource type in ReadTags
+	ID    string
+	Seq   uint64 // the order of creation within the account
+	value reflect.Value
+	tags  int
+}
+
+// Tags are the tags of the resource, ordered by key.
+func (t Tagged) Tags() []ResourceTag { return t.value.Elem().Field(t.tags).Interface().([]ResourceTag) }
+
+// Tagged finds the living resource with the id among the kinds that have tags.
+func (tx *Tx) Tagged(id string) (Tagged, bool) {
+	for _, k := range tx.db.kinds {
+		facts := k.Facts()
+		if facts.Tag == "" {
+			continue
+		}
+		if o, ok := tx.snapshot().Get(facts.Name, id); ok && o.Gone == 0 {
+			return Tagged{facts.Name, facts.Tag, id, o.Seq, reflect.ValueOf(o.Value), k.layout().tags}, true
+		}
+	}
+	return Tagged{}, false
+}
+
+// AllTagged yields every living resource that has at least one tag, kind by
+// kind in order of creation.
+func (tx *Tx) AllTagged(yield func(Tagged) bool) {
+	for _, k := range tx.db.kinds {
+		facts := k.Facts()
+		if facts.Tag == "" {
+			continue
+		}
+		for o := range tx.scan(facts.Name, 0) {
+			t := Tagged{facts.Name, facts.Tag, o.ID, o.Seq, reflect.ValueOf(o.Value), k.layout().tags}
+			if o.Gone == 0 && len(t.Tags()) > 0 && !yield(t) {
+				return
+			}
+		}
+	}
+}
+
+// SetTags gives the resource other tags.
+func (tx *Tx) SetTags(t Tagged, tags []ResourceTag) {
+	copied := reflect.New(t.value.Type().Elem())
+	copied.Elem().Set(t.value.Elem())
+	copied.Elem().Field(t.tags).Set(reflect.ValueOf(tags))
+	tx.draft().Put(t.Kind, t.ID, copied.Interface())
+}

@@ -1,0 +1,300 @@
+package kind
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/bastide-cloud/bastide/internal/store"
+)
+
+// Caller is who acts in a transaction. The zero value is the region itself.
+type Caller struct {
+	Account   string
+	User      string // the EIM user's id; empty: the root account
+	AccessKey string // the key that signed, if one did
+}
+
+// Options configures a [DB]. What it shares with [store.Options] means the same.
+type Options struct {
+	Kinds   []Any
+	Journal store.Journal
+	Seal    Sealer
+	Limits  map[string]int // by quota name; a quota that is not in it has no limit
+	Now     func() time.Time
+	Chance  io.Reader
+	Log     *slog.Logger
+	Memory  int64
+	Changed func([]store.Change)
+}
+
+// DB is the region's resources.
+type DB struct {
+	*store.Store
+	kinds  []Any
+	byID   map[reflect.Type]Any   // the kind that an id type identifies
+	refs   map[reflect.Type][]ref // who refers to an id type…
+	holder map[reflect.Type][]Any // …and of which kind each of them is
+	limits map[string]int
+	now    func() time.Time
+	chance io.Reader
+}
+
+// Open opens the store for these kinds. It panics if two of them share a name
+// or an id type, or if a reference leads to no kind: mistakes of ours.
+func Open(o Options) *DB {
+	db := &DB{
+		kinds: o.Kinds, limits: o.Limits, now: o.Now, chance: o.Chance,
+		byID: map[reflect.Type]Any{}, refs: map[reflect.Type][]ref{}, holder: map[reflect.Type][]Any{},
+	}
+	names := map[string]bool{}
+	var codecs []store.Codec
+	for _, k := range o.Kinds {
+		facts := k.Facts()
+		if names[facts.Name] || db.byID[facts.ID] != nil {
+			panic(fmt.Sprintf("the kind %s, or one with its ids, is listed twice", facts.Name))
+		}
+		if facts.Tag != "" && k.layout().tags < 0 {
+			panic(fmt.Sprintf("the kind %s has a tag type, but no field for tags", facts.Name))
+		}
+		names[facts.Name], db.byID[facts.ID] = true, k
+		codecs = append(codecs, k.codec(o.Seal))
+	}
+	for _, k := range o.Kinds {
+		for _, r := range k.layout().refs {
+			if db.byID[r.Type] == nil {
+				panic(fmt.Sprintf("%s of the kind %s refers to a %s, and no kind has such ids", r.Name, k.Facts().Name, r.Type))
+			}
+			db.refs[r.Type] = append(db.refs[r.Type], r)
+			db.holder[r.Type] = append(db.holder[r.Type], k)
+		}
+	}
+	db.Store = store.Open(store.Options{
+		Codecs: codecs, Journal: o.Journal, Now: o.Now, Chance: o.Chance, Log: o.Log, Memory: o.Memory, Changed: o.Changed,
+	})
+	return db
+}
+
+// Kinds are the kinds of the region, in the order given.
+func (db *DB) Kinds() []Any { return db.kinds }
+
+// Tx is what a rule sees of the region: the resources of one account, read
+// only or in a transaction, the time, chance and the caller.
+type Tx struct {
+	Caller  Caller
+	db      *DB
+	account string
+	ctx     context.Context
+	write   *store.Tx // nil: read only
+	seen    *seen     // what a read-only rule has seen so far
+	chance  io.Reader
+}
+
+// seen holds the snapshots that a read-only rule looked at, so that it sees
+// each account at one version only.
+type seen struct{ snapshots []*store.Snapshot }
+
+// broken unwinds a read-only rule whose account cannot be loaded.
+type broken struct{ err error }
+
+// View runs fn over the caller's account as it is now.
+func (db *DB) View(ctx context.Context, caller Caller, fn func(*Tx) error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			b, ok := p.(broken)
+			if !ok {
+				panic(p)
+			}
+			err = b.err
+		}
+	}()
+	return fn(&Tx{Caller: caller, db: db, account: caller.Account, ctx: ctx, seen: &seen{}, chance: db.chance})
+}
+
+// Update runs fn in a transaction over the caller's account. See
+// [store.Store.Update].
+func (db *DB) Update(ctx context.Context, caller Caller, fn func(*Tx) error) error {
+	chance := &replay{source: db.chance}
+	return db.Store.Update(ctx, caller.Account, func(tx *store.Tx) error {
+		chance.next = 0
+		return fn(&Tx{Caller: caller, db: db, account: caller.Account, ctx: ctx, write: tx, chance: chance})
+	})
+}
+
+// replay gives a rule that runs again the chance it had before. A rule that
+// writes to an account it has just chosen an id for runs again once that
+// account is in memory; were it to choose another id then, it would never end.
+type replay struct {
+	source io.Reader
+	taken  []byte
+	next   int // the byte of taken to be read next
+}
+
+func (r *replay) Read(p []byte) (int, error) {
+	if r.next == len(r.taken) {
+		n, err := r.source.Read(p)
+		r.taken = append(r.taken, p[:n]...)
+		r.next += n
+		return n, err
+	}
+	n := copy(p, r.taken[r.next:])
+	r.next += n
+	return n, nil
+}
+
+// In is the same transaction over another account.
+func (tx *Tx) In(account string) *Tx {
+	other := *tx
+	other.account = account
+	return &other
+}
+
+// Account is the account whose resources the transaction sees.
+func (tx *Tx) Account() string { return tx.account }
+
+// Now is the region's time.
+func (tx *Tx) Now() time.Time {
+	if tx.write != nil {
+		return tx.write.Now()
+	}
+	return tx.db.now()
+}
+
+// Chance is the region's random source.
+func (tx *Tx) Chance() io.Reader { return tx.chance }
+
+// Context is the caller's, for rules that read what is not in the store.
+func (tx *Tx) Context() context.Context { return tx.ctx }
+
+// Kinds are the kinds of the region.
+func (tx *Tx) Kinds() []Any { return tx.db.kinds }
+
+// Limit is the limit that a quota sets, if it sets one.
+func (tx *Tx) Limit(quota string) (int, bool) {
+	limit, ok := tx.db.limits[quota]
+	return limit, ok
+}
+
+func (tx *Tx) snapshot() *store.Snapshot {
+	if tx.write != nil {
+		return tx.write.In(tx.account).Snapshot
+	}
+	for _, snap := range tx.seen.snapshots {
+		if snap.Account() == tx.account {
+			return snap
+		}
+	}
+	snap, err := tx.db.Store.View(tx.ctx, tx.account)
+	if err != nil {
+		panic(broken{err})
+	}
+	tx.seen.snapshots = append(tx.seen.snapshots, snap)
+	return snap
+}
+
+func (tx *Tx) draft() *store.Draft {
+	if tx.write == nil {
+		panic("kind: a rule that only reads wrote to " + tx.account)
+	}
+	return tx.write.In(tx.account)
+}
+
+// scan yields the objects of a kind made after a position, those gone included.
+func (tx *Tx) scan(kind string, after uint64) iter.Seq[*store.Object] {
+	return tx.steady(tx.snapshot().Scan(kind, after))
+}
+
+// find yields the living objects of a kind that have the key.
+func (tx *Tx) find(kind string, key store.Key) iter.Seq[*store.Object] {
+	return tx.steady(tx.snapshot().Find(kind, key))
+}
+
+// steady lets a rule write while it looks: it goes over what was there when it
+// began, since the draft of an account changes under those who walk in it.
+func (tx *Tx) steady(objects iter.Seq[*store.Object]) iter.Seq[*store.Object] {
+	if tx.write == nil {
+		return objects
+	}
+	return slices.Values(slices.Collect(objects))
+}
+
+// Version is the version of the account that the transaction sees.
+func (tx *Tx) Version() uint64 { return tx.snapshot().Version() }
+
+// checkRef makes sure that a reference leads to living resources of this
+// account.
+func (tx *Tx) checkRef(r ref, v reflect.Value) error {
+	target := tx.db.byID[r.Type]
+	var err error
+	r.Each(v, func(f reflect.Value) bool {
+		if f.Len() == 0 {
+			return true
+		}
+		if o, ok := tx.snapshot().Get(target.Facts().Name, f.String()); !ok || o.Gone != 0 {
+			err = target.missing(f.String())
+		}
+		return err == nil
+	})
+	return err
+}
+
+// maxHolders bounds how many holders a refusal names.
+const maxHolders = 5
+
+// holders lists the ids of other living resources that keep the given one.
+func (tx *Tx) holders(idType reflect.Type, id string) []string {
+	target := tx.db.byID[idType]
+	var ids []string
+	for i, r := range tx.db.refs[idType] {
+		if r.weak {
+			continue
+		}
+		holder := tx.db.holder[idType][i]
+		for o := range tx.snapshot().Find(holder.Facts().Name, store.Key{Index: r.Name, Value: id}) {
+			if holder == target && o.ID == id || slices.Contains(ids, o.ID) {
+				continue
+			}
+			if ids = append(ids, o.ID); len(ids) == maxHolders {
+				return ids
+			}
+		}
+	}
+	return ids
+}
+
+// Used counts what a kind's quota counts. For a quota per reference, v is a
+// resource that has the reference.
+func Used(tx *Tx, k Any, v reflect.Value) int {
+	facts := k.Facts()
+	if facts.Quota.Per == "" {
+		return tx.snapshot().Count(facts.Name)
+	}
+	n := 0
+	for range tx.snapshot().Find(facts.Name, store.Key{Index: facts.Quota.Per, Value: v.FieldByName(facts.Quota.Per).String()}) {
+		n++
+	}
+	return n
+}
+
+// MostUsed is the largest use of a kind's quota: how many resources there are
+// or, for a quota per reference, how many share the one with the most.
+func MostUsed(tx *Tx, k Any) int {
+	facts := k.Facts()
+	if facts.Quota.Per == "" {
+		return tx.snapshot().Count(facts.Name)
+	}
+	most, used := 0, map[string]int{}
+	for o := range tx.snapshot().Scan(facts.Name, 0) {
+		by := reflect.ValueOf(o.Value).Elem().FieldByName(facts.Quota.Per).String()
+		if o.Gone == 0 && by != "" {
+			used[by]++
+			most = max(most, used[by])
+		}
+	}
+	return most
+}

@@ -1,0 +1,283 @@
+package store
+
+import (
+	"cmp"
+	"io"
+	"iter"
+	"maps"
+	"time"
+
+	"github.com/tidwall/btree"
+)
+
+// Object is a resource in a snapshot. Nobody may change it, or anything that
+// Value leads to.
+type Object struct {
+	ID    string
+	Seq   uint64 // the order of creation within the account; never used twice
+	Gone  int64  // when it was deleted, in Unix milliseconds; 0: it lives
+	Value any
+
+	size int32 // bytes of its document
+}
+
+// Snapshot is the state of one account at one version. It never changes.
+type Snapshot struct {
+	account   string
+	version   uint64
+	tables    map[string]*table
+	size      int64 // bytes of all documents
+	unsettled int
+}
+
+// table is the objects of one kind.
+type table struct {
+	byID  *btree.Map[string, *Object]
+	bySeq *btree.Map[uint64, *Object]
+	keys  *btree.BTreeG[keyEntry]
+	gone  int
+}
+
+// keyEntry leads from an index to the object made at Seq. The strings are the
+// object's own, so an entry costs no copy of them.
+type keyEntry struct {
+	index, value string
+	seq          uint64
+}
+
+func lessKey(a, b keyEntry) bool {
+	return cmp.Or(cmp.Compare(a.index, b.index), cmp.Compare(a.value, b.value), cmp.Compare(a.seq, b.seq)) < 0
+}
+
+func newTable() *table {
+	return &table{
+		byID:  btree.NewMap[string, *Object](0),
+		bySeq: btree.NewMap[uint64, *Object](0),
+		keys:  btree.NewBTreeGOptions(lessKey, btree.Options{NoLocks: true}),
+	}
+}
+
+// fork is a copy that shares all nodes until they are written. Only the writer
+// forks.
+func (t *table) fork() *table {
+	return &table{byID: t.byID.Copy(), bySeq: t.bySeq.Copy(), keys: t.keys.Copy(), gone: t.gone}
+}
+
+// Account is the account the snapshot is of.
+func (s *Snapshot) Account() string { return s.account }
+
+// Version counts the transactions that wrote to the account.
+func (s *Snapshot) Version() uint64 { return s.version }
+
+// Get finds an object by its id.
+func (s *Snapshot) Get(kind, id string) (*Object, bool) {
+	t := s.tables[kind]
+	if t == nil {
+		return nil, false
+	}
+	return t.byID.Get(id)
+}
+
+// Scan yields the objects of a kind made after the given Seq, in order of
+// creation, those gone included.
+func (s *Snapshot) Scan(kind string, after uint64) iter.Seq[*Object] {
+	return func(yield func(*Object) bool) {
+		if t := s.tables[kind]; t != nil {
+			t.bySeq.Ascend(after+1, func(_ uint64, o *Object) bool { return yield(o) })
+		}
+	}
+}
+
+// Find yields the living objects of a kind that have the key, in order of
+// creation.
+func (s *Snapshot) Find(kind string, key Key) iter.Seq[*Object] {
+	return func(yield func(*Object) bool) {
+		t := s.tables[kind]
+		if t == nil {
+			return
+		}
+		t.keys.Ascend(keyEntry{index: key.Index, value: key.Value}, func(e keyEntry) bool {
+			if e.index != key.Index || e.value != key.Value {
+				return false
+			}
+			o, _ := t.bySeq.Get(e.seq)
+			return yield(o)
+		})
+	}
+}
+
+// Count is the number of living objects of a kind.
+func (s *Snapshot) Count(kind string) int {
+	if t := s.tables[kind]; t != nil {
+		return t.byID.Len() - t.gone
+	}
+	return 0
+}
+
+// set puts an object into tables that nobody else sees.
+func (s *Snapshot) set(c Codec, o *Object) {
+	t := s.tables[c.Name()]
+	if t == nil {
+		t = newTable()
+		s.tables[c.Name()] = t
+	}
+	if old, ok := t.byID.Get(o.ID); ok {
+		s.take(c, t, old)
+	}
+	t.byID.Set(o.ID, o)
+	t.bySeq.Set(o.Seq, o)
+	s.size += int64(o.size)
+	if unsettled(c, o) {
+		s.unsettled++
+	}
+	if o.Gone != 0 {
+		t.gone++
+		return
+	}
+	for _, k := range c.Keys(o.Value) {
+		t.keys.Set(keyEntry{k.Index, k.Value, o.Seq})
+	}
+}
+
+// take removes all that set added for the object.
+func (s *Snapshot) take(c Codec, t *table, o *Object) {
+	t.byID.Delete(o.ID)
+	t.bySeq.Delete(o.Seq)
+	s.size -= int64(o.size)
+	if unsettled(c, o) {
+		s.unsettled--
+	}
+	if o.Gone != 0 {
+		t.gone--
+		return
+	}
+	for _, k := range c.Keys(o.Value) {
+		t.keys.Delete(keyEntry{k.Index, k.Value, o.Seq})
+	}
+}
+
+// unsettled reports whether a loop must look at the object. What is gone is
+// still to be removed one day.
+func unsettled(c Codec, o *Object) bool { return o.Gone != 0 || c.Unsettled(o.Value) }
+
+// Tx is a transaction. Time and chance come from it, so that a region with a
+// given clock and seed always does the same.
+type Tx struct {
+	group  *group
+	now    time.Time
+	chance io.Reader
+	drafts map[string]*Draft
+}
+
+// Now is the time of the transaction.
+func (tx *Tx) Now() time.Time { return tx.now }
+
+// Chance is the region's random source.
+func (tx *Tx) Chance() io.Reader { return tx.chance }
+
+// absentAccount unwinds a closure that reached an account that is not in
+// memory. Update loads it and runs the closure again.
+type absentAccount string
+
+// In is the account as the transaction has left it so far.
+func (tx *Tx) In(account string) *Draft {
+	if d, ok := tx.drafts[account]; ok {
+		return d
+	}
+	var base *Snapshot
+	if p, ok := tx.group.drafts[account]; ok {
+		base = p.snapshot
+	} else if base = tx.group.store.entry(account).snapshot.Load(); base == nil {
+		panic(absentAccount(account))
+	}
+	d := &Draft{Snapshot: base, base: base, store: tx.group.store}
+	tx.drafts[account] = d
+	return d
+}
+
+// Draft is an account inside a transaction: a snapshot that can be written.
+type Draft struct {
+	*Snapshot
+	base  *Snapshot
+	store *Store
+	dirty map[objectKey]struct{}
+	made  uint64
+	owned map[string]bool // tables that were forked for this draft
+}
+
+// seqBits is how many objects one transaction can make in one account, as a
+// power of two. The rest of a Seq is the account's version, which makes it
+// unique for ever.
+const seqBits = 20
+
+// Scan is as [Snapshot.Scan]. It goes through what was there when it began,
+// whatever the closure writes meanwhile.
+func (d *Draft) Scan(kind string, after uint64) iter.Seq[*Object] {
+	return func(yield func(*Object) bool) {
+		delete(d.owned, kind) // the next write forks the table and leaves this one alone
+		d.Snapshot.Scan(kind, after)(yield)
+	}
+}
+
+// Find is as [Snapshot.Find], and like [Draft.Scan] when the closure writes.
+func (d *Draft) Find(kind string, key Key) iter.Seq[*Object] {
+	return func(yield func(*Object) bool) {
+		delete(d.owned, kind)
+		d.Snapshot.Find(kind, key)(yield)
+	}
+}
+
+// Put writes an object, making it if there is none of this id.
+func (d *Draft) Put(kind, id string, value any) {
+	d.write(kind, id, value, 0)
+}
+
+// Bury marks an object as gone at the given time: it can still be read by id
+// and listed, but no index leads to it and it is not counted.
+func (d *Draft) Bury(kind, id string, value any, at time.Time) {
+	d.write(kind, id, value, at.UnixMilli())
+}
+
+// Remove removes an object, if there is one of this id.
+func (d *Draft) Remove(kind, id string) {
+	if o, ok := d.Get(kind, id); ok {
+		t := d.open(kind, id)
+		d.take(d.store.codecs[kind], t, o)
+	}
+}
+
+func (d *Draft) write(kind, id string, value any, gone int64) {
+	old, ok := d.Get(kind, id)
+	d.open(kind, id)
+	o := &Object{ID: id, Gone: gone, Value: value}
+	if ok {
+		o.Seq = old.Seq
+	} else {
+		d.made++
+		o.Seq = d.version<<seqBits | d.made
+	}
+	d.set(d.store.codecs[kind], o)
+}
+
+// open makes the table of a kind this draft's own and notes what is written.
+func (d *Draft) open(kind, id string) *table {
+	if _, ok := d.store.codecs[kind]; !ok {
+		panic("store: unknown kind " + kind)
+	}
+	if d.dirty == nil {
+		own := *d.base
+		own.version++
+		own.tables = maps.Clone(d.base.tables)
+		d.Snapshot, d.dirty, d.owned = &own, map[objectKey]struct{}{}, map[string]bool{}
+	}
+	if !d.owned[kind] {
+		if t := d.tables[kind]; t != nil {
+			d.tables[kind] = t.fork()
+		} else {
+			d.tables[kind] = newTable()
+		}
+		d.owned[kind] = true
+	}
+	d.dirty[objectKey{kind, id}] = struct{}{}
+	return d.tables[kind]
+}

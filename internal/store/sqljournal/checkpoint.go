@@ -1,0 +1,114 @@
+package sqljournal
+
+import (
+	"fmt"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/bastide-cloud/bastide/internal/store"
+)
+
+// checkpointer copies what is in the log to region.db. Its pace is that of the
+// commits: an idle region writes nothing.
+//
+// A passive checkpoint waits for nobody and nobody waits for it. But the log
+// starts anew only when all of it was copied, and commits that go on without a
+// pause keep it ahead for ever. So once it is large, one more checkpoint copies
+// the little that is left while commits are held up.
+type checkpointer struct {
+	conn *sqlite.Conn
+	wake chan struct{}
+	done chan struct{}
+
+	every        int64 // bytes that are committed between two checkpoints
+	restartAbove int64 // bytes of the log
+	written      int64 // bytes committed since the last wake-up; guarded by SQLite.writing
+}
+
+func newCheckpointer() *checkpointer {
+	return &checkpointer{
+		wake: make(chan struct{}, 1),
+		done: make(chan struct{}),
+		// Enough that a page which many commits write is copied once, and so
+		// little that it takes a fraction of a second.
+		every:        32 << 20,
+		restartAbove: 256 << 20,
+	}
+}
+
+const sqlitePage = 4096
+
+func (c *checkpointer) connect(path string) (err error) {
+	if c.conn, err = sqlite.OpenConn(path, sqlite.OpenReadWrite); err != nil {
+		return err
+	}
+	// A reader in the way is no reason to wait: the next checkpoint comes.
+	c.conn.SetBusyTimeout(0)
+	return nil
+}
+
+// committed counts what a commit wrote, and wakes the goroutine when it is
+// enough. What a row adds to the log is about its document and a page of the
+// index.
+func (c *checkpointer) committed(batches []store.Batch) {
+	for _, b := range batches {
+		for _, r := range b.Rows {
+			c.written += int64(len(r.Doc)) + sqlitePage
+		}
+	}
+	if c.written < c.every {
+		return
+	}
+	c.written = 0
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// stop lets the checkpoint under way end.
+func (c *checkpointer) stop() {
+	close(c.wake)
+	<-c.done
+}
+
+// checkpoints runs until stop. Commits stay durable when a checkpoint fails, but
+// the log grows; so that is told and no more.
+func (j *SQLite) checkpoints() {
+	defer close(j.checkpointer.done)
+	for range j.checkpointer.wake {
+		if err := j.checkpoint(); err != nil {
+			j.log.Error("the journal's log could not be copied to region.db, and grows", "dir", j.dir, "error", err)
+		}
+	}
+}
+
+func (j *SQLite) checkpoint() error {
+	c := j.checkpointer
+	size, err := c.run("PASSIVE")
+	if err != nil || size <= c.restartAbove {
+		return err
+	}
+	j.log.Debug("commits wait for the journal's log to start anew", "dir", j.dir, "bytes", size)
+	j.writing.Lock()
+	defer j.writing.Unlock()
+	_, err = c.run("RESTART")
+	return err
+}
+
+// run runs a checkpoint and answers the bytes in the log, copied or not.
+func (c *checkpointer) run(mode string) (size int64, err error) {
+	stmt, err := c.conn.Prepare("PRAGMA wal_checkpoint(" + mode + ")")
+	if err != nil {
+		return 0, err
+	}
+	defer stmt.Reset()
+	found, err := stmt.Step()
+	if err != nil {
+		return 0, err
+	}
+	if !found {
+		return 0, fmt.Errorf("the checkpoint answered nothing")
+	}
+	return stmt.ColumnInt64(1) * sqlitePage, nil
+}

@@ -1,0 +1,483 @@
+package sqljournal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"github.com/bastide-cloud/bastide/internal/store"
+	"github.com/bastide-cloud/bastide/internal/store/storetest"
+)
+
+func TestSQLite(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) storetest.Opener {
+		dir := t.TempDir()
+		return func() (store.Journal, error) { return Open(context.Background(), dir) }
+	})
+}
+
+func openTest(t *testing.T, dir string, opts ...Option) *SQLite {
+	t.Helper()
+	j, err := Open(t.Context(), dir, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+func closeTest(t *testing.T, j *SQLite) {
+	t.Helper()
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func commitTest(t *testing.T, j *SQLite, version uint64, doc string) {
+	t.Helper()
+	if err := j.Commit(t.Context(), batchTest(version, doc)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func batchTest(version uint64, doc string) []store.Batch {
+	return []store.Batch{{Account: "one", Version: version, Rows: []store.Row{
+		{Kind: "box", ID: fmt.Sprint(version), Version: version, Seq: version, Doc: []byte(doc)},
+	}}}
+}
+
+// rows counts the rows of the account that batchTest writes to.
+func rows(t *testing.T, j *SQLite) (n int) {
+	t.Helper()
+	if _, err := j.Load(t.Context(), "one", func(store.Row) error { n++; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// edit does to a file that no journal has open what another program might.
+func edit(t *testing.T, dir, script string) {
+	t.Helper()
+	conn, err := sqlite.OpenConn(filepath.Join(dir, "region.db"), sqlite.OpenReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(sqlitex.ExecuteScript(conn, script, nil), conn.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func contains(t *testing.T, err error, words ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("there is no error, want one with %q", words)
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("the error %q does not say %q", err, w)
+		}
+	}
+}
+
+func TestDirectoryHasOneOwner(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	j := openTest(t, dir)
+	_, err := Open(t.Context(), dir)
+	contains(t, err, dir, "another running process", fmt.Sprint(os.Getpid()))
+	commitTest(t, j, 1, `{}`)
+	closeTest(t, j)
+	j = openTest(t, dir)
+	defer j.Close()
+	if n := rows(t, j); n != 1 {
+		t.Errorf("%d rows are left, want 1", n)
+	}
+}
+
+func TestDirectoryIsPrivate(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "made", "by", "open")
+	j := openTest(t, dir)
+	defer j.Close()
+	commitTest(t, j, 1, `{}`)
+	for name, want := range map[string]os.FileMode{"../../../made": 0o700, "..": 0o700, ".": 0o700, "LOCK": 0o600, "region.db": 0o600, "region.db-wal": 0o600} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Mode().Perm(); got != want {
+			t.Errorf("the mode of %s is %o, want %o", name, got, want)
+		}
+	}
+}
+
+// snapshot reads the files of a directory, but for what SQLite and the lock
+// keep beside the data.
+func snapshot(t *testing.T, dir string) map[string][]byte {
+	t.Helper()
+	files := map[string][]byte{}
+	for _, name := range []string{"region.db", "region.db-wal"} {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		files[name] = b
+	}
+	return files
+}
+
+// copyCrashed copies the data of a journal that is open, as a crash leaves it.
+func copyCrashed(t *testing.T, from string) (to string) {
+	t.Helper()
+	to = t.TempDir()
+	for name, b := range snapshot(t, from) {
+		if err := os.WriteFile(filepath.Join(to, name), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return to
+}
+
+func TestNewerSchemaIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		make func(t *testing.T) (dir string)
+	}{
+		{"closed well", func(t *testing.T) string {
+			dir := t.TempDir()
+			closeTest(t, openTest(t, dir))
+			edit(t, dir, "PRAGMA user_version = 2")
+			return dir
+		}},
+		{"crashed", func(t *testing.T) string {
+			dir := t.TempDir()
+			j := openTest(t, dir)
+			defer j.Close()
+			commitTest(t, j, 1, `{}`)
+			if err := sqlitex.ExecuteTransient(j.writer, "PRAGMA user_version = 2", nil); err != nil {
+				t.Fatal(err)
+			}
+			return copyCrashed(t, dir)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dir := c.make(t)
+			before := snapshot(t, dir)
+			_, err := Open(t.Context(), dir)
+			contains(t, err, dir, "newer program", "version 2", "knows 1")
+			for name, b := range snapshot(t, dir) {
+				if !bytes.Equal(b, before[name]) {
+					t.Errorf("%s was changed", name)
+				}
+			}
+			// The refusal leaves the directory to the program that can read it.
+			lock, err := lockDirectory(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lock.Close()
+		})
+	}
+}
+
+func TestWhatIsNoDatabaseIsRefused(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "region.db"), bytes.Repeat([]byte("no database "), 1000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(t.Context(), dir)
+	contains(t, err, dir, "damaged")
+}
+
+// The schema that is made is of the version that is checked.
+func TestSchemaVersion(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	closeTest(t, openTest(t, dir))
+	version, err := sqliteFileVersion(filepath.Join(dir, "region.db"))
+	if err != nil || version != sqliteVersion {
+		t.Errorf("a new file has schema version %d (%v), want %d", version, err, sqliteVersion)
+	}
+}
+
+// Only with these two does a commit wait for the disk and a load for nobody.
+func TestDurability(t *testing.T) {
+	t.Parallel()
+	j := openTest(t, t.TempDir())
+	defer j.Close()
+	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2"} {
+		got, err := sqlitex.ResultText(j.writer.Prep("PRAGMA " + pragma))
+		if err != nil || got != want {
+			t.Errorf("%s is %q (%v), want %q", pragma, got, err, want)
+		}
+	}
+}
+
+func TestOperatorsReadDocuments(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	j := openTest(t, dir)
+	defer j.Close()
+	commitTest(t, j, 1, `{"Name": "küche", "Size": 3}`)
+	conn, err := sqlite.OpenConn(filepath.Join(dir, "region.db"), sqlite.OpenReadOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	got, err := sqlitex.ResultText(conn.Prep(`SELECT doc ->> 'Name' || ' ' || typeof(doc) FROM resource WHERE doc ->> 'Size' = 3`))
+	if err != nil || got != "küche text" {
+		t.Errorf("an operator reads %q (%v), want küche text", got, err)
+	}
+}
+
+func TestNoRoomLeft(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	j := openTest(t, dir)
+	commitTest(t, j, 1, `{}`)
+	if err := sqlitex.ExecuteTransient(j.writer, "PRAGMA max_page_count = 100", nil); err != nil {
+		t.Fatal(err)
+	}
+	// The first row finds room, the second does not.
+	batches := append(batchTest(2, `{}`), store.Batch{Account: "two", Version: 1, Rows: []store.Row{
+		{Kind: "box", ID: "large", Doc: bytes.Repeat([]byte(" "), 1<<20)},
+	}})
+	contains(t, j.Commit(t.Context(), batches), dir, "no room is left")
+	for range 2 {
+		if n := rows(t, j); n != 1 {
+			t.Errorf("%d rows are there, want the 1 from before", n)
+		}
+		version, err := j.Load(t.Context(), "two", func(store.Row) error { return nil })
+		if err != nil || version != 0 {
+			t.Errorf("two is at version %d (%v), want none", version, err)
+		}
+		closeTest(t, j)
+		j = openTest(t, dir)
+	}
+	closeTest(t, j)
+}
+
+// A program that writes by hand and does not end is named as the reason.
+func TestOtherWriter(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	j := openTest(t, dir)
+	defer j.Close()
+	j.writer.SetBusyTimeout(0)
+	conn, err := sqlite.OpenConn(filepath.Join(dir, "region.db"), sqlite.OpenReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := sqlitex.ExecuteTransient(conn, "BEGIN IMMEDIATE", nil); err != nil {
+		t.Fatal(err)
+	}
+	contains(t, j.Commit(t.Context(), batchTest(1, `{}`)), dir, "another program")
+	if err := sqlitex.ExecuteTransient(conn, "ROLLBACK", nil); err != nil {
+		t.Fatal(err)
+	}
+	commitTest(t, j, 1, `{}`)
+}
+
+func TestErrorsForOperators(t *testing.T) {
+	t.Parallel()
+	j := &SQLite{dir: "/the/directory"}
+	for code, want := range map[sqlite.ResultCode]string{
+		sqlite.ResultFull:         "no room is left",
+		sqlite.ResultIOErrFsync:   "the disk of /the/directory does not",
+		sqlite.ResultIOErrWrite:   "the disk of /the/directory does not",
+		sqlite.ResultCorrupt:      "damaged",
+		sqlite.ResultNotADB:       "damaged",
+		sqlite.ResultReadOnly:     "may not be written",
+		sqlite.ResultCantOpen:     "may not be written",
+		sqlite.ResultBusySnapshot: "another program",
+		sqlite.ResultInterrupt:    "was closed",
+		sqlite.ResultMismatch:     "mismatch", // nothing to add
+	} {
+		err := j.explain(context.Background(), fmt.Errorf("step: %w", code.ToError()))
+		contains(t, err, want, code.ToError().Error())
+	}
+}
+
+// A load goes on while a commit is half way.
+func TestLoadDoesNotWait(t *testing.T) {
+	t.Parallel()
+	j := openTest(t, t.TempDir())
+	defer j.Close()
+	commitTest(t, j, 1, `{}`)
+	j.writing.Lock()
+	end, err := sqlitex.ImmediateTransaction(j.writer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.writeRow("one", batchTest(2, `{}`)[0].Rows[0]); err != nil {
+		t.Fatal(err)
+	}
+	if n := rows(t, j); n != 1 {
+		t.Errorf("%d rows are loaded, want the 1 that was committed", n)
+	}
+	if _, err := j.Unsettled(t.Context()); err != nil {
+		t.Error(err)
+	}
+	end(&err)
+	j.writing.Unlock()
+	if n := rows(t, j); n != 2 {
+		t.Errorf("%d rows are loaded after the commit, want 2", n)
+	}
+}
+
+// pace makes checkpoints come after so many bytes.
+func pace(every, restartAbove int64) Option {
+	return func(j *SQLite) { j.checkpointer.every, j.checkpointer.restartAbove = every, restartAbove }
+}
+
+// A reader keeps the first checkpoint from copying all of a log. If the log is
+// large a second one does, once the reader has gone, and the log starts anew.
+func TestLogStartsAnew(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name         string
+		restartAbove int64
+		reading      bool // on and on
+		anew         bool
+	}{
+		{name: "small", restartAbove: 1 << 30},
+		{name: "large", restartAbove: 1 << 20, anew: true},
+		{name: "large and still read", restartAbove: 1 << 20, reading: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			told := make(chan struct{}, 1)
+			log := slog.New(slog.NewTextHandler(writerFunc(func(p []byte) (int, error) {
+				told <- struct{}{}
+				return len(p), nil
+			}), &slog.HandlerOptions{Level: slog.LevelDebug}))
+			j := openTest(t, t.TempDir(), pace(1<<62, c.restartAbove), Log(log))
+			defer j.Close()
+			doc := `"` + strings.Repeat("x", 100_000) + `"`
+			commitTest(t, j, 1, doc)
+
+			reading, enough, left := make(chan struct{}), make(chan struct{}), make(chan error)
+			go func() {
+				_, err := j.Load(t.Context(), "one", func(store.Row) error {
+					close(reading)
+					<-enough
+					return nil
+				})
+				left <- err
+			}()
+			<-reading
+			for version := range uint64(20) {
+				commitTest(t, j, version+2, doc)
+			}
+			j.writing.Lock() // so that the second checkpoint waits
+			done := make(chan error, 1)
+			go func() { done <- j.checkpoint() }()
+			select {
+			case <-told:
+			case err := <-done:
+				done <- err
+			}
+			if !c.reading {
+				close(enough)
+				if err := <-left; err != nil {
+					t.Error(err)
+				}
+			}
+			j.writing.Unlock()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+			commitTest(t, j, 22, doc)
+			size, err := j.checkpointer.run("PASSIVE")
+			if err != nil || size < 1<<20 != c.anew {
+				t.Errorf("after 2 MB of commits and one more the log has %d bytes (%v), want that it starts anew: %t", size, err, c.anew)
+			}
+			if c.reading {
+				close(enough)
+				if err := <-left; err != nil {
+					t.Error(err)
+				}
+			}
+			if n := rows(t, j); n != 22 {
+				t.Errorf("%d rows are there, want 22", n)
+			}
+		})
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// The commits wake the checkpointer, which copies the log while nobody asks.
+func TestCommitsWakeTheCheckpointer(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	j := openTest(t, dir, pace(100_000, 1<<62))
+	defer j.Close()
+	grown := func() bool {
+		info, err := os.Stat(filepath.Join(dir, "region.db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size() > 50_000
+	}
+	for version := uint64(1); !grown(); version++ {
+		if version > 5000 {
+			t.Fatal("100 MB of commits woke nobody")
+		}
+		commitTest(t, j, version, `"`+strings.Repeat("x", 20_000)+`"`)
+	}
+}
+
+// A checkpoint that fails is told of, and commits go on.
+func TestFailingCheckpoint(t *testing.T) {
+	t.Parallel()
+	told := make(chan string, 100)
+	log := slog.New(slog.NewTextHandler(writerFunc(func(p []byte) (int, error) {
+		told <- string(p)
+		return len(p), nil
+	}), nil))
+	j := openTest(t, t.TempDir(), pace(1, 1<<62), Log(log))
+	defer j.Close()
+	interrupted := make(chan struct{})
+	close(interrupted)
+	j.checkpointer.conn.SetInterrupt(interrupted)
+	commitTest(t, j, 1, `{}`)
+	if line := <-told; !strings.Contains(line, "level=ERROR") || !strings.Contains(line, j.dir) {
+		t.Errorf("the failure is told as %q", line)
+	}
+	commitTest(t, j, 2, `{}`)
+}
+
+func TestCloseLeavesOneFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	j := openTest(t, dir)
+	commitTest(t, j, 1, `{}`)
+	closeTest(t, j)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	if !slices.Equal(names, []string{"LOCK", "region.db"}) {
+		t.Errorf("the directory has %q, want LOCK and region.db", names)
+	}
+}
