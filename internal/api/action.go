@@ -1,0 +1,279 @@
+// Package api makes actions of plain functions. A family says what its requests
+// look like and what its rules are; this package decodes strictly, checks
+// presence and values, selects by filters, makes pages, and shows each version
+// of the API its shape.
+//
+// Five constructors cover the contract: [Create], [Read], [Update] and [Delete]
+// for what is the same of every resource, and [Do] for verbs of their own.
+package api
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+// Auth is how a caller may prove who they are.
+type Auth int
+
+// The ways of the contract.
+const (
+	Signed           Auth = iota // by a signature
+	SignedOrPassword             // by a signature or a login and password
+	Open                         // nobody is asked
+)
+
+// Action is one action of the API.
+type Action struct {
+	Name     string
+	Family   string
+	Auth     Auth
+	Reads    bool         // it changes nothing
+	Request  reflect.Type // a struct, under its schema's name
+	Response reflect.Type // a struct; its schema is Name and "Response"
+
+	run func(*Call) (reflect.Value, error)
+}
+
+// WithAuth is the action with another way to authenticate.
+func (a Action) WithAuth(auth Auth) Action {
+	a.Auth = auth
+	return a
+}
+
+// Call is one call of an action, decoded and checked.
+type Call struct {
+	Action  *Action
+	Version Version
+	DryRun  bool
+	Request any // a pointer to the request struct
+	Caller  kind.Caller
+
+	ctx   context.Context
+	db    *kind.DB
+	pager *Pager
+}
+
+// API is the set of all actions.
+type API struct {
+	actions map[string]*Action
+	list    []Action
+	pager   *Pager
+}
+
+// New makes the set. It panics if two actions have the same name.
+func New(actions []Action, pager *Pager) *API {
+	a := &API{actions: map[string]*Action{}, list: actions, pager: pager}
+	for i := range actions {
+		if a.actions[actions[i].Name] != nil {
+			panic("api: two actions are called " + actions[i].Name)
+		}
+		a.actions[actions[i].Name] = &actions[i]
+	}
+	return a
+}
+
+// Actions are all actions.
+func (a *API) Actions() []Action { return a.list }
+
+// Find finds an action that the version has.
+func (a *API) Find(name string, version Version) (*Action, error) {
+	action := a.actions[name]
+	if action == nil || !version.known().Has(name, "") {
+		return nil, fault.UnknownAction.Errorf("The action '%.100s' does not exist in version %s of the API.", name, version)
+	}
+	return action, nil
+}
+
+// Bind decodes the body of a request for an action.
+func (a *API) Bind(action *Action, version Version, body []byte) (*Call, error) {
+	version = version.known()
+	req := reflect.New(action.Request)
+	dryRun, err := decode(body, version, req.Elem())
+	if err != nil {
+		return nil, err
+	}
+	return &Call{Action: action, Version: version, DryRun: dryRun, Request: req.Interface(), pager: a.pager}, nil
+}
+
+// Run runs the call for a caller and answers a value of the Response type.
+func (c *Call) Run(ctx context.Context, db *kind.DB, caller kind.Caller) (reflect.Value, error) {
+	c.ctx, c.db, c.Caller = ctx, db, caller
+	return c.Action.run(c)
+}
+
+// update runs fn in a transaction over the caller's account.
+func (c *Call) update(fn func(*kind.Tx) error) error { return c.db.Update(c.ctx, c.Caller, fn) }
+
+// view runs fn over the caller's account as it is.
+func (c *Call) view(fn func(*kind.Tx) error) error { return c.db.View(c.ctx, c.Caller, fn) }
+
+// Resource is a kind and how the API shows it: the one view serves all of its
+// actions, so that they cannot disagree about a computed field.
+type Resource[T any, I kind.ID, V any] struct {
+	kind *kind.Kind[T, I]
+	view func(*kind.Tx, *T) *V
+}
+
+// NewResource joins a kind to its view. The view gets a copy that it may
+// complete and return.
+func NewResource[T any, I kind.ID, V any](k *kind.Kind[T, I], view func(*kind.Tx, *T) *V) Resource[T, I, V] {
+	return Resource[T, I, V]{k, view}
+}
+
+// Plain is the view of a resource that is shown as it is stored.
+func Plain[T any](_ *kind.Tx, v *T) *T { return v }
+
+// show applies the view to a copy, since snapshots are shared.
+func (r Resource[T, I, V]) show(tx *kind.Tx, v *T) *V {
+	own := *v
+	return r.view(tx, &own)
+}
+
+// answer makes the response type with one member.
+func answer(name string, t reflect.Type) reflect.Type {
+	return reflect.StructOf([]reflect.StructField{{Name: name, Type: t}})
+}
+
+// fill makes a response with one member.
+func fill(response reflect.Type, member any) reflect.Value {
+	v := reflect.New(response).Elem()
+	v.Field(0).Set(reflect.ValueOf(member))
+	return v
+}
+
+// name is the action that a request type belongs to.
+func actionName(request reflect.Type) string {
+	name, ok := strings.CutSuffix(SchemaName(request), "Request")
+	if !ok {
+		panic(fmt.Sprintf("api: %s is not named for an action", request))
+	}
+	return name
+}
+
+// Create is the action that makes a resource: rule returns it without its id.
+func Create[T, V, Req any, I kind.ID](r Resource[T, I, V], rule func(*kind.Tx, *Req) (*T, error)) Action {
+	req, facts := reflect.TypeFor[Req](), r.kind.Facts()
+	response := answer(facts.Name, reflect.TypeFor[*V]())
+	return Action{
+		Name: actionName(req), Family: facts.Name, Request: req, Response: response,
+		run: func(c *Call) (reflect.Value, error) {
+			var shown *V
+			err := c.update(func(tx *kind.Tx) error {
+				v, err := rule(tx, c.Request.(*Req))
+				if err != nil {
+					return err
+				}
+				if err := r.kind.Insert(tx, v); err != nil {
+					return err
+				}
+				shown = r.show(tx, v)
+				return nil
+			})
+			if err != nil {
+				return reflect.Value{}, err
+			}
+			return fill(response, shown), nil
+		},
+	}
+}
+
+// Update is the action that changes the resource whose id is in the request.
+// The rule changes its copy of it.
+func Update[T, V, Req any, I kind.ID](r Resource[T, I, V], rule func(*kind.Tx, *T, *Req) error) Action {
+	req, facts := reflect.TypeFor[Req](), r.kind.Facts()
+	response, id := answer(facts.Name, reflect.TypeFor[*V]()), idField[I](req)
+	return Action{
+		Name: actionName(req), Family: facts.Name, Request: req, Response: response,
+		run: func(c *Call) (reflect.Value, error) {
+			var shown *V
+			err := c.update(func(tx *kind.Tx) error {
+				v, err := r.kind.Get(tx, idIn[I](c.Request, id))
+				if err != nil {
+					return err
+				}
+				if err := rule(tx, v, c.Request.(*Req)); err != nil {
+					return err
+				}
+				if err := r.kind.Put(tx, v); err != nil {
+					return err
+				}
+				shown = r.show(tx, v)
+				return nil
+			})
+			if err != nil {
+				return reflect.Value{}, err
+			}
+			return fill(response, shown), nil
+		},
+	}
+}
+
+// Delete is the action that deletes the resource whose id is in the request,
+// unless a reference keeps it or one of the rules refuses. A rule may change
+// its copy, which is what stays readable if the kind keeps deleted resources.
+func Delete[Req, T, V any, I kind.ID](r Resource[T, I, V], rules ...func(*kind.Tx, *T) error) Action {
+	req := reflect.TypeFor[Req]()
+	id := idField[I](req)
+	return Action{
+		Name: actionName(req), Family: r.kind.Facts().Name, Request: req, Response: reflect.TypeFor[struct{}](),
+		run: func(c *Call) (reflect.Value, error) {
+			return reflect.ValueOf(struct{}{}), c.update(func(tx *kind.Tx) error {
+				v, err := r.kind.Get(tx, idIn[I](c.Request, id))
+				if err != nil {
+					return err
+				}
+				for _, rule := range rules {
+					if err := rule(tx, v); err != nil {
+						return err
+					}
+				}
+				return r.kind.Delete(tx, v)
+			})
+		},
+	}
+}
+
+// Do is an action of its own. One whose name begins with Read or Check sees the
+// region as it is and changes nothing; any other runs in a transaction.
+func Do[Req, Resp any](family string, rule func(*kind.Tx, *Req) (*Resp, error)) Action {
+	req := reflect.TypeFor[Req]()
+	name := actionName(req)
+	reads := strings.HasPrefix(name, "Read") || strings.HasPrefix(name, "Check")
+	return Action{
+		Name: name, Family: family, Request: req, Response: reflect.TypeFor[Resp](), Reads: reads,
+		run: func(c *Call) (reflect.Value, error) {
+			var resp *Resp
+			in := c.update
+			if reads {
+				in = c.view
+			}
+			err := in(func(tx *kind.Tx) (err error) {
+				resp, err = rule(tx, c.Request.(*Req))
+				return err
+			})
+			if err != nil {
+				return reflect.Value{}, err
+			}
+			return reflect.ValueOf(resp).Elem(), nil
+		},
+	}
+}
+
+// idField finds the field of a request that names the resource it is about.
+func idField[I kind.ID](req reflect.Type) int {
+	for i := range req.NumField() {
+		if req.Field(i).Type == reflect.TypeFor[I]() {
+			return i
+		}
+	}
+	panic(fmt.Sprintf("api: %s has no field of the type %s", req, reflect.TypeFor[I]()))
+}
+
+func idIn[I kind.ID](req any, field int) I {
+	return I(reflect.ValueOf(req).Elem().Field(field).String())
+}

@@ -1,0 +1,404 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+// A garden is on a plot and has beds. It has a field of every sort that a
+// filter can select by.
+type garden struct {
+	GardenId gardenID
+	PlotId   plotID
+	Title    string
+	Berry    string
+	Box      string
+	Open     bool
+	Size     int
+	Share    float64
+	Planted  DateTime
+	Beds     []bed
+	Area     int `json:"-"` // computed: ten times the size
+	Tags     []Tag
+}
+
+type bed struct {
+	Flower string
+	Rows   int
+}
+
+type (
+	plotID   string
+	gardenID string
+)
+
+func (plotID) Form() kind.Form {
+	return kind.Form{Prefix: "plot-", Length: 8, Alphabet: kind.Hexadecimal}
+}
+func (gardenID) Form() kind.Form {
+	return kind.Form{Prefix: "garden-", Length: 8, Alphabet: kind.Hexadecimal}
+}
+
+// The requests of the actions on gardens.
+type (
+	CreateGardenRequest struct {
+		PlotId plotID `api:"required"`
+		Title  string `api:"required"`
+	}
+	ReadGardensRequest struct {
+		Filters *FiltersGarden
+		Page
+	}
+	ReadGardenersRequest struct {
+		Filters *FiltersGarden
+		IndexPage
+	}
+	UpdateGardenRequest struct {
+		GardenId gardenID `api:"required"`
+		Size     int
+	}
+	DeleteGardenRequest struct {
+		GardenId gardenID `api:"required"`
+	}
+	DeletePlotRequest struct {
+		PlotId plotID `api:"required"`
+	}
+	CheckGardensRequest  struct{}
+	CheckGardensResponse struct{ Count int }
+	WaterGardensRequest  struct{ Fail bool }
+	WaterGardensResponse struct{ Watered []string }
+	// ReadSubnetsRequest bears the name of a schema that had no pages in 1.1.
+	ReadSubnetsRequest struct{ Page }
+	ReadSeasonsRequest struct {
+		Filters *FiltersSeason
+		Page
+	}
+	FiltersSeason    struct{ Names []string }
+	season           struct{ Name string }
+	ReadYearsRequest struct{ Page }
+	year             struct{ Names []string }
+)
+
+// FiltersGarden selects gardens in every way there is.
+type FiltersGarden struct {
+	GardenIds  []gardenID
+	PlotIds    []plotID
+	Titles     []string `match:"glob"`
+	Berries    []string
+	Boxes      []string
+	Open       *bool
+	Sizes      []int
+	Shares     []float64
+	Planted    *DateTime
+	BedFlowers []string `path:"Beds.Flower"`
+	BedRows    []int    `path:"Beds.Rows"`
+	Areas      []int
+	TagFilters
+}
+
+// town is a region with plots and gardens.
+type town struct {
+	rapid.TB
+	api     *API
+	db      *kind.DB
+	plots   *kind.Kind[plot, plotID]
+	gardens *kind.Kind[garden, gardenID]
+}
+
+var alice, bob = kind.Caller{Account: "123456789012"}, kind.Caller{Account: "210987654321"}
+
+// townPager has a key that nobody else knows.
+var townPager = NewPager([]byte("the town's key"))
+
+func newTown(t rapid.TB) *town {
+	w := &town{
+		TB:      t,
+		plots:   &kind.Kind[plot, plotID]{Name: "Plot"},
+		gardens: &kind.Kind[garden, gardenID]{Name: "Garden", Tag: "garden", Unique: []string{"Title"}, Taken: fault.AlreadyExists},
+	}
+	w.db = kind.Open(kind.Options{
+		Kinds: []kind.Any{w.plots, w.gardens}, Now: func() time.Time { return time.UnixMilli(1_800_000_000_000) },
+		Chance: rand.NewChaCha8([32]byte{}), Log: slog.New(slog.DiscardHandler),
+	})
+	gardens := NewResource(w.gardens, func(_ *kind.Tx, g *garden) *garden {
+		g.Area = 10 * g.Size
+		return g
+	})
+	seasons := []season{{"spring"}, {"summer"}, {"autumn"}, {"winter"}}
+	w.api = New([]Action{
+		Create(gardens, func(_ *kind.Tx, req *CreateGardenRequest) (*garden, error) {
+			if req.Title == "Eden" {
+				return nil, fault.InvalidValue.Errorf("There is one already.")
+			}
+			return &garden{PlotId: req.PlotId, Title: req.Title}, nil
+		}),
+		Read[ReadGardensRequest](gardens),
+		Read[ReadGardenersRequest](gardens),
+		Read[ReadSubnetsRequest](gardens),
+		Update(gardens, func(_ *kind.Tx, g *garden, req *UpdateGardenRequest) error {
+			if req.Size < 0 {
+				return fault.InvalidValue.Errorf("A garden does not shrink to %d.", req.Size)
+			}
+			g.Size = req.Size
+			return nil
+		}),
+		Delete[DeleteGardenRequest](gardens, func(_ *kind.Tx, g *garden) error {
+			if g.Size > 100 {
+				return fault.InvalidState.Errorf("It is too large to go.")
+			}
+			return nil
+		}),
+		Delete[DeletePlotRequest](NewResource(w.plots, Plain)),
+		Do("Garden", func(tx *kind.Tx, _ *CheckGardensRequest) (*CheckGardensResponse, error) {
+			return &CheckGardensResponse{w.gardens.Count(tx)}, nil
+		}),
+		Do("Garden", func(tx *kind.Tx, req *WaterGardensRequest) (*WaterGardensResponse, error) {
+			resp := &WaterGardensResponse{}
+			for g := range w.gardens.All(tx) {
+				g.Size++
+				if err := w.gardens.Put(tx, g); err != nil {
+					return nil, err
+				}
+				resp.Watered = append(resp.Watered, g.Title)
+			}
+			if req.Fail {
+				return nil, fault.InvalidState.Errorf("It rains.")
+			}
+			return resp, nil
+		}),
+		Read[ReadSeasonsRequest](Fixed("Season", "Seasons", seasons)),
+		ReadGrouped[ReadYearsRequest](Fixed("Season", "Years", seasons), func(shown []*season) []*year {
+			y := &year{}
+			for _, s := range shown {
+				y.Names = append(y.Names, s.Name)
+			}
+			return []*year{y}
+		}),
+	}, townPager)
+	return w
+}
+
+// do runs a rule for alice.
+func (w *town) do(rule func(*kind.Tx) error) {
+	w.Helper()
+	if err := w.db.Update(context.Background(), alice, rule); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// plant makes a garden, and a plot for it if it names none.
+func (w *town) plant(g *garden) *garden {
+	w.Helper()
+	w.do(func(tx *kind.Tx) error {
+		if g.PlotId == "" {
+			p := &plot{}
+			if err := w.plots.Insert(tx, p); err != nil {
+				return err
+			}
+			g.PlotId = p.PlotId
+		}
+		return w.gardens.Insert(tx, g)
+	})
+	return g
+}
+
+// call calls an action and answers JSON.
+func (w *town) call(caller kind.Caller, version, action, body string) (string, error) {
+	w.Helper()
+	v, err := ParseVersion(version)
+	if err != nil {
+		w.Fatal(err)
+	}
+	a, err := w.api.Find(action, v)
+	if err != nil {
+		return "", err
+	}
+	call, err := w.api.Bind(a, v, []byte(body))
+	if err != nil {
+		return "", err
+	}
+	response, err := call.Run(context.Background(), w.db, caller)
+	if err != nil {
+		return "", err
+	}
+	return string(Append(nil, response, v)), nil
+}
+
+// ask is call for alice, of what must succeed.
+func (w *town) ask(action, body string) string {
+	w.Helper()
+	answer, err := w.call(alice, "1.42.0", action, body)
+	if err != nil {
+		w.Fatalf("%s %s: %v", action, body, err)
+	}
+	return answer
+}
+
+func TestCreateReadUpdateDelete(t *testing.T) {
+	t.Parallel()
+	w := newTown(t)
+	p := w.plant(&garden{Title: "old"}).PlotId
+	created := w.ask("CreateGarden", `{"PlotId":"`+string(p)+`","Title":"new"}`)
+	var answer struct{ Garden garden }
+	if err := json.Unmarshal([]byte(created), &answer); err != nil {
+		t.Fatal(err)
+	}
+	id := string(answer.Garden.GardenId)
+	updated := w.ask("UpdateGarden", `{"GardenId":"`+id+`","Size":4}`)
+	if !strings.Contains(updated, `"Area":40`) {
+		t.Errorf("the view has not seen the update: %s", updated)
+	}
+	read := w.ask("ReadGardens", `{"Filters":{"GardenIds":["`+id+`"]}}`)
+	one := strings.TrimSuffix(strings.TrimPrefix(updated, `{"Garden":`), `}`)
+	if want := `{"Gardens":[` + one + `]}`; read != want {
+		t.Errorf("UpdateGarden and ReadGardens disagree:\n%s\n%s", want, read)
+	}
+	if got := w.ask("DeleteGarden", `{"GardenId":"`+id+`"}`); got != `{}` {
+		t.Errorf("DeleteGarden answers %s, want {}", got)
+	}
+	if got := w.ask("ReadGardens", `{"Filters":{"GardenIds":["`+id+`"]}}`); got != `{"Gardens":[]}` {
+		t.Errorf("after DeleteGarden there is %s", got)
+	}
+}
+
+func TestActionsRefuse(t *testing.T) {
+	t.Parallel()
+	w := newTown(t)
+	g := w.plant(&garden{Title: "old", Size: 200})
+	id, p := string(g.GardenId), string(g.PlotId)
+	for name, tt := range map[string]struct {
+		caller       kind.Caller
+		action, body string
+		want         fault.Code
+	}{
+		"what the rule refuses":       {alice, "CreateGarden", `{"PlotId":"` + p + `","Title":"Eden"}`, fault.InvalidValue},
+		"a name that is taken":        {alice, "CreateGarden", `{"PlotId":"` + p + `","Title":"old"}`, fault.AlreadyExists},
+		"a reference to nothing":      {alice, "CreateGarden", `{"PlotId":"plot-00000000","Title":"x"}`, fault.ObjectNotFound},
+		"an update that rules refuse": {alice, "UpdateGarden", `{"GardenId":"` + id + `","Size":-1}`, fault.InvalidValue},
+		"an update of nothing":        {alice, "UpdateGarden", `{"GardenId":"garden-00000000"}`, fault.ObjectNotFound},
+		"an update of another's":      {bob, "UpdateGarden", `{"GardenId":"` + id + `"}`, fault.ObjectNotFound},
+		"a delete that rules refuse":  {alice, "DeleteGarden", `{"GardenId":"` + id + `"}`, fault.InvalidState},
+		"a delete of nothing":         {alice, "DeleteGarden", `{"GardenId":"garden-00000000"}`, fault.ObjectNotFound},
+		"a delete of what is used":    {alice, "DeletePlot", `{"PlotId":"` + p + `"}`, fault.InUse},
+		"a verb that fails":           {alice, "WaterGardens", `{"Fail":true}`, fault.InvalidState},
+		"no such action":              {alice, "PaintGardens", `{}`, fault.UnknownAction},
+		"an unknown parameter":        {alice, "CheckGardens", `{"Filters":{}}`, fault.UnknownParameter},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if answer, err := w.call(tt.caller, "1.42.0", tt.action, tt.body); !tt.want.Is(err) {
+				t.Errorf("%s %s: answered %s, %v, want code %s", tt.action, tt.body, answer, err, tt.want)
+			}
+			// Nothing is left of what was refused.
+			if got := w.ask("ReadGardens", ""); strings.Count(got, "GardenId") != 1 || !strings.Contains(got, `"Size":200`) {
+				t.Errorf("afterwards there is %s", got)
+			}
+		})
+	}
+}
+
+func TestDo(t *testing.T) {
+	t.Parallel()
+	w := newTown(t)
+	w.plant(&garden{Title: "a"})
+	w.plant(&garden{Title: "b"})
+	if got := w.ask("WaterGardens", ""); got != `{"Watered":["a","b"]}` {
+		t.Errorf("WaterGardens answers %s", got)
+	}
+	if got := w.ask("CheckGardens", ""); got != `{"Count":2}` {
+		t.Errorf("CheckGardens answers %s", got)
+	}
+	for _, a := range w.api.Actions() {
+		if reads := strings.HasPrefix(a.Name, "Read") || strings.HasPrefix(a.Name, "Check"); a.Reads != reads {
+			t.Errorf("%s is said to change nothing: %v", a.Name, a.Reads)
+		}
+	}
+}
+
+func TestBindMarksDryRuns(t *testing.T) {
+	t.Parallel()
+	w := newTown(t)
+	a, err := w.api.Find("CheckGardens", Latest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for body, want := range map[string]bool{`{"DryRun":true}`: true, `{"DryRun":false}`: false, ``: false} {
+		call, err := w.api.Bind(a, Latest, []byte(body))
+		if err != nil || call.DryRun != want {
+			t.Errorf("%q is a dry run: %v, %v, want %v", body, call.DryRun, err, want)
+		}
+	}
+}
+
+func TestFindByVersion(t *testing.T) {
+	t.Parallel()
+	actions := []Action{{Name: "CreateCa"}, {Name: "SendResetPasswordEmail"}, {Name: "ReadVms"}}
+	set := New(actions, townPager)
+	for _, tt := range []struct {
+		action, version string
+		ok              bool
+	}{
+		{"ReadVms", "1.1", true}, {"ReadVms", "1.42.0", true}, {"ReadVms", "1.0", true},
+		{"CreateCa", "1.1", false}, {"CreateCa", "1.27", false}, {"CreateCa", "1.28.5", true}, {"CreateCa", "1.99", true},
+		{"SendResetPasswordEmail", "1.1", true}, {"SendResetPasswordEmail", "1.42.0", true}, // kept
+	} {
+		v, err := ParseVersion(tt.version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := set.Find(tt.action, v); (err == nil) != tt.ok {
+			t.Errorf("%s in %s: %v, want it there: %v", tt.action, tt.version, err, tt.ok)
+		}
+	}
+}
+
+func TestMistakesStopTheProgram(t *testing.T) {
+	t.Parallel()
+	type nameless struct{}
+	w := newTown(t)
+	gardens := NewResource(w.gardens, Plain)
+	for name, mistake := range map[string]func(){
+		"two actions of a name":       func() { New([]Action{{Name: "A"}, {Name: "A"}}, townPager) },
+		"a request of another name":   func() { Do("x", func(*kind.Tx, *nameless) (*nameless, error) { return nil, nil }) },
+		"an update without an id":     func() { Update(gardens, func(*kind.Tx, *garden, *DeletePlotRequest) error { return nil }) },
+		"a request that holds a map":  func() { decoderOf(reflect.TypeFor[map[string]int]()) },
+		"an answer that holds a map":  func() { encoderOf(reflect.TypeFor[map[string]int](), Latest) },
+		"an answer that holds uint8s": func() { encoderOf(reflect.TypeFor[[]byte](), Latest) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			defer func() {
+				if recover() == nil {
+					t.Error("the program goes on")
+				}
+			}()
+			mistake()
+		})
+	}
+}
+
+func TestFixedPositionsRise(t *testing.T) {
+	t.Parallel()
+	source := Fixed("Season", "Seasons", []season{{"spring"}, {"summer"}, {"autumn"}}).(values[season])
+	last, n := Position{}, 0
+	for p := range source.list(nil) {
+		if !p.After(last) {
+			t.Errorf("the position %v does not come after %v", p, last)
+		}
+		last, n = p, n+1
+	}
+	if n != 3 {
+		t.Errorf("there are %d positions, want 3", n)
+	}
+}

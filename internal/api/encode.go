@@ -1,0 +1,201 @@
+package api
+
+import (
+	"encoding/binary"
+	"fmt"
+	"reflect"
+	"strconv"
+	"sync"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+// encoder appends a value as JSON.
+type encoder func(b []byte, v reflect.Value) []byte
+
+// shape is a type as one version of the API shows it under a schema's name.
+type shape struct {
+	t       reflect.Type
+	schema  string
+	version Version
+}
+
+var encoders sync.Map // shape → encoder
+
+// Append appends a value as the version shows it: every field under its Go
+// name, but those tagged `wire:"-"`, those the version does not have, and those
+// that say nothing: a nil pointer, an empty id, no time, and an empty value
+// tagged `wire:"omitempty"`. A list is always there.
+func Append(b []byte, v reflect.Value, version Version) []byte {
+	return AppendAs(b, v, SchemaName(v.Type()), version)
+}
+
+// AppendAs is Append for a struct whose schema has another name than its type:
+// the answer of an action that has no type of its own.
+func AppendAs(b []byte, v reflect.Value, schema string, version Version) []byte {
+	return encoderAs(shape{v.Type(), schema, version.known()})(b, v)
+}
+
+func encoderOf(t reflect.Type, version Version) encoder {
+	return encoderAs(shape{t, SchemaName(t), version})
+}
+
+func encoderAs(s shape) encoder {
+	if enc, ok := encoders.Load(s); ok {
+		return enc.(encoder)
+	}
+	enc := newEncoder(s)
+	encoders.Store(s, enc)
+	return enc
+}
+
+func newEncoder(s shape) encoder {
+	t, version := s.t, s.version
+	switch {
+	case t.Kind() == reflect.Pointer: // which has the methods of what it points to
+	case t.Implements(reflect.TypeFor[textual]()):
+		return func(b []byte, v reflect.Value) []byte {
+			if v.CanAddr() {
+				v = v.Addr() // which spares a copy
+			}
+			b = append(b, '"')
+			b = v.Interface().(textual).AppendWire(b)
+			return append(b, '"')
+		}
+	case t.Implements(reflect.TypeFor[Versioned]()):
+		return func(b []byte, v reflect.Value) []byte {
+			return appendString(b, v.Interface().(Versioned).At(version))
+		}
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		next := encoderOf(t.Elem(), version)
+		return func(b []byte, v reflect.Value) []byte { return next(b, v.Elem()) }
+	case reflect.Struct:
+		return structEncoder(s)
+	case reflect.Slice:
+		return sliceEncoder(t, version)
+	case reflect.String:
+		return func(b []byte, v reflect.Value) []byte { return appendString(b, v.String()) }
+	case reflect.Bool:
+		return func(b []byte, v reflect.Value) []byte { return strconv.AppendBool(b, v.Bool()) }
+	case reflect.Int, reflect.Int64:
+		return func(b []byte, v reflect.Value) []byte { return strconv.AppendInt(b, v.Int(), 10) }
+	case reflect.Float64:
+		return func(b []byte, v reflect.Value) []byte { return strconv.AppendFloat(b, v.Float(), 'f', -1, 64) }
+	}
+	panic(fmt.Sprintf("api: an answer cannot hold a %s", t))
+}
+
+// appendString appends a JSON string. Most are plain ASCII and stay as they are.
+func appendString(b []byte, s string) []byte {
+	start := len(b)
+	b = append(b, '"')
+	b = append(b, s...)
+	if !plainText(b[start+1:]) {
+		// Bytes that are no UTF-8 come out as replacement characters.
+		b, _ = jsontext.AppendQuote(b[:start], s)
+		return b
+	}
+	return append(b, '"')
+}
+
+// plainText reports whether a text is ASCII that a JSON string holds as it is.
+// It looks at eight bytes at once: a byte that underflows when the least
+// allowed one is taken from it leaves its highest bit set.
+func plainText(text []byte) bool {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	for len(text) >= 8 {
+		x := binary.LittleEndian.Uint64(text)
+		quote, backslash := x^ones*'"', x^ones*'\\'
+		if (x|(x-ones*' ')|(quote-ones)|(backslash-ones))&highs != 0 {
+			return false
+		}
+		text = text[8:]
+	}
+	for _, c := range text {
+		if c < ' ' || c == '"' || c == '\\' || c >= 0x80 {
+			return false
+		}
+	}
+	return true
+}
+
+func sliceEncoder(t reflect.Type, version Version) encoder {
+	next := encoderOf(t.Elem(), version)
+	return func(b []byte, v reflect.Value) []byte {
+		b = append(b, '[')
+		for i := range v.Len() {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = next(b, v.Index(i))
+		}
+		return append(b, ']')
+	}
+}
+
+// shown lists the fields of a type that the version shows under a schema's name.
+func shown(t reflect.Type, schema string, version Version) []reflect.StructField {
+	var fields []reflect.StructField
+	for _, f := range reflect.VisibleFields(t) {
+		if f.Anonymous || !f.IsExported() || f.Tag.Get("wire") == "-" || !version.Has(schema, f.Name) {
+			continue
+		}
+		fields = append(fields, f)
+	}
+	return fields
+}
+
+func structEncoder(s shape) encoder {
+	type member struct {
+		first int    // the field, or the embedded struct it is in
+		rest  []int  // the way on from there
+		name  string // quoted, between a comma and a colon
+		omit  func(reflect.Value) bool
+		next  encoder
+	}
+	var members []member
+	for _, f := range shown(s.t, s.schema, s.version) {
+		members = append(members, member{f.Index[0], f.Index[1:], `,"` + f.Name + `":`, omission(f), encoderOf(f.Type, s.version)})
+	}
+	return func(b []byte, v reflect.Value) []byte {
+		start := len(b)
+		for i := range members {
+			m := &members[i]
+			f := v.Field(m.first)
+			if len(m.rest) > 0 {
+				f = f.FieldByIndex(m.rest)
+			}
+			if m.omit != nil && m.omit(f) {
+				continue
+			}
+			b = append(b, m.name...)
+			b = m.next(b, f)
+		}
+		if len(b) == start {
+			return append(b, "{}"...)
+		}
+		b[start] = '{' // where the comma of the first member is
+		return append(b, '}')
+	}
+}
+
+// omission says when a field is left out; nil: never.
+func omission(f reflect.StructField) func(reflect.Value) bool {
+	if f.Tag.Get("wire") == "omitempty" {
+		return reflect.Value.IsZero
+	}
+	if f.Type.Kind() == reflect.Pointer {
+		return reflect.Value.IsNil
+	}
+	if _, ok := kind.FormOf(f.Type); ok {
+		return func(v reflect.Value) bool { return v.Len() == 0 }
+	}
+	if f.Type.Implements(reflect.TypeFor[textual]()) {
+		return reflect.Value.IsZero
+	}
+	return nil
+}

@@ -1,0 +1,186 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"path"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// passes says in plain words what the filters of gardens mean. It is what the
+// derived filters are compared with.
+func passes(f *FiltersGarden, g *garden) bool {
+	tag := func(match func(Tag) bool) bool { return slices.ContainsFunc(g.Tags, match) }
+	return (len(f.GardenIds) == 0 || slices.Contains(f.GardenIds, g.GardenId)) &&
+		(len(f.PlotIds) == 0 || slices.Contains(f.PlotIds, g.PlotId)) &&
+		(len(f.Titles) == 0 || slices.ContainsFunc(f.Titles, func(pattern string) bool {
+			// Titles have no slash and no bracket, where path.Match differs.
+			ok, _ := path.Match(pattern, g.Title)
+			return ok
+		})) &&
+		(len(f.Berries) == 0 || slices.Contains(f.Berries, g.Berry)) &&
+		(len(f.Boxes) == 0 || slices.Contains(f.Boxes, g.Box)) &&
+		(f.Open == nil || *f.Open == g.Open) &&
+		(len(f.Sizes) == 0 || slices.Contains(f.Sizes, g.Size)) &&
+		(len(f.Shares) == 0 || slices.Contains(f.Shares, g.Share)) &&
+		(f.Planted == nil || *f.Planted == g.Planted) &&
+		(len(f.BedFlowers) == 0 || slices.ContainsFunc(g.Beds, func(b bed) bool { return slices.Contains(f.BedFlowers, b.Flower) })) &&
+		(len(f.BedRows) == 0 || slices.ContainsFunc(g.Beds, func(b bed) bool { return slices.Contains(f.BedRows, b.Rows) })) &&
+		(len(f.Areas) == 0 || slices.Contains(f.Areas, 10*g.Size)) &&
+		(len(f.TagKeys) == 0 || tag(func(t Tag) bool { return slices.Contains(f.TagKeys, t.Key) })) &&
+		(len(f.TagValues) == 0 || tag(func(t Tag) bool { return slices.Contains(f.TagValues, t.Value) })) &&
+		(len(f.Tags) == 0 || tag(func(t Tag) bool { return slices.Contains(f.Tags, t.Key+"="+t.Value) }))
+}
+
+// few draws one of few values, so that filters hit.
+func few[V any](t *rapid.T, label string, values ...V) V {
+	return rapid.SampledFrom(values).Draw(t, label)
+}
+
+// some draws a list of few values, often none.
+func some[V any](t *rapid.T, label string, values ...V) []V {
+	if rapid.IntRange(0, 3).Draw(t, label+"?") > 0 {
+		return nil
+	}
+	return rapid.SliceOfN(rapid.SampledFrom(values), 0, 3).Draw(t, label)
+}
+
+func TestFiltersMeanWhatTheySay(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		w := newTown(t)
+		defer w.db.Close()
+		var all []*garden
+		for i := range rapid.IntRange(0, 8).Draw(t, "gardens") {
+			g := &garden{
+				Title: fmt.Sprint(few(t, "title", "Eden", "Kew", ""), " ", i), Berry: few(t, "berry", "red", "blue", ""),
+				Box: few(t, "box", "a", "b"), Open: few(t, "open", true, false), Size: few(t, "size", 1, 2), Share: few(t, "share", 0.5, 1),
+				Planted: few(t, "planted", DateTime(0), 86_400_000),
+			}
+			for range rapid.IntRange(0, 2).Draw(t, "beds") {
+				g.Beds = append(g.Beds, bed{few(t, "flower", "rose", "iris"), few(t, "rows", 1, 2, 3)})
+			}
+			for _, key := range some(t, "keys", "k", "l:m", "n=o") {
+				g.Tags = append(g.Tags, Tag{Key: key, Value: few(t, "value", "", "v", ":w", "x=y")})
+			}
+			if len(all) > 0 && rapid.Bool().Draw(t, "the same plot") {
+				g.PlotId = all[0].PlotId
+			}
+			all = append(all, w.plant(g))
+		}
+		filters := &FiltersGarden{
+			Titles: some(t, "titles", "Eden 0", "Kew*", "* 1", "?den ?", "*", " 2"), Berries: some(t, "berries", "red", "green", ""),
+			Boxes: some(t, "boxes", "a", "c"), Sizes: some(t, "sizes", 1, 3), Shares: some(t, "shares", 0.5, 2),
+			BedFlowers: some(t, "flowers", "rose", "tulip"), BedRows: some(t, "bed rows", 2, 3), Areas: some(t, "areas", 10, 30),
+			TagFilters: TagFilters{
+				TagKeys: some(t, "tag keys", "k", "n=o"), TagValues: some(t, "tag values", "v", ""), Tags: some(t, "tags", "k=v", "l:m=:w", "n=o=x=y"),
+			},
+		}
+		if len(all) > 0 {
+			ids, plots := []gardenID{"garden-00000000"}, []plotID{"plot-00000000"}
+			for _, g := range all {
+				ids, plots = append(ids, g.GardenId), append(plots, g.PlotId)
+			}
+			filters.GardenIds, filters.PlotIds = some(t, "ids", ids...), some(t, "plots", plots...)
+		}
+		if rapid.IntRange(0, 3).Draw(t, "by open") == 0 {
+			filters.Open = new(bool)
+		}
+		want := []string{}
+		for _, g := range all {
+			if passes(filters, g) {
+				want = append(want, g.Title)
+			}
+		}
+		body, err := json.Marshal(map[string]any{"Filters": filters})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// A nil filter is written as null, which is none.
+		var answer struct{ Gardens []struct{ Title string } }
+		if err := json.Unmarshal([]byte(w.ask("ReadGardens", string(body))), &answer); err != nil {
+			t.Fatal(err)
+		}
+		got := []string{}
+		for _, g := range answer.Gardens {
+			got = append(got, g.Title)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s selects %q, want %q", body, got, want)
+		}
+	})
+}
+
+func TestFilterByDate(t *testing.T) {
+	t.Parallel()
+	w := newTown(t)
+	w.plant(&garden{Title: "old", Planted: 86_400_000})
+	w.plant(&garden{Title: "new", Planted: 86_400_001})
+	got := w.ask("ReadGardens", `{"Filters":{"Planted":"1970-01-02"}}`)
+	if !strings.Contains(got, `"old"`) || strings.Contains(got, `"new"`) {
+		t.Errorf("planted on 1970-01-02 is %s", got)
+	}
+}
+
+func TestNoFilters(t *testing.T) {
+	t.Parallel()
+	w := newTown(t)
+	w.plant(&garden{Title: "only"})
+	for _, body := range []string{``, `{}`, `{"Filters":null}`, `{"Filters":{}}`, `{"Filters":{"Titles":[],"Open":null,"TagKeys":[]}}`} {
+		if got := w.ask("ReadGardens", body); !strings.Contains(got, "only") {
+			t.Errorf("%q selects %s", body, got)
+		}
+	}
+}
+
+func TestFiltersThatSelectByNothing(t *testing.T) {
+	t.Parallel()
+	for name, filters := range map[string]any{
+		"no such field": struct{ Colours []string }{},
+		"no such path": struct {
+			Titles []string `path:"Beds.Title"`
+		}{},
+		"no such part": struct {
+			Titles []string `path:"Title.Length"`
+		}{},
+		"another type": struct{ Sizes []string }{},
+		"a type by another path": struct {
+			Titles []string `path:"Beds.Rows"`
+		}{},
+		"a boolean by a text": struct{ Open *string }{},
+		"a struct":            struct{ Beds []string }{},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%T is accepted", filters)
+				}
+			}()
+			newSelection(reflect.TypeOf(filters), reflect.TypeFor[garden]())
+		})
+	}
+}
+
+func TestGlob(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		pattern, text string
+		want          bool
+	}{
+		{"", "", true}, {"", "a", false}, {"*", "", true}, {"*", "a/b", true}, {"**", "", true}, {"?", "", false}, {"?", "é", true},
+		{"??", "é", false}, {"a*", "abc", true}, {"*c", "abc", true}, {"a*c", "abcabc", true}, {"a*b", "abc", false}, {"*b*", "abc", true},
+		{"a?c", "abc", true}, {"Debian-12-*", "Debian-12-2026", true}, {"Debian-12-*", "Debian-11-2026", false},
+		{"ubuntu/*", "ubuntu/images/noble", true}, {"a[bc]", "a[bc]", true}, {"a[bc]", "ab", false}, {`a\*`, `a\b`, true}, {"[", "[", true},
+		{"*aab", "aaaab", true}, {"a*a*a*b", strings.Repeat("a", 1000), false}, {"*?", "", false}, {"*??1", "éz1é1", true}, {"*?1", "1", false},
+	} {
+		if got := glob(tt.pattern, tt.text); got != tt.want {
+			t.Errorf("glob(%q, %.20q) = %v, want %v", tt.pattern, tt.text, got, tt.want)
+		}
+	}
+}

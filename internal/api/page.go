@@ -1,0 +1,95 @@
+package api
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+
+	"github.com/bastide-cloud/bastide/internal/fault"
+)
+
+// Page is the part of a request that asks for a page of a list.
+type Page struct {
+	NextPageToken  string   `format:"byte"` // The token to request the next page of results.
+	ResultsPerPage PageSize `default:"100"` // The maximum number of items in the response.
+}
+
+// PageSize is a number of results.
+type PageSize int
+
+// Bounds implements [Bounded].
+func (PageSize) Bounds() (low, high int64) { return 1, 1000 }
+
+// NextPage is the part of an answer that leads to the next page, if there is
+// one.
+type NextPage struct {
+	NextPageToken string `format:"byte" wire:"omitempty"` // The token to request the next page of results.
+}
+
+// IndexPage is the part of a request that asks for a page by number, as the
+// EIM actions do.
+type IndexPage struct {
+	FirstItem      int      `default:"0"`   // The number of the first item of the response, from 0.
+	ResultsPerPage PageSize `default:"100"` // The maximum number of items in the response.
+}
+
+// IndexedPage is the part of an answer that says what a page leaves out.
+type IndexedPage struct {
+	HasMoreItems        bool     // Whether there are items after those in the response.
+	MaxResultsLimit     PageSize // The maximum number of items that the response could have.
+	MaxResultsTruncated bool     // Whether that number left out items.
+}
+
+// Position is the place of a value in a list. A value keeps it while others
+// come and go: resources stand in order of creation, and what belongs to one
+// resource stands in order of its name.
+type Position struct {
+	Seq  uint64
+	Name string
+}
+
+// After reports whether p comes after q.
+func (p Position) After(q Position) bool {
+	return p.Seq > q.Seq || p.Seq == q.Seq && p.Name > q.Name
+}
+
+// Pager makes and reads page tokens. A token says after which position the next
+// page begins, and carries a code that only this region can make for the
+// account and action it was given to. The position is the last one shown and
+// not a count, so that a page neither repeats nor skips anything when resources
+// come and go between two calls.
+type Pager struct{ key []byte }
+
+// NewPager makes a pager with a secret key, the same on all nodes.
+func NewPager(key []byte) *Pager { return &Pager{key} }
+
+// tokenCode is the length of a token's code in bytes.
+const tokenCode = 16
+
+// Token makes the token of the page after a position.
+func (p *Pager) Token(account, action string, after Position) string {
+	b := binary.BigEndian.AppendUint64(nil, after.Seq)
+	b = append(b, after.Name...)
+	return base64.StdEncoding.EncodeToString(append(b, p.code(account, action, b)...))
+}
+
+// Position reads a token; no token is the beginning.
+func (p *Pager) Position(account, action, token string) (Position, error) {
+	if token == "" {
+		return Position{}, nil
+	}
+	b, err := base64.StdEncoding.DecodeString(token)
+	end := len(b) - tokenCode
+	if err != nil || end < 8 || !hmac.Equal(b[end:], p.code(account, action, b[:end])) {
+		return Position{}, fault.InvalidPageToken.Errorf("NextPageToken is not one that %s gave to this account.", action)
+	}
+	return Position{Seq: binary.BigEndian.Uint64(b), Name: string(b[8:end])}, nil
+}
+
+func (p *Pager) code(account, action string, position []byte) []byte {
+	h := hmac.New(sha256.New, p.key)
+	h.Write([]byte(account + "\x00" + action + "\x00"))
+	h.Write(position)
+	return h.Sum(nil)[:tokenCode]
+}

@@ -1,0 +1,203 @@
+package api
+
+import (
+	"iter"
+	"reflect"
+
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+// Source is what a read action lists: the resources of a kind, or values that
+// a function makes.
+type Source[V any] interface {
+	// names are the family and the member of the answer.
+	names() (family, plural string)
+	// stored is the type that filters select by before the view is applied.
+	stored() reflect.Type
+	// each yields the values that may pass, in a lasting order, each with its
+	// position and a function that shows it.
+	each(tx *kind.Tx, s *selection, filters reflect.Value, after Position) iter.Seq2[Position, candidate[V]]
+}
+
+// candidate is a value that filters have not seen yet.
+type candidate[V any] struct {
+	stored reflect.Value
+	show   func() *V
+}
+
+func (r Resource[T, I, V]) names() (string, string) {
+	facts := r.kind.Facts()
+	return facts.Name, facts.Plural
+}
+
+func (r Resource[T, I, V]) stored() reflect.Type { return reflect.TypeFor[T]() }
+
+func (r Resource[T, I, V]) each(tx *kind.Tx, s *selection, filters reflect.Value, after Position) iter.Seq2[Position, candidate[V]] {
+	all := r.kind.Each(tx, after.Seq)
+	if s != nil {
+		all = r.kind.Select(tx, after.Seq, func(path string) ([]string, bool) { return s.wanted(filters, path) })
+	}
+	return func(yield func(Position, candidate[V]) bool) {
+		for seq, v := range all {
+			if !yield(Position{Seq: seq}, candidate[V]{reflect.ValueOf(v).Elem(), func() *V { return r.show(tx, v) }}) {
+				return
+			}
+		}
+	}
+}
+
+// Values is a source of values that a function makes, with positions that rise
+// and stay the same from call to call.
+func Values[V any](family, plural string, list func(*kind.Tx) iter.Seq2[Position, V]) Source[V] {
+	return values[V]{family, plural, list}
+}
+
+// Fixed is a source of values that do not change while the region runs.
+func Fixed[V any](family, plural string, list []V) Source[V] {
+	return Values(family, plural, func(*kind.Tx) iter.Seq2[Position, V] {
+		return func(yield func(Position, V) bool) {
+			for i, v := range list {
+				if !yield(Position{Seq: uint64(i) + 1}, v) {
+					return
+				}
+			}
+		}
+	})
+}
+
+type values[V any] struct {
+	family, plural string
+	list           func(*kind.Tx) iter.Seq2[Position, V]
+}
+
+func (s values[V]) names() (string, string) { return s.family, s.plural }
+
+func (s values[V]) stored() reflect.Type { return reflect.TypeFor[V]() }
+
+func (s values[V]) each(tx *kind.Tx, _ *selection, _ reflect.Value, after Position) iter.Seq2[Position, candidate[V]] {
+	return func(yield func(Position, candidate[V]) bool) {
+		for position, v := range s.list(tx) {
+			if position.After(after) && !yield(position, candidate[V]{reflect.ValueOf(&v).Elem(), func() *V { return &v }}) {
+				return
+			}
+		}
+	}
+}
+
+// Read is the action that lists what a source has, as its request asks: a field
+// Filters, if it has one, selects; an embedded [Page] or [IndexPage] makes
+// pages.
+func Read[Req, V any](source Source[V]) Action {
+	return ReadGrouped[Req](source, func(shown []*V) []*V { return shown })
+}
+
+// ReadGrouped is Read for an answer that nests its values: filters select
+// single values, a page has so many of them, and group makes of those shown the
+// list that the answer holds.
+func ReadGrouped[Req, V, G any](source Source[V], group func([]*V) []*G) Action {
+	req := reflect.TypeFor[Req]()
+	family, plural := source.names()
+	a := Action{Name: actionName(req), Family: family, Request: req, Reads: true}
+	l := &list[V, G]{source: source, group: group, action: a.Name, schema: SchemaName(req), filters: -1}
+	members := []reflect.StructField{{Name: plural, Type: reflect.TypeFor[[]*G]()}}
+	for i := range req.NumField() {
+		switch f := req.Field(i); {
+		case f.Name == "Filters":
+			l.filters, l.selection = i, newSelection(f.Type.Elem(), source.stored())
+		case f.Type == reflect.TypeFor[Page]():
+			l.page = func(v reflect.Value) any { return v.Field(i).Interface() }
+			members = append(members, reflect.StructField{Name: "NextPage", Type: reflect.TypeFor[NextPage](), Anonymous: true})
+		case f.Type == reflect.TypeFor[IndexPage]():
+			l.page = func(v reflect.Value) any { return v.Field(i).Interface() }
+			members = append(members, reflect.StructField{Name: "IndexedPage", Type: reflect.TypeFor[IndexedPage](), Anonymous: true})
+		}
+	}
+	a.Response = reflect.StructOf(members)
+	l.response = a.Response
+	a.run = l.run
+	return a
+}
+
+// list is a read action at work.
+type list[V, G any] struct {
+	source    Source[V]
+	group     func([]*V) []*G
+	action    string
+	schema    string // of the request
+	filters   int    // the field of the request, or -1
+	selection *selection
+	page      func(reflect.Value) any // the Page or IndexPage of a request; nil: it has none
+	response  reflect.Type
+}
+
+func (l *list[V, G]) run(c *Call) (response reflect.Value, err error) {
+	req := reflect.ValueOf(c.Request).Elem()
+	response = reflect.New(l.response).Elem()
+	return response, c.view(func(tx *kind.Tx) error {
+		var page any
+		// A version without pages gets all at once.
+		if l.page != nil && c.Version.Has(l.schema, "ResultsPerPage") {
+			page = l.page(req)
+		}
+		switch page := page.(type) {
+		case Page:
+			after, err := c.pager.Position(c.Caller.Account, l.action, page.NextPageToken)
+			if err != nil {
+				return err
+			}
+			shown, last, more := l.collect(tx, req, after, 0, int(page.ResultsPerPage))
+			response.Field(0).Set(reflect.ValueOf(l.group(shown)))
+			if more {
+				next := NextPage{c.pager.Token(c.Caller.Account, l.action, last)}
+				response.Field(1).Set(reflect.ValueOf(next))
+			}
+		case IndexPage:
+			shown, _, more := l.collect(tx, req, Position{}, max(page.FirstItem, 0), int(page.ResultsPerPage))
+			response.Field(0).Set(reflect.ValueOf(l.group(shown)))
+			response.Field(1).Set(reflect.ValueOf(IndexedPage{more, page.ResultsPerPage, more}))
+		default:
+			shown, _, _ := l.collect(tx, req, Position{}, 0, -1)
+			response.Field(0).Set(reflect.ValueOf(l.group(shown)))
+		}
+		return nil
+	})
+}
+
+// collect shows up to size values that pass the filters, after a position and
+// after skipping some. It answers the last position shown and whether more
+// values pass.
+func (l *list[V, G]) collect(tx *kind.Tx, req reflect.Value, after Position, skip, size int) (shown []*V, last Position, more bool) {
+	var filters reflect.Value
+	selection := l.selection
+	if l.filters >= 0 {
+		if p := req.Field(l.filters); p.IsNil() {
+			selection = nil
+		} else {
+			filters = p.Elem()
+		}
+	}
+	for position, c := range l.source.each(tx, selection, filters, after) {
+		if selection != nil && !selection.pass(filters, c.stored, false) {
+			continue
+		}
+		var v *V
+		if selection != nil && selection.late {
+			v = c.show()
+			if !selection.pass(filters, reflect.ValueOf(v).Elem(), true) {
+				continue
+			}
+		}
+		if skip > 0 {
+			skip--
+			continue
+		}
+		if len(shown) == size {
+			return shown, last, true
+		}
+		if v == nil {
+			v = c.show()
+		}
+		shown, last = append(shown, v), position
+	}
+	return shown, last, false
+}
