@@ -1,0 +1,35 @@
+package catalog
+
+import (
+	"slices"
+
+	"github.com/bastide-cloud/bastide/internal/api"
+)
+
+// ReadRegionsRequest lists the Regions of the cloud.
+type ReadRegionsRequest struct{}
+
+func readRegions(own Region) api.Action {
+	return api.Read[ReadRegionsRequest](api.Fixed("Region", "Regions", regions(own))).WithAuth(api.Open)
+}
+
+// published are the regions that the real service lists.
+var published = []string{"eu-west-2", "us-east-2", "us-west-1"}
+
+// regions lists the own region at the endpoint that leads to this program, and
+// the others where the real service has them: clients look up regions they copy
+// from, and this program answers for none but its own.
+func regions(own Region) []Region {
+	var all []Region
+	if !slices.Contains(published, own.RegionName) {
+		all = append(all, own)
+	}
+	for _, name := range published {
+		if name == own.RegionName {
+			all = append(all, own)
+		} else {
+			all = append(all, Region{RegionName: name, Endpoint: "api." + name + ".outscale.com"})
+		}
+	}
+	return all
+}

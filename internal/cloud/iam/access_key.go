@@ -1,0 +1,389 @@
+package iam
+
+import (
+	"iter"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+// AccessKey signs calls for the root account or for an EIM user.
+type AccessKey struct {
+	AccessKeyId          id.AccessKey       // The ID of the access key.
+	CreationDate         api.OffsetDateTime // When the access key was created (UTC).
+	ExpirationDate       api.OffsetDateTime // When the access key ceases to sign calls (UTC); never if absent.
+	LastModificationDate api.OffsetDateTime // When the access key last changed (UTC).
+	State                AccessKeyState     // Whether the access key signs calls (`ACTIVE`) or not (`INACTIVE`).
+	Tag                  *AccessKeyTag      // The tag of the access key, if it has one.
+
+	Secret kind.Secret `wire:"-"` // See [AccessKeySecretKey].
+	UserId id.User     `wire:"-"` // The user it belongs to; empty: the root account.
+}
+
+// AccessKeySecretKey is an access key and its secret.
+type AccessKeySecretKey struct {
+	AccessKeyId          id.AccessKey       // The ID of the access key.
+	CreationDate         api.OffsetDateTime // When the access key was created (UTC).
+	ExpirationDate       api.OffsetDateTime // When the access key ceases to sign calls (UTC); never if absent.
+	LastModificationDate api.OffsetDateTime // When the access key last changed (UTC).
+	SecretKey            string             // The secret that signs calls. It is not shown again.
+	State                AccessKeyState     // Whether the access key signs calls (`ACTIVE`) or not (`INACTIVE`).
+	Tag                  *AccessKeyTag      // The tag of the access key, if it has one.
+}
+
+// AccessKeys are the access keys of an account and of its users.
+var AccessKeys = &kind.Kind[AccessKey, id.AccessKey]{Name: "AccessKey", Missing: fault.AccessKeyNotFound}
+
+// maxAccessKeys bounds the access keys of the root account and those of each user.
+const maxAccessKeys = 10
+
+// secretSize is the number of symbols in a secret: some 200 bits.
+const secretSize = 40
+
+func accessKeyActions() []api.Action {
+	return []api.Action{
+		api.Create(api.NewResource(AccessKeys, withSecret), createAccessKey),
+		api.Do("AccessKey", readAccessKeys),
+		api.Do("AccessKey", readSecretAccessKey),
+		api.Do("AccessKey", updateAccessKey),
+		api.Do("AccessKey", deleteAccessKey),
+	}
+}
+
+// AccessKeyState says whether an access key signs calls.
+type AccessKeyState string
+
+// The states of an access key.
+const (
+	AccessKeyActive   AccessKeyState = "ACTIVE"
+	AccessKeyInactive AccessKeyState = "INACTIVE"
+)
+
+// upperStates is the first version that writes states in upper case.
+var upperStates = api.Version{Major: 1, Minor: 28, Patch: 5}
+
+// Literals are the states.
+func (AccessKeyState) Literals() []string {
+	return []string{string(AccessKeyActive), string(AccessKeyInactive)}
+}
+
+// ParseWire reads a state in either case.
+func (s *AccessKeyState) ParseWire(text string) error {
+	*s = AccessKeyState(strings.ToUpper(text))
+	return nil
+}
+
+// At is the state as the version writes it.
+func (s AccessKeyState) At(v api.Version) string {
+	if v.Before(upperStates) {
+		return strings.ToLower(string(s))
+	}
+	return string(s)
+}
+
+// AccessKeyTag is a word that finds access keys again.
+type AccessKeyTag string
+
+// maxAccessKeyTag is what other tags may have, in characters.
+const maxAccessKeyTag = 255
+
+// Check reports a tag that is too long.
+func (t AccessKeyTag) Check() error {
+	if utf8.RuneCountInString(string(t)) > maxAccessKeyTag {
+		return fault.InvalidLength.Errorf("The tag of an access key has at most %d characters.", maxAccessKeyTag)
+	}
+	return nil
+}
+
+func withSecret(_ *kind.Tx, k *AccessKey) *AccessKeySecretKey {
+	return &AccessKeySecretKey{
+		AccessKeyId: k.AccessKeyId, CreationDate: k.CreationDate, ExpirationDate: k.ExpirationDate,
+		LastModificationDate: k.LastModificationDate, SecretKey: string(k.Secret), State: k.State, Tag: k.Tag,
+	}
+}
+
+// namedOrCaller is the user a call is about: the one it names or the one it
+// comes from. The root account is the empty one.
+func namedOrCaller(tx *kind.Tx, userName string) (id.User, error) {
+	if userName == "" {
+		return id.User(tx.Caller.User), nil
+	}
+	u, err := userNamed(tx, userName)
+	if err != nil {
+		return "", err
+	}
+	return u.UserId, nil
+}
+
+// keysOf yields the access keys of a user, or of the root account.
+func keysOf(tx *kind.Tx, user id.User) iter.Seq[*AccessKey] {
+	if user != "" {
+		return AccessKeys.Of(tx, user)
+	}
+	return func(yield func(*AccessKey) bool) {
+		for key := range AccessKeys.All(tx) {
+			if key.UserId == "" && !yield(key) {
+				return
+			}
+		}
+	}
+}
+
+// keyOf finds an access key of a user, or of the root account. Anybody else's
+// is as good as none.
+func keyOf(tx *kind.Tx, user id.User, keyID id.AccessKey) (*AccessKey, error) {
+	key, err := AccessKeys.Get(tx, keyID)
+	if err != nil {
+		return nil, err
+	}
+	if key.UserId != user {
+		return nil, fault.AccessKeyNotFound.Errorf("The AccessKeyId '%s' doesn't exist.", keyID)
+	}
+	return key, nil
+}
+
+// CreateAccessKeyRequest asks for an access key.
+type CreateAccessKeyRequest struct {
+	ExpirationDate *api.OffsetDateTime // When the access key ceases to sign calls, a date or a date and time to come; never by default.
+	Tag            *AccessKeyTag       // A tag of at most 255 characters.
+	UserName       string              // The EIM user it is for; by default whoever sends the call, which may be the root account.
+}
+
+func createAccessKey(tx *kind.Tx, req *CreateAccessKeyRequest) (*AccessKey, error) {
+	user, err := namedOrCaller(tx, req.UserName)
+	if err != nil {
+		return nil, err
+	}
+	key := &AccessKey{UserId: user, Tag: req.Tag}
+	if err := key.expireAt(tx, req.ExpirationDate); err != nil {
+		return nil, err
+	}
+	return key, key.prepare(tx)
+}
+
+// NewAccessKey makes an access key for the root account of an account. An
+// empty ID or secret is chosen.
+func NewAccessKey(tx *kind.Tx, account id.Account, keyID, secret string) (*AccessKey, error) {
+	tx = tx.In(string(account))
+	key := &AccessKey{AccessKeyId: id.AccessKey(keyID), Secret: kind.Secret(secret)}
+	if keyID != "" {
+		if err := key.AccessKeyId.Form().Check(keyID); err != nil {
+			return nil, err
+		}
+	}
+	if err := key.prepare(tx); err != nil {
+		return nil, err
+	}
+	return key, AccessKeys.Insert(tx, key)
+}
+
+// prepare completes a new key and enters it in the directory.
+func (k *AccessKey) prepare(tx *kind.Tx) error {
+	have := 0
+	for range keysOf(tx, k.UserId) {
+		have++
+	}
+	if have >= maxAccessKeys {
+		return fault.TooManyAccessKeys.Errorf("The root account and each user have at most %d access keys.", maxAccessKeys)
+	}
+	account, err := accountOf(tx)
+	if err != nil {
+		return err
+	}
+	if err := account.Policy.admits(k, tx.Now()); err != nil {
+		return err
+	}
+	if k.AccessKeyId == "" {
+		k.AccessKeyId = unusedKeyID(tx)
+	}
+	if k.Secret == "" {
+		k.Secret = kind.Secret(kind.Random(tx.Chance(), secretSize, kind.Alphanumeric))
+	}
+	k.State = AccessKeyActive
+	k.CreationDate = api.OffsetAt(tx.Now())
+	k.LastModificationDate = k.CreationDate
+	return keyName(string(k.AccessKeyId)).enter(tx, account.AccountId)
+}
+
+// unusedKeyID chooses an ID that no access key of the region has.
+func unusedKeyID(tx *kind.Tx) id.AccessKey {
+	var form id.AccessKey
+	for {
+		chosen := form.Form().Random(tx.Chance())
+		if _, used := KeyOwner(tx, chosen); !used {
+			return id.AccessKey(chosen)
+		}
+	}
+}
+
+// expireAt sets the date, if there is one, at which the key expires.
+func (k *AccessKey) expireAt(tx *kind.Tx, date *api.OffsetDateTime) error {
+	if date == nil {
+		return nil
+	}
+	if !date.Time().After(tx.Now()) {
+		return fault.InvalidValue.Errorf("ExpirationDate must be in the future, and %s is not.", date.AppendWire(nil))
+	}
+	k.ExpirationDate = *date
+	return nil
+}
+
+// ReadAccessKeysRequest asks for the access keys of the root account or of an
+// EIM user.
+type ReadAccessKeysRequest struct {
+	Filters  *FiltersAccessKeys // What to select by; all access keys by default.
+	Tag      string             // The tag that the access keys have; any by default.
+	UserName string             // The EIM user they belong to; by default whoever sends the call, which may be the root account.
+}
+
+// FiltersAccessKeys selects access keys.
+type FiltersAccessKeys struct {
+	AccessKeyIds []id.AccessKey   // The IDs of the access keys.
+	States       []AccessKeyState // The states of the access keys, `ACTIVE` or `INACTIVE`.
+}
+
+// ReadAccessKeysResponse shows the access keys.
+type ReadAccessKeysResponse struct{ AccessKeys []*AccessKey }
+
+// Whose keys are listed depends on the caller, which a filter cannot say:
+// hence no api.Read.
+func readAccessKeys(tx *kind.Tx, req *ReadAccessKeysRequest) (*ReadAccessKeysResponse, error) {
+	user, err := namedOrCaller(tx, req.UserName)
+	if err != nil {
+		return nil, err
+	}
+	var resp ReadAccessKeysResponse
+	for key := range keysOf(tx, user) {
+		if req.selects(key) {
+			resp.AccessKeys = append(resp.AccessKeys, key)
+		}
+	}
+	return &resp, nil
+}
+
+func (r *ReadAccessKeysRequest) selects(key *AccessKey) bool {
+	if r.Tag != "" && (key.Tag == nil || string(*key.Tag) != r.Tag) {
+		return false
+	}
+	f := r.Filters
+	return f == nil ||
+		(len(f.AccessKeyIds) == 0 || slices.Contains(f.AccessKeyIds, key.AccessKeyId)) &&
+			(len(f.States) == 0 || slices.Contains(f.States, key.State))
+}
+
+// ReadSecretAccessKeyRequest asks for the secret of an access key of the root
+// account.
+type ReadSecretAccessKeyRequest struct {
+	AccessKeyId id.AccessKey `api:"required"` // The ID of the access key.
+}
+
+// ReadSecretAccessKeyResponse shows the access key and its secret.
+type ReadSecretAccessKeyResponse struct{ AccessKey *AccessKeySecretKey }
+
+func readSecretAccessKey(tx *kind.Tx, req *ReadSecretAccessKeyRequest) (*ReadSecretAccessKeyResponse, error) {
+	// A user, whatever the policies say, would otherwise become root.
+	if tx.Caller.User != "" {
+		return nil, fault.NotAuthorized.Errorf("Only the root account can read the secrets of its access keys.")
+	}
+	key, err := keyOf(tx, "", req.AccessKeyId)
+	if err != nil {
+		return nil, err
+	}
+	return &ReadSecretAccessKeyResponse{withSecret(tx, key)}, nil
+}
+
+// UpdateAccessKeyRequest asks to change an access key. What is not given
+// stays; at least one change must be.
+type UpdateAccessKeyRequest struct {
+	AccessKeyId         id.AccessKey        `api:"required"` // The ID of the access key.
+	ClearExpirationDate bool                // Whether the access key never expires from now on. It does not go with ExpirationDate.
+	ClearTag            bool                // Whether the access key loses its tag. It does not go with Tag.
+	ExpirationDate      *api.OffsetDateTime // When the access key ceases to sign calls, a date or a date and time to come.
+	State               AccessKeyState      // Whether the access key signs calls (`ACTIVE`) or not (`INACTIVE`).
+	Tag                 *AccessKeyTag       // A tag of at most 255 characters.
+	UserName            string              // The EIM user it belongs to; by default whoever sends the call, which may be the root account.
+}
+
+// UpdateAccessKeyResponse shows the access key as it has become.
+type UpdateAccessKeyResponse struct{ AccessKey *AccessKey }
+
+func (r *UpdateAccessKeyRequest) check() error {
+	switch {
+	case r.ExpirationDate != nil && r.ClearExpirationDate:
+		return fault.InvalidParameter.Errorf("ExpirationDate and ClearExpirationDate do not go together.")
+	case r.Tag != nil && r.ClearTag:
+		return fault.InvalidParameter.Errorf("Tag and ClearTag do not go together.")
+	case r.State == "" && r.ExpirationDate == nil && !r.ClearExpirationDate && r.Tag == nil && !r.ClearTag:
+		return fault.MissingParameter.Errorf("State is required, as nothing else is to change.")
+	}
+	return nil
+}
+
+// updateAccessKey leaves an expiration date that is not mentioned as it is.
+// The real service is documented to clear it, but since it has
+// ClearExpirationDate its own clients change only the state and then expect
+// the date they set before.
+func updateAccessKey(tx *kind.Tx, req *UpdateAccessKeyRequest) (*UpdateAccessKeyResponse, error) {
+	if err := req.check(); err != nil {
+		return nil, err
+	}
+	user, err := namedOrCaller(tx, req.UserName)
+	if err != nil {
+		return nil, err
+	}
+	key, err := keyOf(tx, user, req.AccessKeyId)
+	if err != nil {
+		return nil, err
+	}
+	if req.State != "" {
+		key.State = req.State
+	}
+	if req.Tag != nil || req.ClearTag {
+		key.Tag = req.Tag
+	}
+	if req.ClearExpirationDate {
+		key.ExpirationDate = 0
+	}
+	if err := key.expireAt(tx, req.ExpirationDate); err != nil {
+		return nil, err
+	}
+	account, err := accountOf(tx)
+	if err != nil {
+		return nil, err
+	}
+	if err := account.Policy.admits(key, tx.Now()); err != nil {
+		return nil, err
+	}
+	key.LastModificationDate = api.OffsetAt(tx.Now())
+	return &UpdateAccessKeyResponse{key}, AccessKeys.Put(tx, key)
+}
+
+// DeleteAccessKeyRequest asks to delete an access key. One of an EIM user must
+// be inactive. It may be the key that signs this call.
+type DeleteAccessKeyRequest struct {
+	AccessKeyId id.AccessKey `api:"required"` // The ID of the access key.
+	UserName    string       // The EIM user it belongs to; by default whoever sends the call, which may be the root account.
+}
+
+func deleteAccessKey(tx *kind.Tx, req *DeleteAccessKeyRequest) (*struct{}, error) {
+	user, err := namedOrCaller(tx, req.UserName)
+	if err != nil {
+		return nil, err
+	}
+	key, err := keyOf(tx, user, req.AccessKeyId)
+	if err != nil {
+		return nil, err
+	}
+	if user != "" && key.State != AccessKeyInactive {
+		return nil, fault.InvalidState.Errorf("The access key %s of a user is %s. It must be %s to be deleted.", key.AccessKeyId, key.State, AccessKeyInactive)
+	}
+	if err := keyName(string(key.AccessKeyId)).leave(tx); err != nil {
+		return nil, err
+	}
+	return &struct{}{}, AccessKeys.Delete(tx, key)
+}

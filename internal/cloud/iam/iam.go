@@ -1,0 +1,46 @@
+// Package iam keeps what the region knows of its callers: accounts, their EIM
+// users and access keys, and what an account demands of its calls: API access
+// rules, client certificate authorities and the API access policy.
+//
+// It promises that the credentials of the region are told apart (an access key
+// or a login leads to one account), that no access key outlives what its
+// account's policy allows, and that an account always has an API access rule.
+// Deciding about a call by all this is left to the gate.
+package iam
+
+import (
+	"slices"
+
+	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+// LoginCheck reports, as a fault, that a login and a password do not belong
+// together. The gate gives it: it counts the failures.
+type LoginCheck func(tx *kind.Tx, login, password string) error
+
+// Kinds are the kinds of this package.
+func Kinds() []kind.Any {
+	return []kind.Any{Accounts, AccessKeys, ApiAccessRules, Cas, Users, directory}
+}
+
+// Actions are the actions of this package.
+func Actions(check LoginCheck) []api.Action {
+	return slices.Concat(
+		accountActions(check),
+		userActions(),
+		orPassword(accessKeyActions()),
+		orPassword(apiAccessPolicyActions()),
+		orPassword(apiAccessRuleActions()),
+		orPassword(caActions()),
+	)
+}
+
+// orPassword lets a login and a password replace a signature: these actions
+// are how an account without a working access key gets one.
+func orPassword(actions []api.Action) []api.Action {
+	for i, a := range actions {
+		actions[i] = a.WithAuth(api.SignedOrPassword)
+	}
+	return actions
+}

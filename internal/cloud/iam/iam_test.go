@@ -1,0 +1,356 @@
+package iam
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/seal"
+	"github.com/bastide-cloud/bastide/internal/store"
+)
+
+// tester is what the tests need of testing.T, testing.B and rapid.T.
+type tester interface {
+	Helper()
+	Fatalf(format string, args ...any)
+	Errorf(format string, args ...any)
+}
+
+// region is a region with one account, and a caller of it.
+type region struct {
+	t       tester
+	db      *kind.DB
+	actions *api.API
+	journal *journal
+	now     time.Time
+	account *Account
+
+	caller  kind.Caller
+	version api.Version
+	checked []string // what CheckAuthentication asked
+}
+
+var start = time.Date(2026, 11, 20, 10, 4, 5, 0, time.UTC)
+
+func setup(t *testing.T) *region {
+	t.Helper()
+	r := found(t)
+	t.Cleanup(func() { r.db.Close() })
+	return r
+}
+
+func found(t tester) *region {
+	t.Helper()
+	r := &region{t: t, now: start, version: api.Latest, journal: &journal{rows: map[store.Place]store.Row{}}}
+	r.open()
+	r.actions = api.New(Actions(func(_ *kind.Tx, login, password string) error {
+		r.checked = append(r.checked, login+" "+password)
+		if password != "right" {
+			return fault.UnknownCredentials.Bare()
+		}
+		return nil
+	}), api.NewPager([]byte("key")))
+	r.account = r.newAccount(NewAccount{Email: "jean@example.com", City: "Saint-Cloud", CompanyName: "Example"})
+	r.caller = kind.Caller{Account: string(r.account.AccountId)}
+	return r
+}
+
+// open opens the region on what the journal has.
+func (r *region) open() {
+	chance := rand.NewChaCha8([32]byte{7})
+	key, err := seal.New(make([]byte, 32), chance)
+	if err != nil {
+		r.t.Fatalf("making a key: %v", err)
+	}
+	r.db = kind.Open(kind.Options{
+		Kinds: Kinds(), Journal: r.journal, Seal: key, Chance: chance,
+		Now: func() time.Time { return r.now },
+	})
+}
+
+func (r *region) update(fn func(*kind.Tx) error) {
+	r.t.Helper()
+	if err := r.db.Update(context.Background(), r.caller, fn); err != nil {
+		r.t.Fatalf("update: %v", err)
+	}
+}
+
+func (r *region) view(fn func(*kind.Tx)) {
+	r.t.Helper()
+	if err := r.db.View(context.Background(), r.caller, func(tx *kind.Tx) error { fn(tx); return nil }); err != nil {
+		r.t.Fatalf("view: %v", err)
+	}
+}
+
+func (r *region) newAccount(n NewAccount) (account *Account) {
+	r.t.Helper()
+	r.update(func(tx *kind.Tx) (err error) {
+		account, err = n.Create(tx)
+		return err
+	})
+	return account
+}
+
+// as is the same region seen by another caller.
+func (r *region) as(account *Account, user string) *region {
+	other := *r
+	other.caller = kind.Caller{Account: string(account.AccountId), User: user}
+	return &other
+}
+
+// at is the same region seen through another version of the API.
+func (r *region) at(version string) *region {
+	other := *r
+	v, err := api.ParseVersion(version)
+	if err != nil {
+		r.t.Fatalf("%v", err)
+	}
+	other.version = v
+	return &other
+}
+
+// answer is what an action answered.
+type answer struct {
+	t    tester
+	text string
+}
+
+func (r *region) try(action, body string) (string, error) {
+	a, err := r.actions.Find(action, r.version)
+	if err != nil {
+		return "", err
+	}
+	call, err := r.actions.Bind(a, r.version, []byte(body))
+	if err != nil {
+		return "", err
+	}
+	v, err := call.Run(context.Background(), r.db, r.caller)
+	if err != nil {
+		return "", err
+	}
+	return string(api.Append(nil, v, r.version)), nil
+}
+
+// call calls an action that must succeed.
+func (r *region) call(action, body string) answer {
+	r.t.Helper()
+	text, err := r.try(action, body)
+	if err != nil {
+		r.t.Fatalf("%s %s: %v", action, body, err)
+	}
+	return answer{r.t, text}
+}
+
+// refused calls an action that must answer a fault of the code, with the words
+// in its sentence, and change nothing.
+func (r *region) refused(action, body string, code fault.Code, words ...string) {
+	r.t.Helper()
+	before := r.journal.commits()
+	text, err := r.try(action, body)
+	f, ok := errors.AsType[*fault.Error](err)
+	if !ok || f.Code != code {
+		r.t.Fatalf("%s %s: got %q and %v, want code %s", action, body, text, err, code)
+	}
+	for _, w := range words {
+		if !strings.Contains(f.Details, w) {
+			r.t.Errorf("%s %s: %q does not say %q", action, body, f.Details, w)
+		}
+	}
+	if after := r.journal.commits(); after != before {
+		r.t.Errorf("%s %s was refused and yet wrote something", action, body)
+	}
+}
+
+// find follows a dotted path; nil: there is nothing.
+func (a answer) find(path string) any {
+	a.t.Helper()
+	var v any
+	if err := json.Unmarshal([]byte(a.text), &v); err != nil {
+		a.t.Fatalf("%s: %v", a.text, err)
+	}
+	for step := range strings.SplitSeq(path, ".") {
+		switch at := v.(type) {
+		case map[string]any:
+			v = at[step]
+		case []any:
+			i, err := strconv.Atoi(step)
+			if err != nil || i >= len(at) {
+				return nil
+			}
+			v = at[i]
+		default:
+			return nil
+		}
+	}
+	return v
+}
+
+// get is the text at a path.
+func (a answer) get(path string) string {
+	a.t.Helper()
+	s, ok := a.find(path).(string)
+	if !ok {
+		a.t.Fatalf("no text at %s in %s", path, a.text)
+	}
+	return s
+}
+
+// is checks pairs of a path and the JSON expected there; absent is "".
+func (a answer) is(pairs ...string) answer {
+	a.t.Helper()
+	for i := 0; i < len(pairs); i += 2 {
+		got := ""
+		if v := a.find(pairs[i]); v != nil {
+			b, err := json.Marshal(v)
+			if err != nil {
+				a.t.Fatalf("%v", err)
+			}
+			got = string(b)
+		}
+		if got != pairs[i+1] {
+			a.t.Errorf("%s is %s, want %s, in %s", pairs[i], got, pairs[i+1], a.text)
+		}
+	}
+	return a
+}
+
+// count is the length of the list at a path.
+func (a answer) count(path string) int {
+	a.t.Helper()
+	list, ok := a.find(path).([]any)
+	if !ok {
+		a.t.Fatalf("no list at %s in %s", path, a.text)
+	}
+	return len(list)
+}
+
+// journal keeps rows in memory, so that a test can look at them and restart.
+type journal struct {
+	mu       sync.Mutex
+	rows     map[store.Place]store.Row
+	versions sync.Map
+	n        int
+}
+
+func (j *journal) Load(_ context.Context, account string, each func(store.Row) error) (uint64, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for place, row := range j.rows {
+		if place.Account == account {
+			if err := each(row); err != nil {
+				return 0, err
+			}
+		}
+	}
+	v, _ := j.versions.LoadOrStore(account, uint64(0))
+	return v.(uint64), nil
+}
+
+func (j *journal) Commit(_ context.Context, batches []store.Batch) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.n++
+	for _, b := range batches {
+		j.versions.Store(b.Account, b.Version)
+		for _, row := range b.Rows {
+			place := store.Place{Account: b.Account, Kind: row.Kind, ID: row.ID}
+			if row.Doc == nil {
+				delete(j.rows, place)
+			} else {
+				j.rows[place] = row
+			}
+		}
+	}
+	return nil
+}
+
+func (j *journal) commits() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.n
+}
+
+func (*journal) Unsettled(context.Context) ([]string, error) { return nil, nil }
+func (*journal) Close() error                                { return nil }
+
+func TestActions(t *testing.T) {
+	t.Parallel()
+	want := map[string]api.Auth{
+		"CheckAuthentication": api.Signed, "ReadAccounts": api.Signed, "UpdateAccount": api.Signed,
+		"CreateUser": api.Signed, "ReadUsers": api.Signed, "UpdateUser": api.Signed, "DeleteUser": api.Signed,
+	}
+	for name := range strings.FieldsSeq(`CreateAccessKey DeleteAccessKey ReadAccessKeys ReadSecretAccessKey UpdateAccessKey
+		CreateApiAccessRule DeleteApiAccessRule ReadApiAccessRules UpdateApiAccessRule
+		CreateCa DeleteCa ReadCas UpdateCa ReadApiAccessPolicy UpdateApiAccessPolicy`) {
+		want[name] = api.SignedOrPassword
+	}
+	for _, a := range Actions(nil) {
+		auth, ok := want[a.Name]
+		if !ok {
+			t.Errorf("%s is not expected here, or twice", a.Name)
+		}
+		if a.Auth != auth {
+			t.Errorf("%s authenticates by %v, want %v", a.Name, a.Auth, auth)
+		}
+		delete(want, a.Name)
+	}
+	for name := range want {
+		t.Errorf("%s is missing", name)
+	}
+}
+
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	secret := r.call("CreateAccessKey", `{"Tag": "", "ExpirationDate": "2028-02-20"}`).get("AccessKey.SecretKey")
+	r.call("CreateCa", `{"CaPem": `+quote(newCa(t))+`}`)
+	r.call("CreateUser", `{"UserName": "anna"}`)
+	r.call("CreateAccessKey", `{"UserName": "anna", "Tag": "t"}`)
+	reads := []string{"ReadAccounts", "ReadUsers", "ReadAccessKeys", "ReadApiAccessRules", "ReadCas", "ReadApiAccessPolicy"}
+	var before []string
+	for _, action := range reads {
+		before = append(before, r.call(action, `{}`).text)
+	}
+	for place, row := range r.journal.rows {
+		if strings.Contains(string(row.Doc), secret) {
+			t.Errorf("%v holds a secret in the clear: %s", place, row.Doc)
+		}
+	}
+
+	if err := r.db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r.open()
+	for i, action := range reads {
+		if after := r.call(action, `{}`).text; after != before[i] {
+			t.Errorf("%s after a restart:\n%s\nbefore:\n%s", action, after, before[i])
+		}
+	}
+	keyID := r.call("ReadAccessKeys", `{}`).is("AccessKeys.0.Tag", `""`).get("AccessKeys.0.AccessKeyId")
+	if got := r.call("ReadSecretAccessKey", `{"AccessKeyId": "`+keyID+`"}`).get("AccessKey.SecretKey"); got != secret {
+		t.Errorf("the secret is %s after a restart, was %s", got, secret)
+	}
+	r.view(func(tx *kind.Tx) {
+		if owner, ok := KeyOwner(tx, keyID); !ok || id.Account(owner) != r.account.AccountId {
+			t.Errorf("after a restart the key belongs to %q (%v)", owner, ok)
+		}
+	})
+}
+
+func quote(s string) string {
+	b, err := json.Marshal(s)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}

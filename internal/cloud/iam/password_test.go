@@ -1,0 +1,82 @@
+package iam
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+func TestPassword(t *testing.T) {
+	t.Parallel()
+	chance := rand.NewChaCha8([32]byte{1})
+	hash := HashPassword(chance, "s3cret")
+	if !strings.HasPrefix(hash, "$argon2id$v=19$m=19456,t=2,p=1$") {
+		t.Errorf("the hash is %s", hash)
+	}
+	if hash == HashPassword(chance, "s3cret") {
+		t.Error("two hashes of one password are the same: no salt")
+	}
+	stronger := cost{memory: 64, passes: 3, threads: 2}
+	salt := []byte("some salt")
+	for name, c := range map[string]struct {
+		hash, password string
+		want           bool
+	}{
+		"right":                  {hash, "s3cret", true},
+		"wrong":                  {hash, "s3cres", false},
+		"empty":                  {hash, "", false},
+		"of another cost":        {stronger.text(salt, stronger.hash("s3cret", salt)), "s3cret", true},
+		"wrong, of another cost": {stronger.text(salt, stronger.hash("s3cret", salt)), "x", false},
+		"no password":            {"", "", false},
+		"of another algorithm":   {strings.Replace(hash, "argon2id", "argon2i", 1), "s3cret", false},
+		"costs nothing":          {strings.Replace(hash, "t=2", "t=0", 1), "s3cret", false},
+		"no cost":                {strings.Replace(hash, "m=19456,t=2,p=1", "", 1), "s3cret", false},
+		"cut":                    {hash[:strings.LastIndex(hash, "$")], "s3cret", false},
+		"salt not base64":        {strings.Replace(hash, "p=1$", "p=1$*", 1), "s3cret", false},
+		"hash not base64":        {hash + "*", "s3cret", false},
+		"hash too short":         {hash[:len(hash)-8], "s3cret", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := (&Account{PasswordHash: c.hash}).PasswordFits(c.password); got != c.want {
+				t.Errorf("PasswordFits(%q) with %q is %v", c.password, c.hash, got)
+			}
+		})
+	}
+}
+
+func TestDecoyCostsWhatAHashCosts(t *testing.T) {
+	t.Parallel()
+	c, salt, hash, err := parseHash(decoy)
+	if err != nil || c != today || len(salt) != saltSize || len(hash) != hashSize {
+		t.Errorf("the decoy %s reads as %+v, %d, %d, %v", decoy, c, len(salt), len(hash), err)
+	}
+}
+
+// A transaction holds up all others, so it must not wait for logins.
+func TestHashingWaitsForNoCheck(t *testing.T) {
+	for range cap(checks) {
+		checks <- struct{}{}
+	}
+	HashPassword(rand.NewChaCha8([32]byte{}), "s3cret")
+	for range cap(checks) {
+		<-checks
+	}
+}
+
+func TestAccountWithPassword(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	with := r.newAccount(NewAccount{Email: "with@example.com", Password: "s3cret"})
+	r.as(with, "").view(func(tx *kind.Tx) {
+		a, err := accountOf(tx)
+		if err != nil || !a.PasswordFits("s3cret") || a.PasswordFits("other") {
+			t.Errorf("the password does not log in: %v", err)
+		}
+	})
+	if r.account.PasswordFits("") {
+		t.Error("an account without a password logs in with an empty one")
+	}
+}

@@ -1,0 +1,158 @@
+package iam
+
+import (
+	"regexp"
+
+	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+// User is an EIM user: an identity within an account, with access keys of its
+// own and only the permissions it is given.
+type User struct {
+	CreationDate         api.OffsetDateTime // When the user was created (UTC).
+	LastModificationDate api.OffsetDateTime // When the user last changed (UTC).
+	OutscaleLoginAllowed bool               // Whether the user may log in with credentials of this region although an identity federation is active.
+	Path                 Path               // Where in the organization the user is.
+	UserEmail            Email              // The email address of the user.
+	UserId               id.User            // The ID of the user, which a new name leaves as it is.
+	UserName             UserName           // The name of the user, unique in the account. Upper and lower case differ.
+}
+
+// Users are the EIM users of an account. One who still has access keys stays.
+var Users = &kind.Kind[User, id.User]{
+	Name: "User", Missing: fault.UserNotFound,
+	Unique: []string{"UserName"}, Taken: fault.UserNameTaken,
+}
+
+func userActions() []api.Action {
+	r := api.NewResource(Users, api.Plain)
+	return []api.Action{
+		api.Create(r, createUser),
+		api.Read[ReadUsersRequest](r),
+		api.Do("User", updateUser),
+		api.Do("User", deleteUser),
+	}
+}
+
+// UserName is the name of an EIM user: 1 to 64 alphanumeric characters and + = , . @ - _.
+type UserName string
+
+var userNames = regexp.MustCompile(`^[A-Za-z0-9+=,.@_-]{1,64}$`)
+
+// Check reports a name that no user can have.
+func (n UserName) Check() error {
+	if !userNames.MatchString(string(n)) {
+		return fault.InvalidValue.Errorf("'%.100s' is not a name of 1 to 64 alphanumeric characters and + = , . @ - _.", string(n))
+	}
+	return nil
+}
+
+// Path says where in an organization something is, such as /sales/europe/. It
+// begins and ends with a slash and has at most 512 characters, alphanumeric
+// ones, slashes and underscores.
+type Path string
+
+var paths = regexp.MustCompile(`^/([A-Za-z0-9_/]*/)?$`)
+
+const maxPath = 512
+
+// Check reports a text that is no path.
+func (p Path) Check() error {
+	switch {
+	case len(p) > maxPath:
+		return fault.InvalidLength.Errorf("A path has at most %d characters.", maxPath)
+	case !paths.MatchString(string(p)):
+		return fault.InvalidValue.Errorf("'%s' is not a path: one begins and ends with a slash, and has alphanumeric characters, slashes and underscores.", string(p))
+	}
+	return nil
+}
+
+// userNamed finds the user of a name.
+func userNamed(tx *kind.Tx, name string) (*User, error) {
+	for u := range Users.Find(tx, "UserName", name) {
+		return u, nil
+	}
+	return nil, fault.UserNotFound.Errorf("The UserName '%.100s' doesn't exist.", name)
+}
+
+// CreateUserRequest asks for an EIM user.
+type CreateUserRequest struct {
+	Path      Path     // Where in the organization the user is, `/` by default.
+	UserEmail Email    // The email address of the user, the account's by default.
+	UserName  UserName `api:"required"` // A name that no other user of the account has.
+}
+
+func createUser(tx *kind.Tx, req *CreateUserRequest) (*User, error) {
+	now := api.OffsetAt(tx.Now())
+	u := &User{
+		CreationDate: now, LastModificationDate: now, OutscaleLoginAllowed: true,
+		Path: req.Path, UserEmail: req.UserEmail, UserName: req.UserName,
+	}
+	if u.Path == "" {
+		u.Path = "/"
+	}
+	if u.UserEmail == "" {
+		account, err := accountOf(tx)
+		if err != nil {
+			return nil, err
+		}
+		u.UserEmail = account.Email
+	}
+	return u, nil
+}
+
+// ReadUsersRequest asks for the EIM users of the account.
+type ReadUsersRequest struct {
+	Filters *FiltersUsers // What to select by; all users by default.
+	api.IndexPage
+}
+
+// FiltersUsers selects EIM users.
+type FiltersUsers struct {
+	UserIds []id.User // The IDs of the users.
+}
+
+// UpdateUserRequest asks to change an EIM user. What is not given stays.
+type UpdateUserRequest struct {
+	NewPath      Path     // A new path.
+	NewUserEmail Email    // A new email address.
+	NewUserName  UserName // A new name, which no other user of the account has.
+	UserName     string   `api:"required"` // The present name of the user.
+}
+
+// UpdateUserResponse shows the user as it has become.
+type UpdateUserResponse struct{ User *User }
+
+func updateUser(tx *kind.Tx, req *UpdateUserRequest) (*UpdateUserResponse, error) {
+	u, err := userNamed(tx, req.UserName)
+	if err != nil {
+		return nil, err
+	}
+	if req.NewPath != "" {
+		u.Path = req.NewPath
+	}
+	if req.NewUserEmail != "" {
+		u.UserEmail = req.NewUserEmail
+	}
+	if req.NewUserName != "" {
+		u.UserName = req.NewUserName
+	}
+	u.LastModificationDate = api.OffsetAt(tx.Now())
+	return &UpdateUserResponse{u}, Users.Put(tx, u)
+}
+
+// DeleteUserRequest asks to delete an EIM user that has no access key.
+type DeleteUserRequest struct {
+	UserName string `api:"required"` // The name of the user.
+}
+
+func deleteUser(tx *kind.Tx, req *DeleteUserRequest) (*struct{}, error) {
+	u, err := userNamed(tx, req.UserName)
+	if err != nil {
+		return nil, err
+	}
+	return &struct{}{}, Users.Delete(tx, u)
+}

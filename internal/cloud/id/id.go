@@ -1,0 +1,36 @@
+// Package id has one identifier type per kind of resource, so that a Net's id
+// cannot be taken for a Subnet's. Source of the forms: the published examples
+// and what clients recognise.
+package id
+
+import "github.com/bastide-cloud/bastide/internal/kind"
+
+// hex is the form of most identifiers: a prefix and 8 hexadecimal digits.
+func hex(prefix string) kind.Form {
+	return kind.Form{Prefix: prefix, Length: 8, Alphabet: kind.Hexadecimal}
+}
+
+// long is the form of newer identifiers, with 32 digits.
+func long(prefix string) kind.Form {
+	return kind.Form{Prefix: prefix, Length: 32, Alphabet: kind.Hexadecimal}
+}
+
+type (
+	Account        string // of 12 digits
+	User           string // of an EIM user
+	AccessKey      string // the public half of a key pair
+	ApiAccessRule  string
+	Ca             string // of a client certificate authority
+	Net            string
+	Subnet         string
+	DhcpOptionsSet string
+)
+
+func (Account) Form() kind.Form        { return kind.Form{Length: 12, Alphabet: kind.Decimal} }
+func (User) Form() kind.Form           { return kind.Form{Length: 32, Alphabet: kind.Alphanumeric} }
+func (AccessKey) Form() kind.Form      { return kind.Form{Length: 20, Alphabet: kind.Alphanumeric} }
+func (ApiAccessRule) Form() kind.Form  { return long("aar-") }
+func (Ca) Form() kind.Form             { return long("ca-") }
+func (Net) Form() kind.Form            { return hex("vpc-") }
+func (Subnet) Form() kind.Form         { return hex("subnet-") }
+func (DhcpOptionsSet) Form() kind.Form { return hex("dopt-") }

@@ -1,0 +1,137 @@
+package network
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/driver"
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+// NetLoop brings Nets to a driver, each with its Subnets and DHCP options as
+// one value, and moves the Subnets that the world has to available. What the
+// world has and the store does not, it removes.
+type NetLoop struct {
+	db    *kind.DB
+	world driver.Networks
+}
+
+// NewNetLoop makes the loop that joins a store and a driver.
+func NewNetLoop(db *kind.DB, world driver.Networks) *NetLoop { return &NetLoop{db, world} }
+
+// Kind is the kind whose changes wake the loop: a Net changes, if only in its
+// generation, whenever anything in it does.
+func (l *NetLoop) Kind() kind.Any { return Nets }
+
+// Step brings one Net to the world and notes what the world has then. It
+// answers when to ask again if the world is not done.
+func (l *NetLoop) Step(ctx context.Context, account, netID string) (again time.Time, err error) {
+	var net *Net
+	var want driver.Net
+	err = l.db.View(ctx, kind.Caller{Account: account}, func(tx *kind.Tx) (err error) {
+		if !Nets.Has(tx, id.Net(netID)) {
+			return nil
+		}
+		if net, err = Nets.Get(tx, id.Net(netID)); err == nil {
+			want, err = wanted(tx, net)
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return again, err
+	case net == nil:
+		return untilDone(l.world.RemoveNet(ctx, account, netID))
+	case !net.Unsettled():
+		return again, nil
+	}
+	if again, err = untilDone(l.world.EnsureNet(ctx, want)); err != nil || !again.IsZero() {
+		return again, err
+	}
+	return again, l.db.Update(ctx, kind.Caller{Account: account}, func(tx *kind.Tx) error { return applied(tx, want) })
+}
+
+// Observe finds the Nets that the world has.
+func (l *NetLoop) Observe(ctx context.Context, found func(account, id string)) error {
+	nets, err := l.world.ObserveNets(ctx)
+	for _, n := range nets {
+		found(n.Account, n.ID)
+	}
+	return err
+}
+
+// untilDone tells a driver's answer that a change is under way from a failure.
+func untilDone(err error) (again time.Time, failure error) {
+	if later, ok := errors.AsType[driver.Later](err); ok {
+		return later.At, nil
+	}
+	return time.Time{}, err
+}
+
+// wanted is the Net as the world should have it.
+func wanted(tx *kind.Tx, n *Net) (driver.Net, error) {
+	set, err := DhcpOptionsSets.Get(tx, n.DhcpOptionsSetId)
+	if err != nil {
+		return driver.Net{}, err
+	}
+	want := driver.Net{
+		Account:    tx.Account(),
+		ID:         string(n.NetId),
+		Generation: n.Generation,
+		IpRange:    n.IpRange.Prefix(),
+		Dhcp: driver.DhcpOptions{
+			DomainName:        string(set.DomainName),
+			DomainNameServers: texts(set.DomainNameServers),
+			LogServers:        texts(set.LogServers),
+			NtpServers:        texts(set.NtpServers),
+		},
+	}
+	for s := range Subnets.Of(tx, n.NetId) {
+		want.Subnets = append(want.Subnets, driver.Subnet{ID: string(s.SubnetId), IpRange: s.IpRange.Prefix(), Subregion: s.SubregionName})
+	}
+	return want, nil
+}
+
+// texts is a list of named texts as plain ones.
+func texts[S ~string](list []S) []string {
+	plain := make([]string, len(list))
+	for i, s := range list {
+		plain[i] = string(s)
+	}
+	return plain
+}
+
+// applied notes that the world has a Net. What became of the Net since the
+// world was asked stays as it is: a Subnet may be gone, and a newer generation
+// is still to be applied.
+func applied(tx *kind.Tx, done driver.Net) error {
+	netID := id.Net(done.ID)
+	if !Nets.Has(tx, netID) {
+		return nil
+	}
+	net, err := Nets.Get(tx, netID)
+	if err != nil || net.Applied >= done.Generation {
+		return err
+	}
+	net.Applied = done.Generation
+	if err := Nets.Put(tx, net); err != nil {
+		return err
+	}
+	had := map[id.Subnet]bool{}
+	for _, s := range done.Subnets {
+		had[id.Subnet(s.ID)] = true
+	}
+	for s := range Subnets.Of(tx, netID) {
+		next, ok := subnetLife.Next(s.State, "ready")
+		if !ok || !had[s.SubnetId] {
+			continue
+		}
+		s.State = next
+		if err := Subnets.Put(tx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}

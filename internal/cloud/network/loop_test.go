@@ -1,0 +1,534 @@
+package network_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/bastide-cloud/bastide/internal/cloud/network"
+	"github.com/bastide-cloud/bastide/internal/driver"
+	"github.com/bastide-cloud/bastide/internal/driver/drivertest"
+	"github.com/bastide-cloud/bastide/internal/driver/sim"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/reconcile"
+	"github.com/bastide-cloud/bastide/internal/store"
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// run starts the loop over a world. It hears of changes until the answered
+// function ends it.
+func (r *region) run(world driver.Networks) (loops *reconcile.Reconciler, end func()) {
+	loops = reconcile.New(reconcile.Options{Clock: r.clock})
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		loops.Run(ctx, r.db, network.NewNetLoop(r.db, world))
+	}()
+	r.changed.Store(new(loops.Changed))
+	return loops, func() {
+		cancel()
+		<-ended
+	}
+}
+
+// settle answers how long after now something will be left to do.
+func (r *region) settle(loops *reconcile.Reconciler) time.Duration {
+	r.Helper()
+	next, err := loops.Settle(context.Background())
+	if err != nil {
+		r.Fatal(err)
+	}
+	if next.IsZero() {
+		return 0
+	}
+	return next.Sub(r.clock.Now())
+}
+
+// finish moves the clock until nothing is left to do at any time.
+func (r *region) finish(loops *reconcile.Reconciler) {
+	r.Helper()
+	for range 1000 {
+		next := r.settle(loops)
+		if next == 0 {
+			return
+		}
+		r.clock.Advance(next)
+	}
+	r.Fatal("something is left to do after 1000 moves of the clock")
+}
+
+// wanted is what the world should have, as the store says.
+func (r *region) wanted() (nets []driver.Net) {
+	r.Helper()
+	for _, account := range []string{alice, bob} {
+		err := r.db.View(context.Background(), kind.Caller{Account: account}, func(tx *kind.Tx) error {
+			for n := range network.Nets.All(tx) {
+				set, err := network.DhcpOptionsSets.Get(tx, n.DhcpOptionsSetId)
+				if err != nil {
+					return err
+				}
+				want := driver.Net{Account: account, ID: string(n.NetId), Generation: n.Generation, IpRange: n.IpRange.Prefix()}
+				want.Dhcp.DomainName = string(set.DomainName)
+				for _, server := range set.DomainNameServers {
+					want.Dhcp.DomainNameServers = append(want.Dhcp.DomainNameServers, string(server))
+				}
+				for s := range network.Subnets.Of(tx, n.NetId) {
+					want.Subnets = append(want.Subnets, driver.Subnet{ID: string(s.SubnetId), IpRange: s.IpRange.Prefix(), Subregion: s.SubregionName})
+				}
+				nets = append(nets, want)
+			}
+			return nil
+		})
+		if err != nil {
+			r.Fatal(err)
+		}
+	}
+	return nets
+}
+
+// agrees checks that the world has what the store says, and that the store
+// knows.
+func (r *region) agrees(world driver.Networks) {
+	r.Helper()
+	got, err := world.ObserveNets(context.Background())
+	if err != nil {
+		r.Fatal(err)
+	}
+	if diff := cmp.Diff(r.wanted(), got, drivertest.Equal()); diff != "" {
+		r.Errorf("what the world has (-store +world):\n%s", diff)
+	}
+	for _, n := range got {
+		for i, s := range n.Subnets {
+			for _, other := range n.Subnets[:i] {
+				if s.IpRange.Overlaps(other.IpRange) {
+					r.Errorf("the Subnets %s and %s of %s overlap", other, s, n.ID)
+				}
+			}
+		}
+	}
+	for _, account := range []string{alice, bob} {
+		if pending := r.list("Subnets", account, "ReadSubnets", `{"Filters": {"States": ["pending"]}}`); len(pending) > 0 {
+			r.Errorf("%d Subnets are still pending", len(pending))
+		}
+	}
+	if unsettled, err := r.db.Unsettled(context.Background()); err != nil || len(unsettled) > 0 {
+		r.Errorf("unsettled are the accounts %q, %v", unsettled, err)
+	}
+}
+
+func TestLoop(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	world := sim.New(r.clock.Now, 0)
+	loops, end := r.run(world)
+	defer end()
+
+	own := r.one("DhcpOptionsSet", alice, "CreateDhcpOptions", `{"DomainName": "example.com", "LogServers": ["192.0.2.1"], "NtpServers": ["192.0.2.3", "192.0.2.2"]}`).id("DhcpOptionsSetId")
+	net := r.net(alice, "10.0.0.0/16")
+	r.call(alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": %q}`, net, own))
+	first := r.subnet(alice, net, "10.0.0.0/24")
+	if next := r.settle(loops); next != 0 {
+		t.Errorf("a world that is at once what it is asked to be leaves something to do in %s", next)
+	}
+	r.selects(r.list("Subnets", alice, "ReadSubnets", `{"Filters": {"States": ["available"]}}`), "SubnetId", first)
+	has, err := world.ObserveNets(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	wanted := r.wanted()
+	wanted[0].Dhcp.LogServers, wanted[0].Dhcp.NtpServers = []string{"192.0.2.1"}, []string{"192.0.2.3", "192.0.2.2"}
+	if diff := cmp.Diff(wanted, has, drivertest.Equal()); diff != "" {
+		t.Errorf("what the world has (-store +world):\n%s", diff)
+	}
+
+	// Every change that the world must hear of reaches it.
+	r.call(alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": "default"}`, net))
+	r.settle(loops)
+	r.agrees(world)
+	r.subnet(alice, net, "10.0.1.0/24")
+	r.settle(loops)
+	r.agrees(world)
+	r.call(alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, first))
+	r.settle(loops)
+	r.agrees(world)
+
+	empty := r.net(alice, "10.0.0.0/16")
+	r.settle(loops)
+	r.agrees(world)
+	r.call(alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, empty))
+	r.settle(loops)
+	r.agrees(world)
+}
+
+func TestLoopWaitsForTheWorld(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	world := sim.New(r.clock.Now, 4*time.Second)
+	loops, end := r.run(world)
+	defer end()
+	net := r.net(alice, "10.0.0.0/16")
+	subnet := r.subnet(alice, net, "10.0.0.0/24")
+	if next := r.settle(loops); next != 4*time.Second {
+		t.Fatalf("the next step is in %s, want 4s", next)
+	}
+	r.clock.Advance(3 * time.Second)
+	r.settle(loops)
+	r.selects(r.list("Subnets", alice, "ReadSubnets", `{"Filters": {"States": ["pending"]}}`), "SubnetId", subnet)
+	r.finish(loops)
+	r.agrees(world)
+
+	// A Subnet may go before it was ever there.
+	r.call(alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, r.subnet(alice, net, "10.0.1.0/24")))
+	r.call(alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, subnet))
+	r.call(alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
+	r.settle(loops)
+	if has, err := world.ObserveNets(t.Context()); err != nil || len(has) != 1 {
+		t.Errorf("a removal that takes 4 s leaves %v, %v at once", has, err)
+	}
+	r.finish(loops)
+	r.agrees(world)
+}
+
+func TestLoopOutlastsFailures(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	world := sim.New(r.clock.Now, 0)
+	world.Fail(func(string) error { return errors.New("the cable is cut") })
+	loops, end := r.run(world)
+	defer end()
+	net := r.net(alice, "10.0.0.0/16")
+	subnet := r.subnet(alice, net, "10.0.0.0/24")
+	for range 5 {
+		r.clock.Advance(r.settle(loops))
+	}
+	r.settle(loops)
+	r.selects(r.list("Subnets", alice, "ReadSubnets", `{"Filters": {"States": ["pending"]}}`), "SubnetId", subnet)
+	world.Fail(nil)
+	r.finish(loops)
+	r.agrees(world)
+}
+
+// A step may be made any number of times, also from its middle.
+func TestStepTwice(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	world := sim.New(r.clock.Now, 0)
+	net := r.net(alice, "10.0.0.0/16")
+	r.subnet(alice, net, "10.0.0.0/24")
+	loop := network.NewNetLoop(r.db, world)
+	step := func() {
+		t.Helper()
+		if again, err := loop.Step(t.Context(), alice, net); err != nil || !again.IsZero() {
+			t.Fatalf("got %v, %v", again, err)
+		}
+	}
+
+	// The world hears of the Net, and the process ends before it is noted.
+	if err := world.EnsureNet(t.Context(), r.wanted()[0]); err != nil {
+		t.Fatal(err)
+	}
+	step()
+	r.agrees(world)
+	before := r.generation(alice)
+	world.Fail(func(op string) error { return fmt.Errorf("%s was called for nothing", op) })
+	step()
+	world.Fail(nil)
+	r.agrees(world)
+	if after := r.generation(alice); after != before {
+		t.Error("a step with nothing to do has changed the account")
+	}
+
+	r.call(alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, r.list("Subnets", alice, "ReadSubnets", `{}`)[0].id("SubnetId")))
+	r.call(alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
+	step()
+	step()
+	r.agrees(world)
+}
+
+// A world that was asked for something newer is not taken back.
+func TestLoopDoesNotGoBack(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	world := sim.New(r.clock.Now, 0)
+	net := r.net(alice, "10.0.0.0/16")
+	newer := r.wanted()[0]
+	newer.Generation += 10
+	if err := world.EnsureNet(t.Context(), newer); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := network.NewNetLoop(r.db, world).Step(t.Context(), alice, net); !errors.Is(err, driver.ErrStale) {
+		t.Errorf("got %v, want ErrStale", err)
+	}
+}
+
+// changing is a world that calls a function after each EnsureNet.
+type changing struct {
+	driver.Networks
+	after func()
+}
+
+func (c changing) EnsureNet(ctx context.Context, n driver.Net) error {
+	err := c.Networks.EnsureNet(ctx, n)
+	c.after()
+	return err
+}
+
+// What changes while the world is asked is not taken for done.
+func TestChangeDuringAStep(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	world := sim.New(r.clock.Now, 0)
+	net := r.net(alice, "10.0.0.0/16")
+	first, second := r.subnet(alice, net, "10.0.0.0/24"), r.subnet(alice, net, "10.0.1.0/24")
+	var third string
+	loop := network.NewNetLoop(r.db, changing{world, func() {
+		r.call(alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, first))
+		third = r.subnet(alice, net, "10.0.2.0/24")
+	}})
+	if _, err := loop.Step(t.Context(), alice, net); err != nil {
+		t.Fatal(err)
+	}
+	r.selects(r.list("Subnets", alice, "ReadSubnets", `{"Filters": {"States": ["available"]}}`), "SubnetId", second)
+	r.selects(r.list("Subnets", alice, "ReadSubnets", `{"Filters": {"States": ["pending"]}}`), "SubnetId", third)
+	if unsettled, err := r.db.Unsettled(t.Context()); err != nil || len(unsettled) != 1 {
+		t.Errorf("unsettled are the accounts %q, %v, want that of alice", unsettled, err)
+	}
+
+	loop = network.NewNetLoop(r.db, changing{world, func() {
+		for _, s := range []string{second, third} {
+			r.call(alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, s))
+		}
+		r.call(alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
+	}})
+	if _, err := loop.Step(t.Context(), alice, net); err != nil {
+		t.Errorf("a Net that was deleted while the world was asked: %v", err)
+	}
+}
+
+func TestLoopRestarts(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		before func(*region) // with the loop
+		after  func(*region) // when it has ended
+	}{
+		{
+			name:   "before the world has heard of a Net",
+			before: func(*region) {},
+			after:  func(r *region) { r.subnet(alice, r.net(alice, "10.0.0.0/16"), "10.0.0.0/24") },
+		}, {
+			name:   "while a change is under way",
+			before: func(r *region) { r.subnet(alice, r.net(alice, "10.0.0.0/16"), "10.0.0.0/24") },
+			after:  func(*region) {},
+		}, {
+			name: "before a change is under way",
+			before: func(r *region) {
+				net := r.net(alice, "10.0.0.0/16")
+				r.subnet(alice, net, "10.0.0.0/24")
+			},
+			after: func(r *region) {
+				r.call(alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, r.list("Subnets", alice, "ReadSubnets", `{}`)[0].id("SubnetId")))
+			},
+		}, {
+			name:   "between a deletion and the removal",
+			before: func(r *region) { r.net(alice, "10.0.0.0/16") },
+			after: func(r *region) {
+				r.call(alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, r.list("Nets", alice, "ReadNets", `{}`)[0].id("NetId")))
+			},
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			journal := &memory{accounts: map[string]*account{}}
+			first := open(t, journal, nil)
+			first.welcome()
+			world := sim.New(first.clock.Now, time.Second)
+			loops, end := first.run(world)
+			test.before(first)
+			first.settle(loops)
+			end()
+			test.after(first)
+			if err := first.db.Close(); err != nil {
+				t.Fatal(err)
+			}
+
+			second := open(t, journal, nil)
+			second.clock = first.clock
+			defer second.db.Close()
+			loops, end = second.run(world)
+			defer end()
+			second.finish(loops)
+			second.agrees(world)
+		})
+	}
+}
+
+// memory is a journal that survives its store.
+type memory struct {
+	mu       sync.Mutex
+	accounts map[string]*account
+}
+
+type account struct {
+	version   uint64
+	unsettled int
+	rows      map[string]store.Row
+}
+
+func (m *memory) Load(_ context.Context, id string, each func(store.Row) error) (uint64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a := m.accounts[id]
+	if a == nil {
+		return 0, nil
+	}
+	for _, row := range a.rows {
+		if err := each(row); err != nil {
+			return 0, err
+		}
+	}
+	return a.version, nil
+}
+
+func (m *memory) Commit(_ context.Context, batches []store.Batch) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, b := range batches {
+		if m.accounts[b.Account] == nil {
+			m.accounts[b.Account] = &account{rows: map[string]store.Row{}}
+		}
+		a := m.accounts[b.Account]
+		a.version, a.unsettled = b.Version, b.Unsettled
+		for _, row := range b.Rows {
+			if row.Doc == nil {
+				delete(a.rows, row.Kind+" "+row.ID)
+			} else {
+				a.rows[row.Kind+" "+row.ID] = row
+			}
+		}
+	}
+	return nil
+}
+
+func (m *memory) Unsettled(context.Context) (ids []string, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, id := range slices.Sorted(maps.Keys(m.accounts)) {
+		if m.accounts[id].unsettled > 0 {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
+func (m *memory) Close() error { return nil }
+
+// flaky is a world that fails some calls: before it does anything, or after.
+type flaky struct {
+	driver.Networks
+	before, after atomic.Int64 // how many more calls fail so
+}
+
+func (f *flaky) call(fn func() error) error {
+	if f.before.Add(-1) >= 0 {
+		return errors.New("the call got lost")
+	}
+	err := fn()
+	if err == nil && f.after.Add(-1) >= 0 {
+		return errors.New("the answer got lost")
+	}
+	return err
+}
+
+func (f *flaky) EnsureNet(ctx context.Context, n driver.Net) error {
+	return f.call(func() error { return f.Networks.EnsureNet(ctx, n) })
+}
+
+func (f *flaky) RemoveNet(ctx context.Context, account, id string) error {
+	return f.call(func() error { return f.Networks.RemoveNet(ctx, account, id) })
+}
+
+func (f *flaky) ObserveNets(ctx context.Context) (nets []driver.Net, err error) {
+	err = f.call(func() (err error) {
+		nets, err = f.Networks.ObserveNets(ctx)
+		return err
+	})
+	return nets, err
+}
+
+// Whatever accounts do while the world fails and the loop restarts, in the end
+// the world is what the store says.
+func TestLoopOnARandomDay(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		r := open(t, nil, nil)
+		defer r.db.Close()
+		r.welcome()
+		world := sim.New(r.clock.Now, rapid.SampledFrom([]time.Duration{0, 0, 3 * time.Second}).Draw(t, "delay"))
+		calls := &flaky{Networks: world}
+		loops, end := r.run(calls)
+		defer func() { end() }()
+
+		// attempt makes a call that rules may refuse.
+		attempt := func(account, action, body string, refusals ...fault.Code) {
+			_, err := r.try(account, action, body)
+			if err != nil && !slices.ContainsFunc(refusals, func(c fault.Code) bool { return c.Is(err) }) {
+				t.Fatalf("%s %s: %v", action, body, err)
+			}
+		}
+		who := rapid.SampledFrom([]string{alice, bob})
+		some := func(account, name, action, field string) string {
+			list := r.list(name, account, action, `{}`)
+			if len(list) == 0 {
+				t.Skip("there is none")
+			}
+			return rapid.SampledFrom(list).Draw(t, name).id(field)
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"create a Net": func(t *rapid.T) { r.net(who.Draw(t, "who"), "10.0.0.0/16") },
+			"update a Net": func(t *rapid.T) {
+				account := who.Draw(t, "who")
+				net := some(account, "Nets", "ReadNets", "NetId")
+				set := r.one("DhcpOptionsSet", account, "CreateDhcpOptions", `{"DomainName": "example.com"}`)
+				r.call(account, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": %q}`, net, set["DhcpOptionsSetId"]))
+			},
+			"delete a Net": func(t *rapid.T) {
+				account := who.Draw(t, "who")
+				attempt(account, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, some(account, "Nets", "ReadNets", "NetId")), fault.NetInUse)
+			},
+			"create a Subnet": func(t *rapid.T) {
+				account := who.Draw(t, "who")
+				bits := rapid.IntRange(16, 20).Draw(t, "bits")
+				at := rapid.IntRange(0, 1<<(bits-16)-1).Draw(t, "at") << (24 - bits)
+				attempt(account, "CreateSubnet", fmt.Sprintf(`{"NetId": %q, "IpRange": "10.0.%d.0/%d"}`,
+					some(account, "Nets", "ReadNets", "NetId"), at, bits), fault.SubnetOverlaps)
+			},
+			"delete a Subnet": func(t *rapid.T) {
+				account := who.Draw(t, "who")
+				attempt(account, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, some(account, "Subnets", "ReadSubnets", "SubnetId")))
+			},
+			"lose calls":   func(t *rapid.T) { calls.before.Store(rapid.Int64Range(0, 3).Draw(t, "calls")) },
+			"lose answers": func(t *rapid.T) { calls.after.Store(rapid.Int64Range(0, 3).Draw(t, "answers")) },
+			"wait": func(t *rapid.T) {
+				r.clock.Advance(time.Duration(rapid.IntRange(1, 5).Draw(t, "seconds")) * time.Second)
+			},
+			"settle": func(*rapid.T) { r.settle(loops) },
+			"restart": func(*rapid.T) {
+				end()
+				loops, end = r.run(calls)
+			},
+		})
+		r.finish(loops)
+		r.agrees(world)
+	})
+}

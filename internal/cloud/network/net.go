@@ -1,0 +1,157 @@
+package network
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+// Net is a private network of an account, in one region.
+type Net struct {
+	NetId            id.Net            // The ID of the Net.
+	IpRange          api.CIDR          // The range of addresses of the Net, in CIDR notation.
+	DhcpOptionsSetId id.DhcpOptionsSet // The ID of the DHCP options set that the machines in the Net are told.
+	State            NetState          // The state of the Net. A Net is `available` as soon as it is created.
+	Tenancy          Tenancy           // Whether the VMs in the Net may share hardware with those of other accounts.
+	Tags             []api.Tag         // The tags of the Net.
+
+	// IsDefault is true for a Net that a region makes by itself. This one
+	// makes none.
+	IsDefault bool `wire:"-"`
+
+	// Generation counts the changes that the world must hear of: each rule
+	// that makes one adds one. Applied is the generation that the world has,
+	// as far as we know, and is written by the loop only.
+	Generation uint64 `wire:"-"`
+	Applied    uint64 `wire:"-"`
+}
+
+// Unsettled reports whether the world is behind.
+func (n *Net) Unsettled() bool { return n.Applied < n.Generation }
+
+// Nets are the Nets of the region.
+var Nets = &kind.Kind[Net, id.Net]{
+	Name:    "Net",
+	Tag:     "vpc",
+	Missing: fault.NetNotFound,
+	Held:    fault.NetInUse,
+	Quota:   &kind.Quota{Name: "vpc_limit", Code: fault.TooManyNets},
+}
+
+// NetState is the state of a Net.
+type NetState string
+
+// NetAvailable is the state of a Net that can be used: of every Net here.
+const NetAvailable NetState = "available"
+
+// Literals implements [api.Enum].
+func (NetState) Literals() []string { return []string{"pending", "available", "deleting"} }
+
+// Tenancy says on whose hardware VMs run.
+type Tenancy string
+
+// TenancyDefault leaves it to each VM.
+const TenancyDefault Tenancy = "default"
+
+// Literals implements [api.Enum].
+func (Tenancy) Literals() []string { return []string{"default", "dedicated"} }
+
+func netActions() []api.Action {
+	r := api.NewResource(Nets, api.Plain[Net])
+	return []api.Action{
+		api.Create(r, createNet),
+		api.Read[ReadNetsRequest](r),
+		api.Update(r, updateNet),
+		api.Delete[DeleteNetRequest](r),
+	}
+}
+
+// CreateNetRequest asks for a Net.
+type CreateNetRequest struct {
+	IpRange api.CIDR `api:"required"` // The range of the Net, from /16 to /28, inside 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16. It may be the range of another Net.
+	Tenancy Tenancy  // `default` if each VM in the Net may choose its tenancy, `dedicated` if all of them get hardware of their own. By default, `default`.
+}
+
+// The sizes of a Net, in bits of its prefix.
+const widestNet, narrowestNet = 16, 28
+
+// private are the ranges that Nets are made of, as RFC 1918 sets them aside.
+// Any other would hide a part of the Internet from the machines in the Net.
+var private = []netip.Prefix{
+	netip.MustParsePrefix("10.0.0.0/8"),
+	netip.MustParsePrefix("172.16.0.0/12"),
+	netip.MustParsePrefix("192.168.0.0/16"),
+}
+
+func createNet(tx *kind.Tx, req *CreateNetRequest) (*Net, error) {
+	ipRange := req.IpRange.Prefix()
+	if bits := ipRange.Bits(); bits < widestNet || bits > narrowestNet {
+		return nil, fault.InvalidNetSize.Errorf("The IpRange %s is not between /%d and /%d.", req.IpRange, widestNet, narrowestNet)
+	}
+	if !slices.ContainsFunc(private, func(block netip.Prefix) bool { return within(ipRange, block) }) {
+		return nil, fault.ReservedBlock.Errorf("The IpRange %s is not inside 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16.", req.IpRange)
+	}
+	set, err := defaultSet(tx)
+	if err != nil {
+		return nil, err
+	}
+	tenancy := req.Tenancy
+	if tenancy == "" {
+		tenancy = TenancyDefault
+	}
+	return &Net{IpRange: req.IpRange, DhcpOptionsSetId: set, State: NetAvailable, Tenancy: tenancy, Generation: 1}, nil
+}
+
+// ReadNetsRequest asks for Nets.
+type ReadNetsRequest struct {
+	Filters *FiltersNet // Which Nets to list; all of them if absent.
+	api.Page
+}
+
+// FiltersNet selects Nets.
+type FiltersNet struct {
+	DhcpOptionsSetIds []id.DhcpOptionsSet // The IDs of the DHCP options sets.
+	IpRanges          []api.CIDR          // The ranges of the Nets, in CIDR notation.
+	IsDefault         *bool               // Whether the Net is one that the region made by itself. None is.
+	NetIds            []id.Net            // The IDs of the Nets.
+	States            []NetState          // The states of the Nets.
+	api.TagFilters
+}
+
+// UpdateNetRequest gives a Net another DHCP options set.
+type UpdateNetRequest struct {
+	DhcpOptionsSetId DhcpOptionsChoice `api:"required"` // The ID of the DHCP options set, or `default` for the default one of the account.
+	NetId            id.Net            `api:"required"` // The ID of the Net.
+}
+
+// DhcpOptionsChoice is the ID of a DHCP options set, or `default`.
+type DhcpOptionsChoice string
+
+// chooseDefault stands for the default set of the account.
+const chooseDefault DhcpOptionsChoice = "default"
+
+// Check reports a text that is neither.
+func (c DhcpOptionsChoice) Check() error {
+	if c == chooseDefault {
+		return nil
+	}
+	return id.DhcpOptionsSet.Form("").Check(string(c))
+}
+
+func updateNet(tx *kind.Tx, n *Net, req *UpdateNetRequest) (err error) {
+	n.DhcpOptionsSetId = id.DhcpOptionsSet(req.DhcpOptionsSetId)
+	if req.DhcpOptionsSetId == chooseDefault {
+		n.DhcpOptionsSetId, err = defaultSet(tx)
+	}
+	n.Generation++
+	return err
+}
+
+// DeleteNetRequest deletes a Net that has no Subnets any more.
+type DeleteNetRequest struct {
+	NetId id.Net `api:"required"` // The ID of the Net to delete.
+}

@@ -1,0 +1,166 @@
+package network_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/bastide-cloud/bastide/internal/fault"
+)
+
+func TestNet(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	set := r.list("DhcpOptionsSets", alice, "ReadDhcpOptions", `{}`)[0].id("DhcpOptionsSetId")
+
+	made := r.one("Net", alice, "CreateNet", `{"IpRange": "10.0.0.0/16"}`)
+	r.shows(made, fmt.Sprintf(`{"NetId": %q, "IpRange": "10.0.0.0/16", "DhcpOptionsSetId": %q, "State": "available", "Tenancy": "default", "Tags": []}`,
+		made["NetId"], set))
+	r.shows(r.list("Nets", alice, "ReadNets", `{}`)[0], fmt.Sprintf(`{"NetId": %q, "IpRange": "10.0.0.0/16", "DhcpOptionsSetId": %q, "State": "available", "Tenancy": "default", "Tags": []}`,
+		made["NetId"], set))
+
+	dedicated := r.one("Net", alice, "CreateNet", `{"IpRange": "10.0.0.0/16", "Tenancy": "dedicated"}`)
+	if dedicated["Tenancy"] != "dedicated" || dedicated["NetId"] == made["NetId"] {
+		t.Errorf("a second Net of the same range is %v", dedicated)
+	}
+	r.selects(r.list("Nets", bob, "ReadNets", `{}`), "NetId")
+
+	r.call(alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, made["NetId"]))
+	r.selects(r.list("Nets", alice, "ReadNets", `{}`), "NetId", dedicated.id("NetId"))
+}
+
+func TestNetRanges(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, ipRange string
+		refused       fault.Code // 0: it is not
+	}{
+		{"widest", "10.0.0.0/16", 0},
+		{"narrowest", "10.0.0.0/28", 0},
+		{"end of the first block", "10.255.0.0/16", 0},
+		{"second block", "172.16.0.0/16", 0},
+		{"end of the second block", "172.31.255.240/28", 0},
+		{"third block", "192.168.0.0/16", 0},
+		{"too wide", "10.0.0.0/15", fault.InvalidNetSize},
+		{"all addresses", "0.0.0.0/0", fault.InvalidNetSize},
+		{"too narrow", "10.0.0.0/29", fault.InvalidNetSize},
+		{"one address", "10.0.0.1/32", fault.InvalidNetSize},
+		{"reserved", "0.0.0.0/17", fault.ReservedBlock},
+		{"before the second block", "172.15.0.0/16", fault.ReservedBlock},
+		{"after the second block", "172.32.0.0/16", fault.ReservedBlock},
+		{"public", "203.0.113.0/24", fault.ReservedBlock},
+		{"loopback", "127.0.0.0/16", fault.ReservedBlock},
+		{"link local", "169.254.0.0/16", fault.ReservedBlock},
+		{"multicast", "224.0.0.0/16", fault.ReservedBlock},
+		{"bits after the prefix", "10.0.0.1/16", fault.InvalidBlock},
+		{"no prefix", "10.0.0.0", fault.InvalidBlock},
+		{"IPv6", "fd00::/16", fault.InvalidBlock},
+		{"no range", "ten", fault.InvalidBlock},
+		{"empty", "", fault.InvalidBlock},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			r := setup(t)
+			body := fmt.Sprintf(`{"IpRange": %q}`, test.ipRange)
+			if test.refused != 0 {
+				r.refuse(test.refused, alice, "CreateNet", body)
+				return
+			}
+			if made := r.one("Net", alice, "CreateNet", body); made["IpRange"] != test.ipRange {
+				t.Errorf("a Net of %s has the range %v", test.ipRange, made["IpRange"])
+			}
+		})
+	}
+}
+
+func TestNetRefusals(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	net := r.net(alice, "10.0.0.0/16")
+	r.subnet(alice, net, "10.0.0.0/24")
+	bobs := r.list("DhcpOptionsSets", bob, "ReadDhcpOptions", `{}`)[0].id("DhcpOptionsSetId")
+	tests := []struct {
+		name, account, action, body string
+		want                        fault.Code
+	}{
+		{"no range", alice, "CreateNet", `{}`, fault.MissingParameter},
+		{"unknown tenancy", alice, "CreateNet", `{"IpRange": "10.0.0.0/16", "Tenancy": "shared"}`, fault.InvalidValue},
+		{"unknown parameter", alice, "CreateNet", `{"IpRange": "10.0.0.0/16", "IsDefault": true}`, fault.UnknownParameter},
+		{"update without a set", alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q}`, net), fault.MissingParameter},
+		{"update of no Net", alice, "UpdateNet", `{"NetId": "vpc-00000000", "DhcpOptionsSetId": "default"}`, fault.NetNotFound},
+		{"update of another account's Net", bob, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": "default"}`, net), fault.NetNotFound},
+		{"update to no set", alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": "dopt-00000000"}`, net), fault.DhcpOptionsNotFound},
+		{"update to another account's set", alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": %q}`, net, bobs), fault.DhcpOptionsNotFound},
+		{"update to what is no set", alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": "Default"}`, net), fault.InvalidID},
+		{"update to a malformed set", alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": "dopt-1"}`, net), fault.MalformedID},
+		{"update to an empty set", alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": ""}`, net), fault.InvalidID},
+		{"deletion of no Net", alice, "DeleteNet", `{"NetId": "vpc-00000000"}`, fault.NetNotFound},
+		{"deletion of another account's Net", bob, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net), fault.NetNotFound},
+		{"deletion of a Net with a Subnet", alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net), fault.NetInUse},
+		{"deletion of what is no Net", alice, "DeleteNet", `{"NetId": "subnet-00000000"}`, fault.InvalidID},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) { r.refuse(test.want, test.account, test.action, test.body) })
+	}
+}
+
+func TestNetQuota(t *testing.T) {
+	t.Parallel()
+	r := setup(t, map[string]int{"vpc_limit": 2})
+	first := r.net(alice, "10.0.0.0/16")
+	r.net(alice, "10.0.0.0/16")
+	r.refuse(fault.TooManyNets, alice, "CreateNet", `{"IpRange": "10.0.0.0/16"}`)
+	r.net(bob, "10.0.0.0/16")
+	r.call(alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, first))
+	r.net(alice, "10.0.0.0/16")
+}
+
+func TestNetDhcpOptions(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	own := r.one("DhcpOptionsSet", alice, "CreateDhcpOptions", `{"DomainName": "example.com"}`).id("DhcpOptionsSetId")
+	made := r.one("Net", alice, "CreateNet", `{"IpRange": "10.0.0.0/16"}`)
+	updated := r.one("Net", alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": %q}`, made["NetId"], own))
+	r.shows(updated, fmt.Sprintf(`{"NetId": %q, "IpRange": "10.0.0.0/16", "DhcpOptionsSetId": %q, "State": "available", "Tenancy": "default", "Tags": []}`,
+		made["NetId"], own))
+	r.selects(r.list("Nets", alice, "ReadNets", fmt.Sprintf(`{"Filters": {"DhcpOptionsSetIds": [%q]}}`, own)), "NetId", made.id("NetId"))
+	r.refuse(fault.InUse, alice, "DeleteDhcpOptions", fmt.Sprintf(`{"DhcpOptionsSetId": %q}`, own))
+
+	back := r.one("Net", alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": "default"}`, made["NetId"]))
+	if back["DhcpOptionsSetId"] != made["DhcpOptionsSetId"] {
+		t.Errorf("back on the default set, the Net has %v, want %v", back["DhcpOptionsSetId"], made["DhcpOptionsSetId"])
+	}
+	r.call(alice, "DeleteDhcpOptions", fmt.Sprintf(`{"DhcpOptionsSetId": %q}`, own))
+}
+
+func TestNetFilters(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	own := r.one("DhcpOptionsSet", alice, "CreateDhcpOptions", `{"DomainName": "example.com"}`).id("DhcpOptionsSetId")
+	first, second := r.net(alice, "10.0.0.0/16"), r.net(alice, "10.1.0.0/16")
+	r.call(alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": %q}`, second, own))
+	r.tag(alice, first, "env", "test")
+	tests := []struct {
+		filters string
+		want    []string
+	}{
+		{`{}`, []string{first, second}},
+		{fmt.Sprintf(`{"NetIds": [%q, "vpc-00000000"]}`, second), []string{second}},
+		{fmt.Sprintf(`{"DhcpOptionsSetIds": [%q]}`, own), []string{second}},
+		{`{"IpRanges": ["10.0.0.0/16"]}`, []string{first}},
+		{`{"IpRanges": ["10.0.0.0/15"]}`, nil},
+		{`{"States": ["available"]}`, []string{first, second}},
+		{`{"States": ["pending", "deleting"]}`, nil},
+		{`{"IsDefault": true}`, nil},
+		{`{"IsDefault": false}`, []string{first, second}},
+		{`{"TagKeys": ["env"]}`, []string{first}},
+		{`{"TagValues": ["test"]}`, []string{first}},
+		{`{"Tags": ["env=test"]}`, []string{first}},
+		{`{"Tags": ["env=prod"]}`, nil},
+	}
+	for _, test := range tests {
+		t.Run(test.filters, func(t *testing.T) {
+			r.selects(r.list("Nets", alice, "ReadNets", `{"Filters": `+test.filters+`}`), "NetId", test.want...)
+		})
+	}
+}

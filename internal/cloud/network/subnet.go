@@ -1,0 +1,156 @@
+package network
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/state"
+)
+
+// Subnet is a part of the range of a [Net], in one Subregion.
+type Subnet struct {
+	SubnetId            id.Subnet   // The ID of the Subnet.
+	NetId               id.Net      // The ID of the Net that the Subnet is in.
+	SubregionName       string      // The name of the Subregion that the Subnet is in.
+	IpRange             api.CIDR    // The range of addresses of the Subnet, inside the range of its Net.
+	State               SubnetState // The state of the Subnet. It is `pending` until machines can be connected to it.
+	AvailableIpsCount   int         `json:"-"` // The number of addresses that nobody uses yet. The first four and the last address of a Subnet can never be used.
+	MapPublicIpOnLaunch bool        // Whether a NIC created in the Subnet gets a public IP.
+	Tags                []api.Tag   // The tags of the Subnet.
+}
+
+// Subnets are the Subnets of the region.
+var Subnets = &kind.Kind[Subnet, id.Subnet]{
+	Name:    "Subnet",
+	Tag:     "subnet",
+	Missing: fault.SubnetNotFound,
+	Held:    fault.SubnetInUse,
+	// The catalogue has no code for too many Subnets: that of Nets is nearest.
+	Quota: &kind.Quota{Name: "subnet_limit", Code: fault.TooManyNets, Per: "NetId"},
+}
+
+// SubnetState is the state of a Subnet.
+type SubnetState string
+
+// The states that a Subnet goes through.
+const (
+	SubnetPending   SubnetState = "pending"
+	SubnetAvailable SubnetState = "available"
+)
+
+// Literals implements [api.Enum].
+func (SubnetState) Literals() []string { return []string{"pending", "available", "deleted"} }
+
+// subnetLife is the life of a Subnet. A deleted one is gone at once.
+var subnetLife = state.Machine[SubnetState]{
+	"":              {"create": SubnetPending},
+	SubnetPending:   {"ready": SubnetAvailable, "delete": ""},
+	SubnetAvailable: {"delete": ""},
+}
+
+func subnetActions(region Region) []api.Action {
+	r := api.NewResource(Subnets, viewSubnet)
+	return []api.Action{
+		api.Create(r, region.createSubnet),
+		api.Read[ReadSubnetsRequest](r),
+		api.Update(r, updateSubnet),
+		api.Delete[DeleteSubnetRequest](r, leaveNet),
+	}
+}
+
+// reservedIps is how many addresses of a Subnet can never be used: the first
+// four and the last.
+const reservedIps = 5
+
+func viewSubnet(_ *kind.Tx, s *Subnet) *Subnet {
+	s.AvailableIpsCount = 1<<(32-s.IpRange.Prefix().Bits()) - reservedIps
+	return s
+}
+
+// CreateSubnetRequest asks for a Subnet in a Net.
+type CreateSubnetRequest struct {
+	IpRange       api.CIDR `api:"required"` // The range of the Subnet, from the size of its Net to /29. It is inside the range of the Net, may be all of it, and overlaps no other Subnet of the Net.
+	NetId         id.Net   `api:"required"` // The ID of the Net to divide.
+	SubregionName string   // The name of the Subregion to create the Subnet in. By default, the first of the region.
+}
+
+// The sizes of a Subnet, in bits of its prefix.
+const widestSubnet, narrowestSubnet = 16, 29
+
+func (region Region) createSubnet(tx *kind.Tx, req *CreateSubnetRequest) (*Subnet, error) {
+	net, err := Nets.Get(tx, req.NetId)
+	if err != nil {
+		return nil, err
+	}
+	ipRange := req.IpRange.Prefix()
+	if bits := ipRange.Bits(); bits < widestSubnet || bits > narrowestSubnet {
+		return nil, fault.InvalidRangeSize.Errorf("The IpRange %s is not between /%d and /%d.", req.IpRange, widestSubnet, narrowestSubnet)
+	}
+	if !within(ipRange, net.IpRange.Prefix()) {
+		return nil, fault.OutsideNet.Errorf("The IpRange %s is not inside %s, the range of %s.", req.IpRange, net.IpRange, net.NetId)
+	}
+	for sibling := range Subnets.Of(tx, net.NetId) {
+		if sibling.IpRange.Prefix().Overlaps(ipRange) {
+			return nil, fault.SubnetOverlaps.Errorf("The IpRange %s overlaps %s, the range of %s.", req.IpRange, sibling.IpRange, sibling.SubnetId)
+		}
+	}
+	subregion := req.SubregionName
+	if subregion == "" {
+		subregion = region.Subregions[0]
+	}
+	if !slices.Contains(region.Subregions, subregion) {
+		return nil, fault.SubregionNotFound.Errorf("The SubregionName '%s' is none of %s.", subregion, strings.Join(region.Subregions, ", "))
+	}
+	net.Generation++
+	if err := Nets.Put(tx, net); err != nil {
+		return nil, err
+	}
+	return &Subnet{NetId: net.NetId, SubregionName: subregion, IpRange: req.IpRange, State: SubnetPending}, nil
+}
+
+// ReadSubnetsRequest asks for Subnets.
+type ReadSubnetsRequest struct {
+	Filters *FiltersSubnet // Which Subnets to list; all of them if absent.
+	api.Page
+}
+
+// FiltersSubnet selects Subnets.
+type FiltersSubnet struct {
+	AvailableIpsCounts []int         // The numbers of addresses that nobody uses yet.
+	IpRanges           []api.CIDR    // The ranges of the Subnets, in CIDR notation.
+	NetIds             []id.Net      // The IDs of the Nets that the Subnets are in.
+	States             []SubnetState // The states of the Subnets.
+	SubnetIds          []id.Subnet   // The IDs of the Subnets.
+	SubregionNames     []string      // The names of the Subregions that the Subnets are in.
+	api.TagFilters
+}
+
+// UpdateSubnetRequest changes what a Subnet does for the NICs created in it.
+type UpdateSubnetRequest struct {
+	MapPublicIpOnLaunch bool      `api:"required"` // Whether a NIC created in the Subnet from now on gets a public IP.
+	SubnetId            id.Subnet `api:"required"` // The ID of the Subnet.
+}
+
+func updateSubnet(_ *kind.Tx, s *Subnet, req *UpdateSubnetRequest) error {
+	s.MapPublicIpOnLaunch = req.MapPublicIpOnLaunch
+	return nil
+}
+
+// DeleteSubnetRequest deletes a Subnet that nothing lives in any more.
+type DeleteSubnetRequest struct {
+	SubnetId id.Subnet `api:"required"` // The ID of the Subnet to delete.
+}
+
+// leaveNet makes the world hear that a Net has lost a Subnet.
+func leaveNet(tx *kind.Tx, s *Subnet) error {
+	net, err := Nets.Get(tx, s.NetId)
+	if err != nil {
+		return err
+	}
+	net.Generation++
+	return Nets.Put(tx, net)
+}

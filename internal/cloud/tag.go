@@ -1,0 +1,121 @@
+package cloud
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+
+	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+// Tag is a tag and the resource that has it.
+type Tag struct {
+	Key          string // The key of the tag, between 1 and 255 characters.
+	Value        string // The value of the tag, between 0 and 255 characters.
+	ResourceId   string // The ID of the resource.
+	ResourceType string // The type of the resource.
+}
+
+// maxTags is how many tags a resource can have. The real service refuses more
+// than some number that it does not publish; AWS's is 50.
+const maxTags = 50
+
+func tagActions() []api.Action {
+	return []api.Action{
+		api.Do("Tag", createTags),
+		api.Do("Tag", deleteTags),
+		api.Read[ReadTagsRequest](api.Values("Tag", "Tags", allTags)),
+	}
+}
+
+// CreateTagsRequest adds tags to resources: every tag to every resource, or, if
+// one of them cannot have one, none to any. A tag replaces the one of the same
+// key.
+type CreateTagsRequest struct {
+	ResourceIds []string  `api:"required"` // One or more IDs of resources.
+	Tags        []api.Tag `api:"required"` // One or more tags to add. Keys that begin with `osc.` have a meaning for the region.
+}
+
+// CreateTagsResponse says nothing more than that the tags are there.
+type CreateTagsResponse struct{}
+
+func createTags(tx *kind.Tx, req *CreateTagsRequest) (*CreateTagsResponse, error) {
+	return &CreateTagsResponse{}, retag(tx, req.ResourceIds, req.Tags, kind.WithTag)
+}
+
+// DeleteTagsRequest removes tags from resources. A tag that a resource does not
+// have is no error.
+type DeleteTagsRequest struct {
+	ResourceIds []string  `api:"required"` // One or more IDs of resources.
+	Tags        []api.Tag `api:"required"` // One or more tags to remove. A tag is removed only if its value is the given one; an empty value stands for any.
+}
+
+// DeleteTagsResponse says nothing more than that the tags are gone.
+type DeleteTagsResponse struct{}
+
+func deleteTags(tx *kind.Tx, req *DeleteTagsRequest) (*DeleteTagsResponse, error) {
+	return &DeleteTagsResponse{}, retag(tx, req.ResourceIds, req.Tags, withoutTag)
+}
+
+// withoutTag is the list without the tag.
+func withoutTag(tags []api.Tag, t api.Tag) []api.Tag {
+	return slices.DeleteFunc(slices.Clone(tags), func(old api.Tag) bool {
+		return old.Key == t.Key && (old.Value == t.Value || t.Value == "")
+	})
+}
+
+// retag changes the tags of resources, one by one.
+func retag(tx *kind.Tx, ids []string, tags []api.Tag, change func([]api.Tag, api.Tag) []api.Tag) error {
+	switch {
+	case len(ids) == 0:
+		return fault.MissingParameter.Errorf("ResourceIds is empty: name the resources.")
+	case len(tags) == 0:
+		return fault.MissingParameter.Errorf("Tags is empty: give at least one tag.")
+	}
+	for _, id := range ids {
+		resource, ok := tx.Tagged(id)
+		if !ok {
+			return fault.ResourceNotFound.Errorf("The resource '%.100s' doesn't exist, or it cannot have tags.", id)
+		}
+		changed := resource.Tags()
+		for _, t := range tags {
+			changed = change(changed, t)
+		}
+		if len(changed) > maxTags {
+			return fault.TooManyTags.Errorf("The resource %s would have %d tags: it can have %d.", id, len(changed), maxTags)
+		}
+		tx.SetTags(resource, changed)
+	}
+	return nil
+}
+
+// ReadTagsRequest lists the tags of the account's resources.
+type ReadTagsRequest struct {
+	Filters *FiltersTag // One or more filters.
+	api.Page
+}
+
+// FiltersTag selects tags.
+type FiltersTag struct {
+	Keys          []string // The keys of the tags.
+	ResourceIds   []string // The IDs of the resources that have the tags.
+	ResourceTypes []string // The types of the resources that have the tags, such as `instance`, `volume` or `vpc`.
+	Values        []string // The values of the tags.
+}
+
+// allTags lists all tags: resource by resource in order of creation, whatever
+// their kinds, so that what comes or goes leaves the others in place.
+func allTags(tx *kind.Tx) iter.Seq2[api.Position, Tag] {
+	resources := slices.SortedFunc(tx.AllTagged, func(a, b kind.Tagged) int { return cmp.Compare(a.Seq, b.Seq) })
+	return func(yield func(api.Position, Tag) bool) {
+		for _, r := range resources {
+			for _, t := range r.Tags() {
+				if !yield(api.Position{Seq: r.Seq, Name: t.Key}, Tag{t.Key, t.Value, r.ID, r.Type}) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,350 @@
+package cloud
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+// Two kinds that can have tags, and one that cannot.
+type (
+	boat struct {
+		BoatId boatID
+		Name   string
+		Tags   []api.Tag
+	}
+	kite struct {
+		KiteId kiteID
+		Tags   []api.Tag
+	}
+	rock struct{ RockId rockID }
+
+	boatID string
+	kiteID string
+	rockID string
+)
+
+func (boatID) Form() kind.Form {
+	return kind.Form{Prefix: "boat-", Length: 8, Alphabet: kind.Hexadecimal}
+}
+func (kiteID) Form() kind.Form {
+	return kind.Form{Prefix: "kite-", Length: 8, Alphabet: kind.Hexadecimal}
+}
+func (rockID) Form() kind.Form {
+	return kind.Form{Prefix: "rock-", Length: 8, Alphabet: kind.Hexadecimal}
+}
+
+var alice, bob = kind.Caller{Account: "123456789012"}, kind.Caller{Account: "210987654321"}
+
+// shore is a region with those kinds and the actions on tags.
+type shore struct {
+	rapid.TB
+	api   *api.API
+	db    *kind.DB
+	boats *kind.Kind[boat, boatID]
+	kites *kind.Kind[kite, kiteID]
+	rocks *kind.Kind[rock, rockID]
+}
+
+func newShore(t rapid.TB) *shore {
+	s := &shore{
+		TB:    t,
+		api:   api.New(tagActions(), api.NewPager([]byte("key"))),
+		boats: &kind.Kind[boat, boatID]{Name: "Boat", Tag: "boat"},
+		kites: &kind.Kind[kite, kiteID]{Name: "Kite", Tag: "kite"},
+		rocks: &kind.Kind[rock, rockID]{Name: "Rock"},
+	}
+	s.db = kind.Open(kind.Options{
+		Kinds: []kind.Any{s.boats, s.kites, s.rocks}, Now: func() time.Time { return time.UnixMilli(1_800_000_000_000) },
+		Chance: rand.NewChaCha8([32]byte{}), Log: slog.New(slog.DiscardHandler),
+	})
+	return s
+}
+
+// do runs a rule for a caller.
+func (s *shore) do(caller kind.Caller, rule func(tx *kind.Tx) error) {
+	s.Helper()
+	if err := s.db.Update(context.Background(), caller, rule); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *shore) boat(caller kind.Caller, tags ...api.Tag) string {
+	b := &boat{Name: "Windrose", Tags: tags}
+	s.do(caller, func(tx *kind.Tx) error { return s.boats.Insert(tx, b) })
+	return string(b.BoatId)
+}
+
+func (s *shore) kite(caller kind.Caller, tags ...api.Tag) string {
+	k := &kite{Tags: tags}
+	s.do(caller, func(tx *kind.Tx) error { return s.kites.Insert(tx, k) })
+	return string(k.KiteId)
+}
+
+type tagsPage struct {
+	Tags          []Tag
+	NextPageToken string
+}
+
+// call calls an action with a request that is made to JSON.
+func (s *shore) call(caller kind.Caller, action string, request any) (page tagsPage, err error) {
+	s.Helper()
+	body, err := json.Marshal(request)
+	if err != nil {
+		s.Fatal(err)
+	}
+	a, err := s.api.Find(action, api.Latest)
+	if err != nil {
+		s.Fatal(err)
+	}
+	call, err := s.api.Bind(a, api.Latest, body)
+	if err != nil {
+		return page, err
+	}
+	response, err := call.Run(context.Background(), s.db, caller)
+	if err != nil {
+		return page, err
+	}
+	if err := json.Unmarshal(api.Append(nil, response, api.Latest), &page); err != nil {
+		s.Fatal(err)
+	}
+	return page, nil
+}
+
+// m is a JSON object.
+type m map[string]any
+
+// tags are the tags that ReadTags shows, as texts.
+func (s *shore) tags(caller kind.Caller, filters m) []string {
+	s.Helper()
+	page, err := s.call(caller, "ReadTags", m{"Filters": filters, "ResultsPerPage": 1000})
+	if err != nil {
+		s.Fatal(err)
+	}
+	texts := []string{}
+	for _, t := range page.Tags {
+		texts = append(texts, fmt.Sprintf("%s %s %s=%s", t.ResourceType, t.ResourceId, t.Key, t.Value))
+	}
+	return texts
+}
+
+func (s *shore) wantTags(caller kind.Caller, filters m, want ...string) {
+	s.Helper()
+	if got := s.tags(caller, filters); !slices.Equal(got, append([]string{}, want...)) {
+		s.Errorf("ReadTags %v shows %q, want %q", filters, got, want)
+	}
+}
+
+func TestCreateTags(t *testing.T) {
+	t.Parallel()
+	s := newShore(t)
+	b, k := s.boat(alice, api.Tag{Key: "color", Value: "red"}), s.kite(alice)
+	_, err := s.call(alice, "CreateTags", m{
+		"ResourceIds": []string{b, k}, "Tags": []api.Tag{{Key: "owner", Value: ""}, {Key: "color", Value: "blue"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.wantTags(alice, nil, "boat "+b+" color=blue", "boat "+b+" owner=", "kite "+k+" color=blue", "kite "+k+" owner=")
+	// The rest of the resource is as it was.
+	err = s.db.View(t.Context(), alice, func(tx *kind.Tx) error {
+		got, err := s.boats.Get(tx, boatID(b))
+		if err == nil && got.Name != "Windrose" {
+			t.Errorf("the boat is now called %q", got.Name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSpecialKeysAreAccepted(t *testing.T) {
+	t.Parallel()
+	s := newShore(t)
+	b := s.boat(alice)
+	for _, key := range []string{"osc.fcu.eip.auto-attach", "Key:", "kubernetes.io/cluster/a", strings.Repeat("é", 255)} {
+		if _, err := s.call(alice, "CreateTags", m{"ResourceIds": []string{b}, "Tags": []api.Tag{{Key: key, Value: ":value=x"}}}); err != nil {
+			t.Errorf("the key %q is refused: %v", key, err)
+		}
+	}
+}
+
+func TestCreateTagsRefuses(t *testing.T) {
+	t.Parallel()
+	tag := []m{{"Key": "a", "Value": "b"}}
+	many := make([]m, maxTags+1)
+	for i := range many {
+		many[i] = m{"Key": fmt.Sprint(i), "Value": ""}
+	}
+	for name, tt := range map[string]struct {
+		ids  func(s *shore) []string
+		tags []m
+		want fault.Code
+	}{
+		"an unknown resource":        {func(*shore) []string { return []string{"boat-00000000"} }, tag, fault.ResourceNotFound},
+		"another account's resource": {func(s *shore) []string { return []string{s.boat(bob)} }, tag, fault.ResourceNotFound},
+		"what cannot have tags": {func(s *shore) []string {
+			r := &rock{}
+			s.do(alice, func(tx *kind.Tx) error { return s.rocks.Insert(tx, r) })
+			return []string{string(r.RockId)}
+		}, tag, fault.ResourceNotFound},
+		"no resources":       {func(*shore) []string { return []string{} }, tag, fault.MissingParameter},
+		"no tags":            {func(s *shore) []string { return []string{s.boat(alice)} }, []m{}, fault.MissingParameter},
+		"no key":             {func(s *shore) []string { return []string{s.boat(alice)} }, []m{{"Value": "b"}}, fault.MissingParameter},
+		"no value":           {func(s *shore) []string { return []string{s.boat(alice)} }, []m{{"Key": "a"}}, fault.MissingParameter},
+		"an empty key":       {func(s *shore) []string { return []string{s.boat(alice)} }, []m{{"Key": "", "Value": "b"}}, fault.InvalidTagKey},
+		"a key of 256":       {func(s *shore) []string { return []string{s.boat(alice)} }, []m{{"Key": strings.Repeat("k", 256), "Value": ""}}, fault.InvalidLength},
+		"a value of 256":     {func(s *shore) []string { return []string{s.boat(alice)} }, []m{{"Key": "k", "Value": strings.Repeat("v", 256)}}, fault.TagValueTooLong},
+		"more tags than fit": {func(s *shore) []string { return []string{s.boat(alice)} }, many, fault.TooManyTags},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newShore(t)
+			// The first resource could have the tag, and must not get it.
+			ids := tt.ids(s)
+			if len(ids) > 0 {
+				ids = append([]string{s.kite(alice)}, ids...)
+			}
+			_, err := s.call(alice, "CreateTags", m{"ResourceIds": ids, "Tags": tt.tags})
+			if !tt.want.Is(err) {
+				t.Errorf("the error is %v, want code %s", err, tt.want)
+			}
+			s.wantTags(alice, nil)
+		})
+	}
+}
+
+func TestDeleteTags(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		tag  api.Tag
+		left []string
+	}{
+		"key and value match": {api.Tag{Key: "color", Value: "red"}, []string{"size=big"}},
+		"another value":       {api.Tag{Key: "color", Value: "blue"}, []string{"color=red", "size=big"}},
+		"any value":           {api.Tag{Key: "size", Value: ""}, []string{"color=red"}},
+		"no such key":         {api.Tag{Key: "age", Value: "1"}, []string{"color=red", "size=big"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newShore(t)
+			b := s.boat(alice, api.Tag{Key: "color", Value: "red"}, api.Tag{Key: "size", Value: "big"})
+			if _, err := s.call(alice, "DeleteTags", m{"ResourceIds": []string{b}, "Tags": []api.Tag{tt.tag}}); err != nil {
+				t.Fatal(err)
+			}
+			var want []string
+			for _, tag := range tt.left {
+				want = append(want, "boat "+b+" "+tag)
+			}
+			s.wantTags(alice, nil, want...)
+		})
+	}
+}
+
+func TestDeleteTagsOfUnknownResource(t *testing.T) {
+	t.Parallel()
+	s := newShore(t)
+	b := s.boat(alice, api.Tag{Key: "a", Value: "b"})
+	_, err := s.call(alice, "DeleteTags", m{"ResourceIds": []string{b, "kite-ffffffff"}, "Tags": []api.Tag{{Key: "a", Value: "b"}}})
+	if !fault.ResourceNotFound.Is(err) {
+		t.Errorf("the error is %v, want code 5044", err)
+	}
+	s.wantTags(alice, nil, "boat "+b+" a=b")
+}
+
+func TestReadTagsFilters(t *testing.T) {
+	t.Parallel()
+	s := newShore(t)
+	s.boat(bob, api.Tag{Key: "color", Value: "red"})
+	k := s.kite(alice, api.Tag{Key: "color", Value: "red"})
+	b := s.boat(alice, api.Tag{Key: "color", Value: "blue"}, api.Tag{Key: "size", Value: "red"})
+	s.boat(alice)
+	kc, bc, bs := "kite "+k+" color=red", "boat "+b+" color=blue", "boat "+b+" size=red"
+	s.wantTags(alice, nil, kc, bc, bs) // in order of creation, whatever the kind
+	s.wantTags(alice, m{"Keys": []string{"color"}}, kc, bc)
+	s.wantTags(alice, m{"Values": []string{"red"}}, kc, bs)
+	s.wantTags(alice, m{"Keys": []string{"color"}, "Values": []string{"red"}}, kc)
+	s.wantTags(alice, m{"ResourceIds": []string{b, "boat-00000000"}}, bc, bs)
+	s.wantTags(alice, m{"ResourceTypes": []string{"kite", "instance"}}, kc)
+	s.wantTags(alice, m{"ResourceTypes": []string{"kite"}, "ResourceIds": []string{b}})
+}
+
+// TestReadTagsPagesAreStable walks through pages while tags and resources come
+// and go: no tag is shown twice, and none that was there all the time is left
+// out.
+func TestReadTagsPagesAreStable(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		s := newShore(t)
+		keys := rapid.SampledFrom([]string{"a", "b", "c", "d", "é", "z"})
+		var ids []string
+		have := map[string]bool{} // "id key" of all tags there are
+		grow := func() {
+			if rapid.Bool().Draw(t, "a boat") {
+				ids = append(ids, s.boat(alice))
+			} else {
+				ids = append(ids, s.kite(alice))
+			}
+		}
+		tag := func() {
+			id, key := rapid.SampledFrom(ids).Draw(t, "tagged"), keys.Draw(t, "key")
+			if _, err := s.call(alice, "CreateTags", m{"ResourceIds": []string{id}, "Tags": []api.Tag{{Key: key, Value: "x"}}}); err != nil {
+				t.Fatal(err)
+			}
+			have[id+" "+key] = true
+		}
+		untag := func() {
+			id, key := rapid.SampledFrom(ids).Draw(t, "untagged"), keys.Draw(t, "key")
+			if _, err := s.call(alice, "DeleteTags", m{"ResourceIds": []string{id}, "Tags": []api.Tag{{Key: key, Value: ""}}}); err != nil {
+				t.Fatal(err)
+			}
+			delete(have, id+" "+key)
+		}
+		for range 6 {
+			grow()
+		}
+		for range 15 {
+			tag()
+		}
+		throughout := maps.Clone(have)
+		shown := map[string]bool{}
+		for token, first := "", true; first || token != ""; first = false {
+			page, err := s.call(alice, "ReadTags", m{"ResultsPerPage": rapid.IntRange(1, 4).Draw(t, "size"), "NextPageToken": token})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, tag := range page.Tags {
+				name := tag.ResourceId + " " + tag.Key
+				if shown[name] {
+					t.Fatalf("%s is shown twice", name)
+				}
+				shown[name] = true
+			}
+			token = page.NextPageToken
+			for range rapid.IntRange(0, 3).Draw(t, "changes") {
+				rapid.SampledFrom([]func(){grow, tag, untag}).Draw(t, "change")()
+				maps.DeleteFunc(throughout, func(name string, _ bool) bool { return !have[name] })
+			}
+		}
+		for name := range throughout {
+			if !shown[name] {
+				t.Errorf("%s was there all the time and is not shown", name)
+			}
+		}
+		s.db.Close()
+	})
+}

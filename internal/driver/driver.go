@@ -1,0 +1,29 @@
+// Package driver says what a region asks of the world it runs on. A driver is
+// one way to do it: a simulation, or machines and networks that are really
+// there.
+//
+// A driver is asked with three verbs. Ensure takes the whole value that is
+// wanted and makes the world have it. Remove makes the world have nothing of
+// it. Observe tells what the world has. Only loops ask a driver, and they may
+// ask anything twice: after a crash they do not know whether the world heard
+// them. Values are plain data that a driver may keep.
+package driver
+
+import (
+	"errors"
+	"time"
+)
+
+// ErrStale refuses a value that is older than the one the world was last asked
+// for: it comes from somebody who slept through a change. The world stays as
+// it is.
+var ErrStale = errors.New("the world was asked for a newer generation already")
+
+// Later is the error of a call that was heard and whose change is under way.
+// Whoever needs to know that it is done asks the same again, best at the given
+// time: earlier is too early, later does no harm.
+type Later struct{ At time.Time }
+
+func (l Later) Error() string {
+	return "the change is under way until " + l.At.Format(time.RFC3339Nano)
+}

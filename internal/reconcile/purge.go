@@ -1,0 +1,40 @@
+package reconcile
+
+import (
+	"context"
+	"time"
+
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+// purge is the loop that removes the deleted resources of a kind for good,
+// once they were readable for as long as the kind keeps them.
+type purge struct {
+	db   *kind.DB
+	kind kind.Any
+	now  func() time.Time
+}
+
+func (p *purge) Kind() kind.Any { return p.kind }
+
+func (p *purge) Step(ctx context.Context, account, id string) (again time.Time, err error) {
+	facts := p.kind.Facts()
+	snap, err := p.db.Store.View(ctx, account)
+	if err != nil {
+		return again, err
+	}
+	o, ok := snap.Get(facts.Name, id)
+	if !ok || o.Gone == 0 {
+		return again, nil
+	}
+	if due := time.UnixMilli(o.Gone).Add(facts.Keep); due.After(p.now()) {
+		return due, nil
+	}
+	return again, p.db.Update(ctx, kind.Caller{Account: account}, func(tx *kind.Tx) error {
+		p.kind.Purge(tx)
+		return nil
+	})
+}
+
+// Observe finds nothing: this loop is about the store alone.
+func (p *purge) Observe(context.Context, func(account, id string)) error { return nil }

@@ -1,0 +1,150 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/bastide-cloud/bastide/internal/store"
+)
+
+// stepLimit bounds how long a step may take, so that a driver that does not
+// answer does not keep a worker for ever. What takes long by nature is asked
+// for again instead.
+const stepLimit = time.Minute
+
+// work is a worker: it makes steps until the context ends.
+func (r *Reconciler) work(ctx context.Context) {
+	for j := r.take(ctx); j != nil; j = r.take(ctx) {
+		again, err := r.contain(ctx, j.task)
+		r.put(ctx, j, again, err)
+	}
+}
+
+// take waits for a job that is ready; nil: the context has ended.
+func (r *Reconciler) take(ctx context.Context) *job {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for len(r.ready) == 0 && ctx.Err() == nil {
+		r.moved.Wait()
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	j := r.ready[0]
+	r.ready = r.ready[1:]
+	j.phase = active
+	r.active++
+	return j
+}
+
+// put puts a job where it belongs after a step.
+func (r *Reconciler) put(ctx context.Context, j *job, again time.Time, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.active--
+	if err == nil {
+		j.failures = 0
+	}
+	switch {
+	case ctx.Err() != nil:
+		// Perhaps it was us who interrupted the step. The next start sweeps.
+		delete(r.jobs, j.task)
+	case err != nil:
+		j.failures++
+		pace := j.pace()
+		r.report(j, pace, err)
+		r.wait(j, r.Clock.Now().Add(pace))
+	case j.woken:
+		r.Count(j.name(), Done)
+		r.enqueue(j)
+	case !again.IsZero():
+		r.Count(j.name(), Waiting)
+		r.wait(j, again)
+	default:
+		r.Count(j.name(), Done)
+		delete(r.jobs, j.task)
+	}
+	r.moved.Broadcast()
+}
+
+// report counts and logs a failure.
+func (r *Reconciler) report(j *job, pace time.Duration, err error) {
+	attrs := []any{"loop", j.name(), "account", j.account, "id", j.id, "failures", j.failures, "again_in", pace, "error", err}
+	if _, ok := errors.AsType[*panicked](err); ok {
+		r.Count(j.name(), Panicked)
+		r.Log.Error("a step panicked", attrs...)
+		return
+	}
+	r.Count(j.name(), Failed)
+	r.Log.Warn("a step failed", attrs...)
+}
+
+// panicked is the error of a step that panicked.
+type panicked struct {
+	value any
+	stack []byte
+}
+
+func (p *panicked) Error() string { return fmt.Sprintf("%v\n%s", p.value, p.stack) }
+
+// contain makes a step whose panic is an error like any other.
+func (r *Reconciler) contain(ctx context.Context, t task) (again time.Time, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &panicked{p, debug.Stack()}
+		}
+	}()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer r.Clock.At(r.Clock.Now().Add(stepLimit), cancel).Stop()
+	switch {
+	case t.isSweep():
+		return r.sweep(ctx, t.loop)
+	case r.Mine(t.account):
+		return t.loop.Step(ctx, t.account, t.id)
+	}
+	return time.Time{}, nil
+}
+
+// sweep looks for all that a loop may have to do: what the store says is not
+// settled, and what the world has.
+func (r *Reconciler) sweep(ctx context.Context, l *loop) (again time.Time, err error) {
+	accounts, err := r.db.Unsettled(ctx)
+	if err != nil {
+		return again, fmt.Errorf("listing the unsettled accounts: %w", err)
+	}
+	for _, account := range accounts {
+		if !r.Mine(account) {
+			continue
+		}
+		snap, err := r.db.Store.View(ctx, account)
+		if err != nil {
+			return again, err
+		}
+		for o := range snap.Scan(l.Kind().Facts().Name, 0) {
+			if unsettled(o) {
+				r.look(task{l, account, o.ID})
+			}
+		}
+	}
+	if err := l.Observe(ctx, func(account, id string) { r.look(task{l, account, id}) }); err != nil {
+		return again, fmt.Errorf("observing the world: %w", err)
+	}
+	return r.Clock.Now().Add(r.Sweep), nil
+}
+
+// unsettled reports whether a loop must look at an object.
+func unsettled(o *store.Object) bool {
+	u, ok := o.Value.(interface{ Unsettled() bool })
+	return o.Gone != 0 || ok && u.Unsettled()
+}
+
+// look wakes a task.
+func (r *Reconciler) look(t task) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.wake(t)
+}
