@@ -1,0 +1,245 @@
+// Package apilog keeps the record of every call, for 32 days, and finds it
+// again by account, time and what the call was.
+//
+// A row is copied into a slab of memory that all callers share, and the slab
+// is written at most 100 ms later: the path of a request never waits for a
+// disk that keeps pace. Whoever queries sees every row appended before. A
+// process that is killed loses the last 100 ms of rows at most; when the
+// machine loses power, also what its operating system had not written yet.
+//
+// The rows of a UTC day are one SQLite file, so forgetting a day is
+// unlinking it, and an operator can look inside with sqlite3.
+//
+// The package keeps what it is given: who calls decides what is worth a row
+// and masks it first, with [MaskHeader] and [MaskPayload].
+package apilog
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// Options say where an Archive is kept, and on whose time. Now, After and Log must
+// be given.
+type Options struct {
+	// Dir is the directory of the files, made when absent. When it is empty
+	// the days are kept in memory, at most 1 GiB each, and end with Close.
+	Dir string
+
+	Now   func() time.Time                       // The clock of the region: it says which rows are too old.
+	After func(d time.Duration) <-chan time.Time // The pause before a flush: time.After, or a test's own.
+	Log   *slog.Logger                           // Where rows lost and files damaged are told.
+	Keep  time.Duration                          // How long a row can be found: 32 days when zero.
+	Every time.Duration                          // How long a row waits to be written: 100 ms when zero.
+
+	// Memory is how many bytes of rows may wait or be under way to the
+	// disk: 64 MiB when zero. At the bound, Append waits.
+	Memory int
+}
+
+var errClosed = errors.New("the API log is closed")
+
+// An Archive is safe for concurrent use.
+type Archive struct {
+	keep  time.Duration
+	every time.Duration
+	bound int // of the slab: a third of Options.Memory, as another and its copy may be under way to the disk
+	now   func() time.Time
+	after func(time.Duration) <-chan time.Time
+	days  *days
+
+	// turn is held by whoever writes rows or takes files away; a channel, so
+	// that waiting for it can be given up. It comes before mu.
+	turn   chan struct{}
+	spare  slab // the slab that was written last, to be filled again
+	oldest day  // what is before was dropped
+
+	mu     sync.Mutex // guards the rest, for the time of a copy and never of I/O
+	room   sync.Cond  // the slab was taken, or the log closed
+	slab   slab
+	closed bool
+
+	wake chan struct{} // the slab has its first row
+	full chan struct{} // somebody waits for room
+	stop chan struct{}
+	done chan struct{}
+}
+
+// Open opens the log kept in o.Dir and drops the days that are too old.
+func Open(o Options) (*Archive, error) {
+	if o.Now == nil || o.After == nil || o.Log == nil {
+		return nil, errors.New("the API log needs Now, After and Log to be given")
+	}
+	if o.Keep == 0 {
+		o.Keep = 32 * 24 * time.Hour
+	}
+	if o.Every == 0 {
+		o.Every = 100 * time.Millisecond
+	}
+	if o.Memory == 0 {
+		o.Memory = 64 << 20
+	}
+	days, err := openDays(o.Dir, o.Log)
+	if err != nil {
+		return nil, err
+	}
+	l := &Archive{
+		keep:  o.Keep,
+		every: o.Every,
+		bound: o.Memory / 3,
+		now:   o.Now,
+		after: o.After,
+		days:  days,
+		turn:  make(chan struct{}, 1),
+		wake:  make(chan struct{}, 1),
+		full:  make(chan struct{}, 1),
+		stop:  make(chan struct{}),
+		done:  make(chan struct{}),
+	}
+	l.room.L = &l.mu
+	l.dropOld()
+	go l.run()
+	return l, nil
+}
+
+// Append adds a row, and keeps nothing of r. It returns before the row is
+// written.
+//
+// When the disk is slower than the callers, Append waits for room rather than
+// drop the row: an audit trail with holes where the region was busiest would
+// hide just what it is for. The wait ends even if the disk fails, for then
+// the rows it refuses are counted, told and given up.
+//
+// A row appended once Close was called is lost.
+func (l *Archive) Append(r *Record) {
+	l.mu.Lock()
+	for l.slab.size() >= l.bound && !l.closed {
+		signal(l.full)
+		l.room.Wait()
+	}
+	first := l.slab.rows() == 0
+	l.slab.add(r)
+	l.mu.Unlock()
+	if first {
+		signal(l.wake)
+	}
+}
+
+// Flush returns when every row appended before it is written, or could not
+// be: then the error says why, and the rows are lost.
+func (l *Archive) Flush(ctx context.Context) error {
+	select {
+	case l.turn <- struct{}{}:
+		defer func() { <-l.turn }()
+		if l.isClosed() {
+			return errClosed
+		}
+		return l.flush()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// DropBefore forgets the days before the UTC day of t. The log does so by
+// itself for days older than Options.Keep.
+func (l *Archive) DropBefore(t time.Time) error {
+	l.turn <- struct{}{}
+	defer func() { <-l.turn }()
+	return l.days.drop(dayOf(t.UnixMilli()))
+}
+
+// Close writes the rows that wait and closes the files. It waits for the
+// queries under way.
+func (l *Archive) Close() error {
+	l.turn <- struct{}{}
+	defer func() {
+		<-l.turn
+		<-l.done // of the turn first: run may be waiting for it
+	}()
+	if l.isClosed() {
+		return errClosed
+	}
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	close(l.stop)
+	return errors.Join(l.flush(), l.days.close())
+}
+
+// run flushes the slab a moment after its first row, so an idle log sleeps.
+func (l *Archive) run() {
+	defer close(l.done)
+	for {
+		select {
+		case <-l.wake:
+		case <-l.stop:
+			return
+		}
+		select {
+		case <-l.after(l.every):
+		case <-l.full:
+		case <-l.stop:
+			return
+		}
+		// What went wrong was told where it happened; nobody waits here.
+		_ = l.Flush(context.Background())
+	}
+}
+
+// flush writes the slab, and drops the days that have become too old. The
+// caller has the turn.
+func (l *Archive) flush() error {
+	l.mu.Lock()
+	taken := l.slab
+	l.slab, l.spare = l.spare, slab{}
+	l.room.Broadcast()
+	l.mu.Unlock()
+
+	err := l.days.write(&taken)
+	if cap(taken.text) <= 4<<20 { // a rare burst should not hold its memory for ever
+		taken.reset()
+		l.spare = taken
+	}
+	l.dropOld()
+	return err
+}
+
+// dropOld drops the days of which no row can be found any more. The caller has
+// the turn.
+func (l *Archive) dropOld() {
+	first := dayOf(l.horizon())
+	if first <= l.oldest {
+		return
+	}
+	l.oldest = first
+	if err := l.days.drop(first); err != nil {
+		l.days.log.Error("days of the API log that are too old could not be dropped", "before", first.String(), "cause", err)
+	}
+}
+
+func (l *Archive) isClosed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closed
+}
+
+// horizon is the date of the oldest row that can be found.
+func (l *Archive) horizon() int64 {
+	return milli(l.now().Add(-l.keep))
+}
+
+// milli is the first millisecond that is not before t.
+func milli(t time.Time) int64 {
+	return t.Add(time.Millisecond - 1).UnixMilli()
+}
+
+// signal leaves a token in c, unless one is there already.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

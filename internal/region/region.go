@@ -1,0 +1,225 @@
+// Package region joins the parts into a region: the store and its journal, the
+// families, the gate, the protocols, the loops and the log of calls. It founds
+// the root account on an empty store.
+package region
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apilog"
+	"github.com/bastide-cloud/bastide/internal/clock"
+	"github.com/bastide-cloud/bastide/internal/cloud"
+	"github.com/bastide-cloud/bastide/internal/cloud/catalog"
+	"github.com/bastide-cloud/bastide/internal/driver/sim"
+	"github.com/bastide-cloud/bastide/internal/gate"
+	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/reconcile"
+	"github.com/bastide-cloud/bastide/internal/seal"
+	"github.com/bastide-cloud/bastide/internal/server"
+	"github.com/bastide-cloud/bastide/internal/store"
+	"github.com/bastide-cloud/bastide/internal/store/sqljournal"
+	"github.com/bastide-cloud/bastide/internal/wire"
+	"github.com/bastide-cloud/bastide/internal/wire/oapi"
+)
+
+// Options configures a [Region].
+type Options struct {
+	Data           string // the directory of the embedded store; empty: nothing outlives the process
+	Region, Domain string
+	OpenAPI        []byte        // the document served at /openapi.json
+	MasterKey      string        // the file of the master key; empty: master.key in Data
+	Transitions    time.Duration // how long a simulated change of state takes
+	Limits         *gate.Limits  // nil: nobody is throttled
+	TrustedProxies []netip.Prefix
+	Quotas         map[string]int // nil: the catalogue's
+	Memory         int64          // bytes of documents held in memory; 0: as many as there are
+	Root           Root           // what is empty is generated when the region is founded
+	Clock          clock.Clock
+	Chance         io.Reader
+	Logger         *slog.Logger
+}
+
+// Region is a region that runs.
+type Region struct {
+	Handler http.Handler // of the public APIs
+	Admin   http.Handler // of health, metrics and profiles
+	Founded *Root        // the root account, if Open founded the region
+
+	API   *api.API
+	DB    *kind.DB
+	Calls *apilog.Archive
+	Loops *reconcile.Reconciler
+	World *sim.World
+
+	stop   context.CancelFunc // ends the loops
+	ended  chan struct{}      // closed when they have
+	closed atomic.Bool
+}
+
+// Open opens the region kept in o.Data, or founds one there.
+func Open(ctx context.Context, o Options) (*Region, error) {
+	o.Chance = &lockedReader{r: o.Chance}
+	r := &Region{}
+	// What was opened is closed again, last first, if something after it fails.
+	var opened []io.Closer
+	fail := func(err error) (*Region, error) {
+		for i := len(opened); i > 0; i-- {
+			err = errors.Join(err, opened[i-1].Close())
+		}
+		return nil, err
+	}
+	var journal store.Journal
+	if o.Data != "" {
+		// The journal locks the directory, so it comes before anything else
+		// that is kept there.
+		j, err := sqljournal.Open(ctx, o.Data)
+		if err != nil {
+			return nil, err
+		}
+		journal = j
+		opened = append(opened, j)
+	}
+	key, err := masterKey(ctx, o, journal)
+	if err != nil {
+		return fail(err)
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+
+	facts := catalog.NewRegion(o.Region, o.Domain)
+	if o.Quotas == nil {
+		o.Quotas = catalog.Limits()
+	}
+	loops := newLoopMetrics(registry)
+	r.Loops = reconcile.New(reconcile.Options{Clock: o.Clock, Log: o.Logger, Count: loops.count})
+	r.DB = kind.Open(kind.Options{
+		Kinds:   append(cloud.Kinds(), gate.Attempts, foundings),
+		Journal: journal, Seal: key, Limits: o.Quotas, Now: o.Clock.Now, Chance: o.Chance, Log: o.Logger, Memory: o.Memory,
+		Changed: r.Loops.Changed,
+	})
+	opened = []io.Closer{r.DB} // which closes its journal
+	if r.Founded, err = found(ctx, r.DB, facts, o); err != nil {
+		return fail(err)
+	}
+	logDir := ""
+	if o.Data != "" {
+		logDir = filepath.Join(o.Data, "apilog")
+	}
+	r.Calls, err = apilog.Open(apilog.Options{Dir: logDir, Now: o.Clock.Now, After: time.After, Log: o.Logger})
+	if err != nil {
+		return fail(fmt.Errorf("opening the API log: %w", err))
+	}
+	opened = append(opened, r.Calls)
+
+	g := gate.New(gate.Options{DB: r.DB, Now: o.Clock.Now, Limits: o.Limits, TrustedProxies: o.TrustedProxies})
+	pager := api.NewPager(key.Derive("page tokens"))
+	actions := cloud.Actions(facts, g.CheckLogin)
+	r.API = api.New(append(actions, apilog.Actions(r.Calls, pager)...), pager)
+	r.World = sim.New(o.Clock.Now, o.Transitions)
+	r.Handler = server.New(server.Options{
+		API: r.API, DB: r.DB, Gate: g, Log: r.Calls, Logger: o.Logger, Protocols: []wire.Protocol{oapi.Protocol{}},
+		OpenAPI: o.OpenAPI, Now: o.Clock.Now, Chance: o.Chance, Metrics: server.NewMetrics(registry),
+	})
+	registry.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "bastide_store_held_bytes", Help: "Documents in memory, in bytes of their encoding."},
+			func() float64 { return float64(r.DB.Held()) }),
+	)
+	r.Admin = server.Admin(registry, r.ready)
+	var running context.Context
+	running, r.stop = context.WithCancel(context.WithoutCancel(ctx))
+	r.ended = make(chan struct{})
+	go func() {
+		defer close(r.ended)
+		r.Loops.Run(running, r.DB, cloud.Loops(r.DB, r.World)...)
+	}()
+	return r, nil
+}
+
+// loopMetrics count the steps of loops.
+type loopMetrics struct{ steps *prometheus.CounterVec }
+
+func newLoopMetrics(r prometheus.Registerer) loopMetrics {
+	m := loopMetrics{prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "bastide_loop_steps_total", Help: "Steps of loops, by loop and outcome.",
+	}, []string{"loop", "outcome"})}
+	r.MustRegister(m.steps)
+	return m
+}
+
+func (m loopMetrics) count(loop string, outcome reconcile.Outcome) {
+	m.steps.WithLabelValues(loop, string(outcome)).Inc()
+}
+
+var errClosed = errors.New("the region is closing")
+
+func (r *Region) ready() error {
+	if r.closed.Load() {
+		return errClosed
+	}
+	return nil
+}
+
+// Failed delivers the error that makes the region end: see [store.Store.Failed].
+func (r *Region) Failed() <-chan error { return r.DB.Failed() }
+
+// Close ends the loops, writes what is left of the API log, and closes the
+// store. Nobody may call the region any more.
+func (r *Region) Close() error {
+	r.closed.Store(true)
+	r.stop()
+	<-r.ended
+	return errors.Join(r.Calls.Close(), r.DB.Close())
+}
+
+// masterKey reads the master key. For a new region it makes one; for a region
+// that was founded a new key would open nothing. Without a data directory and
+// a file, a key is made for as long as the process lives.
+func masterKey(ctx context.Context, o Options, journal store.Journal) (*seal.Key, error) {
+	file := o.MasterKey
+	if file == "" && o.Data != "" {
+		file = filepath.Join(o.Data, "master.key")
+	}
+	if file == "" {
+		master := make([]byte, 32)
+		if _, err := io.ReadFull(o.Chance, master); err != nil {
+			return nil, fmt.Errorf("choosing a master key: %w", err)
+		}
+		return seal.New(master, o.Chance)
+	}
+	isNew := true
+	if journal != nil {
+		version, err := journal.Load(ctx, regionAccount, func(store.Row) error { return nil })
+		if err != nil {
+			return nil, err
+		}
+		isNew = version == 0
+	}
+	return seal.Load(file, isNew, o.Chance)
+}
+
+// lockedReader is a random source that many may read. One with a seed gives
+// each its own part.
+type lockedReader struct {
+	mu sync.Mutex // guards r
+	r  io.Reader
+}
+
+func (l *lockedReader) Read(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.r.Read(p)
+}

@@ -1,0 +1,233 @@
+// Package server is the path of a request, in order, in one function, and the
+// listeners around it.
+package server
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"net/http"
+	"reflect"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apilog"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/gate"
+	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/wire"
+)
+
+// Options configures a [Server].
+type Options struct {
+	API       *api.API
+	DB        *kind.DB
+	Gate      *gate.Gate
+	Log       *apilog.Archive // of calls
+	Logger    *slog.Logger
+	Protocols []wire.Protocol // the first that recognises a request takes it
+	OpenAPI   []byte          // served at /openapi.json
+	Now       func() time.Time
+	Chance    io.Reader
+	Metrics   *Metrics
+}
+
+// Server answers the public APIs.
+type Server struct{ Options }
+
+// New makes a server.
+func New(o Options) *Server { return &Server{o} }
+
+// maxBody bounds the body of a request, in bytes.
+const maxBody = 1 << 20
+
+// exchange is a request on its way. It becomes a record of the API log
+// whatever happens.
+type exchange struct {
+	id       string
+	start    time.Time
+	protocol wire.Protocol
+	call     wire.Call
+	body     []byte
+	caller   kind.Caller
+	response []byte
+	status   int
+	code     string // of the fault, or empty
+}
+
+// buffers hold answers while they are made.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// ServeHTTP implements [http.Handler]. It never redirects: clients sign the
+// path they sent.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	header.Set("Access-Control-Allow-Origin", "*")
+	switch {
+	case r.Method == http.MethodOptions:
+		s.preflight(w, r)
+		return
+	case r.URL.Path == "/openapi.json" && (r.Method == http.MethodGet || r.Method == http.MethodHead):
+		header.Set("Content-Type", "application/json")
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(s.OpenAPI))
+		return
+	}
+	buffer := buffers.Get().(*[]byte)
+	x := &exchange{id: s.requestID(), start: s.Now(), response: (*buffer)[:0]}
+	err := s.answer(x, r)
+	if err != nil {
+		s.refuse(x, header, err)
+	}
+	header.Set("Content-Type", x.protocol.ContentType())
+	header.Set("Content-Length", strconv.Itoa(len(x.response)))
+	w.WriteHeader(x.status)
+	// A client that went away cannot be told; its call has happened.
+	_, _ = w.Write(x.response)
+	s.record(x, r)
+	if cap(x.response) <= maxBody {
+		*buffer = x.response
+		buffers.Put(buffer)
+	}
+}
+
+// answer is the path of a request: the protocol, who calls, what is asked,
+// whether they may, the rule, and the protocol again.
+func (s *Server) answer(x *exchange, r *http.Request) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	for _, p := range s.Protocols {
+		if p.Recognise(r) {
+			x.protocol = p
+			break
+		}
+	}
+	body, bodyErr := readBody(r)
+	x.body = body
+	if x.call, err = x.protocol.Decode(r, body); err != nil {
+		return err
+	}
+	action, err := s.API.Find(x.call.Action, x.call.Version)
+	if err != nil {
+		return err
+	}
+	if bodyErr != nil {
+		return bodyErr
+	}
+	if x.caller, err = s.Gate.Identify(r, body, action); err != nil {
+		return err
+	}
+	call, err := s.API.Bind(action, x.call.Version, x.call.Body)
+	if err != nil {
+		return err
+	}
+	if err := s.Gate.Allow(x.caller, call); err != nil {
+		return err
+	}
+	var response reflect.Value // stays empty on a dry run
+	if !call.DryRun {
+		if response, err = call.Run(r.Context(), s.DB, x.caller); err != nil {
+			return err
+		}
+	}
+	x.status = http.StatusOK
+	x.response = x.protocol.Encode(x.response, x.call, x.id, response)
+	return nil
+}
+
+// refuse makes the answer to a call that failed. A cause that is our own goes
+// to our log, under the request id that the caller gets.
+func (s *Server) refuse(x *exchange, header http.Header, err error) {
+	f := fault.From(err)
+	if f.Code == fault.Internal {
+		s.Logger.Error("a call failed", "request", x.id, "action", x.call.Action, "account", x.caller.Account, "error", err)
+	}
+	if t, ok := errors.AsType[*gate.Throttled](err); ok {
+		header.Set("Retry-After", strconv.Itoa(int(math.Ceil(t.RetryAfter.Seconds()))))
+	}
+	x.code = f.Code.String()
+	x.response, x.status = x.protocol.Refuse(x.response[:0], x.call, x.id, err)
+}
+
+// preflight answers the question that a browser asks before it calls from a
+// page of another origin. What protects an account is its signature.
+func (s *Server) preflight(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	header.Set("Access-Control-Allow-Methods", "POST, OPTIONS")
+	if asked := r.Header.Get("Access-Control-Request-Headers"); asked != "" {
+		header.Set("Access-Control-Allow-Headers", asked)
+	}
+	header.Set("Access-Control-Max-Age", "86400")
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// readBody reads the body, if it is not too large.
+func readBody(r *http.Request) ([]byte, error) {
+	if r.ContentLength == 0 {
+		return nil, nil
+	}
+	if r.ContentLength > maxBody {
+		return nil, tooLarge()
+	}
+	b := bytes.NewBuffer(make([]byte, 0, max(r.ContentLength+bytes.MinRead, bytes.MinRead)))
+	n, err := b.ReadFrom(io.LimitReader(r.Body, maxBody+1))
+	switch {
+	case n > maxBody:
+		return nil, tooLarge()
+	case err != nil:
+		return nil, fault.InvalidType.Errorf("The body of the request ended too early.")
+	}
+	return b.Bytes(), nil
+}
+
+func tooLarge() error {
+	return fault.InvalidLength.Errorf("The body of a request has at most %d bytes.", maxBody)
+}
+
+// requestID is a random UUID.
+func (s *Server) requestID() string {
+	var u [16]byte
+	if _, err := io.ReadFull(s.Chance, u[:]); err != nil {
+		panic(fmt.Errorf("reading the random source: %w", err))
+	}
+	u[6] = u[6]&0x0f | 0x40 // version 4
+	u[8] = u[8]&0x3f | 0x80 // of RFC 9562
+	var text [36]byte
+	hex.Encode(text[:8], u[:4])
+	hex.Encode(text[9:13], u[4:6])
+	hex.Encode(text[14:18], u[6:8])
+	hex.Encode(text[19:23], u[8:10])
+	hex.Encode(text[24:], u[10:])
+	text[8], text[13], text[18], text[23] = '-', '-', '-', '-'
+	return string(text[:])
+}
+
+// record closes the record of a call.
+func (s *Server) record(x *exchange, r *http.Request) {
+	took := s.Now().Sub(x.start)
+	s.Metrics.call(x, s.API, took)
+	raw, size := apilog.MaskHeader(r.Header, r.Host), len(r.Method)+len(r.RequestURI)+len("  HTTP/1.1\r\n")
+	for name, values := range r.Header {
+		for _, v := range values {
+			size += len(name) + len(v) + len(": \r\n")
+		}
+	}
+	s.Log.Append(&apilog.Record{
+		AccountID: x.caller.Account, AccessKey: x.caller.AccessKey,
+		Action: x.call.Action, API: x.call.API, Version: x.call.Version.String(),
+		IP: s.Gate.Address(r).String(), UserAgent: r.UserAgent(), RequestID: x.id,
+		Date: x.start, Duration: took,
+		HeaderRaw: raw, HeaderSize: size,
+		PayloadRaw: apilog.MaskPayload(x.body, r.Header.Get("Content-Type")), PayloadSize: len(x.body),
+		ResponseSize: len(x.response), Status: x.status,
+	})
+}

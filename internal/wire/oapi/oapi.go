@@ -1,0 +1,117 @@
+// Package oapi is the protocol of the main API: POST …/api/v1/<Action> with
+// a JSON object, answered by a JSON object.
+package oapi
+
+import (
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/wire"
+)
+
+// Protocol implements [wire.Protocol].
+type Protocol struct{}
+
+// ContentType implements [wire.Protocol]. Clients decode no other.
+func (Protocol) ContentType() string { return "application/json" }
+
+// Recognise implements [wire.Protocol]: what no other protocol takes is ours.
+func (Protocol) Recognise(*http.Request) bool { return true }
+
+// Decode implements [wire.Protocol].
+func (Protocol) Decode(r *http.Request, body []byte) (wire.Call, error) {
+	action, version, err := route(r.URL.Path)
+	call := wire.Call{API: "oapi", Action: action, Version: version, Body: body}
+	if err == nil && r.Method != http.MethodPost {
+		err = fault.MethodNotAllowed.Errorf("Actions are called with POST, not %s.", r.Method)
+	}
+	return call, err
+}
+
+// route reads the action and the version of a path. Clients put any prefix
+// before it, repeat slashes, say latest or a version, or only the action.
+func route(path string) (string, api.Version, error) {
+	parts := slices.DeleteFunc(strings.Split(path, "/"), func(part string) bool { return part == "" })
+	if len(parts) == 0 {
+		return "", api.Latest, fault.UnknownAction.Errorf("The path names no action: call POST /api/v1/<Action>.")
+	}
+	action := parts[len(parts)-1]
+	if len(parts) < 2 {
+		return action, api.Latest, nil
+	}
+	label, ok := strings.CutPrefix(parts[len(parts)-2], "v")
+	if !ok || strings.Trim(label, "0123456789.") != "" || !strings.Contains(label, ".") {
+		// v0, v1 and latest are the newest version; anything else is part
+		// of somebody's prefix.
+		return action, api.Latest, nil
+	}
+	version, err := api.ParseVersion(label)
+	if err != nil || version.Major != api.Latest.Major {
+		return action, api.Latest, fault.UnknownAction.Errorf("There is no version %s of the API.", label)
+	}
+	return action, version, nil
+}
+
+// Encode implements [wire.Protocol].
+func (Protocol) Encode(b []byte, call wire.Call, requestID string, response reflect.Value) []byte {
+	if response.IsValid() {
+		b = api.AppendAs(b, response, call.Action+"Response", call.Version)
+		b = b[:len(b)-1]
+		if b[len(b)-1] != '{' {
+			b = append(b, ',')
+		}
+	} else {
+		b = append(b, '{')
+	}
+	return append(appendContext(b, requestID), '}')
+}
+
+func appendContext(b []byte, requestID string) []byte {
+	b = append(b, `"ResponseContext":{"RequestId":"`...)
+	b = append(b, requestID...)
+	return append(b, `"}`...)
+}
+
+// refusal is an error as the main API shows it.
+type refusal struct{ Errors []problem }
+
+type problem struct {
+	Type    string
+	Details string
+	Code    string
+}
+
+// Refuse implements [wire.Protocol].
+func (Protocol) Refuse(b []byte, call wire.Call, requestID string, err error) ([]byte, int) {
+	f := fault.From(err)
+	b = api.Append(b, reflect.ValueOf(refusal{[]problem{{f.Code.Type(), f.Details, f.Code.String()}}}), call.Version)
+	b = append(b[:len(b)-1], ',')
+	return append(appendContext(b, requestID), '}'), status(call.Action, f.Code)
+}
+
+// decoded lists the actions on which the clients of the main API decode a
+// status other than 400, 401 and 500. On any other they would see raw text in
+// place of an error. Source: facts/observed-behaviour.md, section 1.
+var decoded = map[string]int{
+	"AcceptNetPeering": 409, "RejectNetPeering": 409, "DeleteNetPeering": 409, "CreateKeypair": 409,
+	"CreateLoadBalancer": 409, "UpdateLoadBalancer": 409, "DeleteLoadBalancerPolicy": 409, "CreateNatService": 409,
+	"CreateNet": 409, "CreateSubnet": 409, "DeleteSubnet": 409, "DeleteSecurityGroup": 409, "UnlinkPrivateIps": 409,
+	"UnlinkInternetService": 424,
+	"AddUserToUserGroup":    404,
+}
+
+// status is the HTTP status of a fault on an action.
+func status(action string, code fault.Code) int {
+	s := code.Status()
+	if (s == 409 || s == 424) && decoded[action] != s {
+		return 400
+	}
+	if code.Type() == "InvalidResource" && decoded[action] == 404 {
+		return 404
+	}
+	return s
+}
