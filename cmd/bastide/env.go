@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/bastide-cloud/bastide/internal/region"
+)
+
+// env prints the root account's credentials and the endpoint in the form that
+// a client reads.
+func env(_ context.Context, args []string, out, messages io.Writer) error {
+	var listen, data, regionName, tlsMode, format string
+	flags := flag.NewFlagSet("env", flag.ContinueOnError)
+	flags.StringVar(&listen, "listen", "127.0.0.1:4280", "`ADDR` at which the region is served")
+	flags.StringVar(&data, "data", "./bastide-data", "`DIR` of the region's data")
+	flags.StringVar(&regionName, "region", "eu-west-2", "`NAME` of the region")
+	flags.StringVar(&tlsMode, "tls", "off", "as given to serve")
+	flags.StringVar(&format, "format", "shell", "`FORM`: shell, json, osc-config or terraform")
+	if err := parse(flags, args, messages); err != nil {
+		return err
+	}
+	print, ok := formats[format]
+	if !ok {
+		return fmt.Errorf("--format: %q is none of shell, json, osc-config, terraform", format)
+	}
+	root, err := region.ReadRoot(data)
+	if errors.Is(err, os.ErrNotExist) {
+		root = &region.Root{AccessKey: os.Getenv("BASTIDE_ROOT_ACCESS_KEY"), SecretKey: os.Getenv("BASTIDE_ROOT_SECRET_KEY")}
+		if root.AccessKey == "" || root.SecretKey == "" {
+			return fmt.Errorf("there is no %s: start the region with 'bastide serve' first, or say --data DIR", filepath.Join(data, region.RootFile))
+		}
+	} else if err != nil {
+		return err
+	}
+	c := client{root: root, region: regionName, base: "http://" + listen}
+	if tlsMode != "off" {
+		c.base = "https://" + listen
+	}
+	if tlsMode == "auto" {
+		if c.ca, err = filepath.Abs(filepath.Join(data, "tls", "ca.pem")); err != nil {
+			return err
+		}
+	}
+	return print(out, c)
+}
+
+// client is what a client of the region needs.
+type client struct {
+	root         *region.Root
+	region, base string
+	ca           string // the file of the authority to trust, if it is our own
+}
+
+var formats = map[string]func(io.Writer, client) error{
+	"shell": shell, "json": asJSON, "osc-config": oscConfig, "terraform": terraform,
+}
+
+// variables are the environment variables that OUTSCALE's and AWS's tools read.
+func (c client) variables() [][2]string {
+	vars := [][2]string{
+		{"OSC_ACCESS_KEY", c.root.AccessKey},
+		{"OSC_SECRET_KEY", c.root.SecretKey},
+		{"OSC_REGION", c.region},
+		{"OSC_ENDPOINT_API", c.base + "/api/v1"},
+		{"AWS_ACCESS_KEY_ID", c.root.AccessKey},
+		{"AWS_SECRET_ACCESS_KEY", c.root.SecretKey},
+		{"AWS_DEFAULT_REGION", c.region},
+	}
+	if c.ca != "" {
+		vars = append(vars, [2]string{"SSL_CERT_FILE", c.ca}, [2]string{"CURL_CA_BUNDLE", c.ca}, [2]string{"REQUESTS_CA_BUNDLE", c.ca}, [2]string{"AWS_CA_BUNDLE", c.ca})
+	}
+	return vars
+}
+
+func shell(w io.Writer, c client) error {
+	for _, v := range c.variables() {
+		if _, err := fmt.Fprintf(w, "export %s='%s'\n", v[0], strings.ReplaceAll(v[1], "'", `'\''`)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func asJSON(w io.Writer, c client) error {
+	all := map[string]string{}
+	for _, v := range c.variables() {
+		all[v[0]] = v[1]
+	}
+	return writeJSON(w, all)
+}
+
+// oscConfig is the file ~/.osc/config.json.
+func oscConfig(w io.Writer, c client) error {
+	protocol, _, _ := strings.Cut(c.base, ":")
+	return writeJSON(w, map[string]any{"default": map[string]any{
+		"access_key": c.root.AccessKey, "secret_key": c.root.SecretKey, "region": c.region, "protocol": protocol,
+		"endpoints": map[string]string{"api": c.base + "/api/v1"},
+	}})
+}
+
+func terraform(w io.Writer, c client) error {
+	lines := []string{
+		`provider "outscale" {`,
+		fmt.Sprintf("  access_key_id = %q", c.root.AccessKey),
+		fmt.Sprintf("  secret_key_id = %q", c.root.SecretKey),
+		fmt.Sprintf("  region        = %q", c.region),
+		"  api {",
+		fmt.Sprintf("    endpoint = %q", c.base+"/api/v1"),
+		"  }",
+		"}",
+	}
+	_, err := fmt.Fprintln(w, strings.Join(lines, "\n"))
+	return err
+}
+
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}

@@ -1,0 +1,127 @@
+// Command bastide runs an open cloud region that answers the OUTSCALE APIs.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"github.com/bastide-cloud/bastide"
+)
+
+// command is one of the program's commands.
+type command struct {
+	name, summary string
+	run           func(ctx context.Context, args []string, out, messages io.Writer) error
+}
+
+var commands = []command{
+	{"serve", "run a region in the foreground", serve},
+	{"env", "print what clients need to call the region", env},
+	{"openapi", "print the OpenAPI document of the API", openAPI},
+	{"version", "print the program's version", version},
+}
+
+func main() {
+	// The first signal asks to end, the second ends at once.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	err := dispatch(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+	case errors.Is(err, errUsage):
+		fmt.Fprintf(os.Stderr, "bastide: %v\n", err)
+		os.Exit(2)
+	case err != nil:
+		fmt.Fprintf(os.Stderr, "bastide: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// errUsage marks a command line that cannot be understood.
+var errUsage = errors.New("see 'bastide help'")
+
+func dispatch(ctx context.Context, args []string, out, messages io.Writer) error {
+	if len(args) == 0 {
+		usage(messages)
+		return fmt.Errorf("no command given: %w", errUsage)
+	}
+	for _, c := range commands {
+		if c.name == args[0] {
+			return c.run(ctx, args[1:], out, messages)
+		}
+	}
+	if name := strings.TrimLeft(args[0], "-"); name == "help" || name == "h" {
+		usage(out)
+		return nil
+	}
+	return fmt.Errorf("there is no command %q: %w", args[0], errUsage)
+}
+
+func usage(w io.Writer) {
+	fmt.Fprint(w, "Bastide runs an open cloud region that answers the OUTSCALE APIs.\n\n")
+	for _, c := range commands {
+		fmt.Fprintf(w, "  bastide %-9s %s\n", c.name, c.summary)
+	}
+	fmt.Fprint(w, "\nbastide COMMAND -h lists the flags of a command. Every flag also reads BASTIDE_<FLAG>.\n")
+}
+
+// parse reads flags. One that the command line does not give is read from the
+// environment, BASTIDE_ and its name.
+func parse(flags *flag.FlagSet, args []string, messages io.Writer) error {
+	flags.SetOutput(messages)
+	var err error
+	flags.VisitAll(func(f *flag.Flag) {
+		name := "BASTIDE_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		if value, ok := os.LookupEnv(name); ok && err == nil {
+			if setErr := f.Value.Set(value); setErr != nil {
+				err = fmt.Errorf("%s: %w", name, setErr)
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return err
+		}
+		return fmt.Errorf("%w: %w", err, errUsage)
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("%q is not a flag: %w", flags.Arg(0), errUsage)
+	}
+	return nil
+}
+
+func openAPI(_ context.Context, args []string, out, messages io.Writer) error {
+	if err := parse(flag.NewFlagSet("openapi", flag.ContinueOnError), args, messages); err != nil {
+		return err
+	}
+	_, err := out.Write(bastide.OpenAPI)
+	return err
+}
+
+func version(_ context.Context, args []string, out, messages io.Writer) error {
+	if err := parse(flag.NewFlagSet("version", flag.ContinueOnError), args, messages); err != nil {
+		return err
+	}
+	text := "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		text = info.Main.Version
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				text += " " + s.Value
+			}
+		}
+	}
+	_, err := fmt.Fprintln(out, "bastide", text)
+	return err
+}

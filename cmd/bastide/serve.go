@@ -1,0 +1,235 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/bastide-cloud/bastide"
+	"github.com/bastide-cloud/bastide/internal/clock"
+	"github.com/bastide-cloud/bastide/internal/gate"
+	"github.com/bastide-cloud/bastide/internal/region"
+	"github.com/bastide-cloud/bastide/internal/server"
+)
+
+// settings are the flags of serve.
+type settings struct {
+	listen, admin, data, store string
+	region, domain             string
+	throttle, masterKey, tls   string
+	trustedProxies             string
+	transitions                time.Duration
+}
+
+func serve(ctx context.Context, args []string, out, messages io.Writer) error {
+	var s settings
+	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
+	flags.StringVar(&s.listen, "listen", "127.0.0.1:4280", "`ADDR` of the public APIs")
+	flags.StringVar(&s.admin, "admin", "127.0.0.1:4281", "`ADDR` of health, metrics and administration, or off")
+	flags.StringVar(&s.data, "data", "./bastide-data", "`DIR` of the embedded store")
+	flags.StringVar(&s.store, "store", "", "`URL` of the store: sqlite:DIR (the default, with DIR of --data) or memory")
+	flags.StringVar(&s.region, "region", "eu-west-2", "`NAME` of the region")
+	flags.StringVar(&s.domain, "domain", "bastide.localhost", "`NAME` that endpoints and DNS names end in")
+	flags.StringVar(&s.throttle, "throttle", "on", "`LIMITS` of calls: on, off, or per account and per call, such as 200/s,50/s")
+	flags.StringVar(&s.masterKey, "master-key", "", "`FILE` of the key that seals secrets at rest (default DIR/master.key, made at the first start)")
+	flags.StringVar(&s.tls, "tls", "off", "off, auto (a certificate by an own authority in the data directory) or `CERT:KEY` files")
+	flags.DurationVar(&s.transitions, "transitions", 200*time.Millisecond, "how long a simulated change of state takes; 0: at once")
+	flags.StringVar(&s.trustedProxies, "trusted-proxies", "", "`CIDRS`, separated by commas, of proxies whose X-Forwarded-For counts")
+	if err := parse(flags, args, messages); err != nil {
+		return err
+	}
+	return s.serve(ctx, out, slog.New(slog.NewTextHandler(messages, nil)))
+}
+
+func (s *settings) serve(ctx context.Context, out io.Writer, log *slog.Logger) error {
+	o, err := s.options(log)
+	if err != nil {
+		return err
+	}
+	// Listening comes first: an address in use is found before anything is
+	// made or locked.
+	public, err := net.Listen("tcp", s.listen)
+	if err != nil {
+		return fmt.Errorf("listening for the public APIs: %w", err)
+	}
+	defer public.Close()
+	var admin net.Listener
+	if s.admin != "off" {
+		if admin, err = net.Listen("tcp", s.admin); err != nil {
+			return fmt.Errorf("listening for administration: %w", err)
+		}
+		defer admin.Close()
+	}
+	r, err := region.Open(ctx, o)
+	if err != nil {
+		return err
+	}
+	scheme, config, err := s.tlsConfig(o)
+	if err != nil {
+		return errors.Join(err, r.Close())
+	}
+	if config != nil {
+		public = tls.NewListener(public, config)
+	}
+	if r.Founded != nil {
+		fmt.Fprintf(out, "A new region was founded. Its root account, shown this once%s:\n%s\n", keptIn(r.Founded.File), r.Founded)
+	}
+	if admin != nil {
+		fmt.Fprintf(out, "Health and metrics are at http://%s\n", admin.Addr())
+	}
+	fmt.Fprintf(out, "Bastide serves the region %s at %s://%s\n", s.region, scheme, public.Addr())
+	return run(ctx, r, public, admin)
+}
+
+func keptIn(file string) string {
+	if file == "" {
+		return ""
+	}
+	return " and kept in " + file
+}
+
+// drain bounds how long calls under way may take to end after SIGTERM.
+const drain = 10 * time.Second
+
+// run serves until the context ends or something breaks, then drains.
+func run(ctx context.Context, r *region.Region, public, admin net.Listener) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	servers := []*http.Server{newServer(r.Handler)}
+	go func() { cancel(serving(servers[0].Serve(public))) }()
+	if admin != nil {
+		servers = append(servers, newServer(r.Admin))
+		go func() { cancel(serving(servers[1].Serve(admin))) }()
+	}
+	go func() {
+		select {
+		case err := <-r.Failed():
+			cancel(fmt.Errorf("the store failed, and what it holds is only known after a restart: %w", err))
+		case <-ctx.Done():
+		}
+	}()
+	<-ctx.Done()
+	cause := context.Cause(ctx)
+	if errors.Is(cause, context.Canceled) {
+		cause = nil // asked to end
+	}
+	last, done := context.WithTimeout(context.WithoutCancel(ctx), drain)
+	defer done()
+	for _, server := range servers {
+		if err := server.Shutdown(last); err != nil {
+			cause = errors.Join(cause, fmt.Errorf("waiting for the last calls: %w", err))
+		}
+	}
+	return errors.Join(cause, r.Close())
+}
+
+// serving is the error of a listener that broke; one that was shut down is fine.
+func serving(err error) error {
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return fmt.Errorf("serving: %w", err)
+}
+
+// newServer bounds what a slow or silent client can hold.
+func newServer(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       30 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+	}
+}
+
+// options checks the flags and makes of them what a region needs.
+func (s *settings) options(log *slog.Logger) (region.Options, error) {
+	o := region.Options{
+		Region: s.region, Domain: s.domain, Transitions: s.transitions, MasterKey: s.masterKey,
+		Root: region.Root{
+			AccountID: os.Getenv("BASTIDE_ROOT_ACCOUNT_ID"), Email: os.Getenv("BASTIDE_ROOT_EMAIL"), Password: os.Getenv("BASTIDE_ROOT_PASSWORD"),
+			AccessKey: os.Getenv("BASTIDE_ROOT_ACCESS_KEY"), SecretKey: os.Getenv("BASTIDE_ROOT_SECRET_KEY"),
+		},
+		Clock: clock.System(), Chance: rand.Reader, Logger: log, OpenAPI: bastide.OpenAPI,
+	}
+	var err error
+	if o.Limits, err = gate.ParseLimits(s.throttle); err != nil {
+		return o, fmt.Errorf("--throttle: %w", err)
+	}
+	if s.transitions < 0 {
+		return o, fmt.Errorf("--transitions: %s is less than nothing", s.transitions)
+	}
+	for cidr := range strings.SplitSeq(s.trustedProxies, ",") {
+		if cidr = strings.TrimSpace(cidr); cidr == "" {
+			continue
+		}
+		p, err := netip.ParsePrefix(cidr)
+		if err != nil {
+			return o, fmt.Errorf("--trusted-proxies: %q is not a range such as 10.0.0.0/8", cidr)
+		}
+		o.TrustedProxies = append(o.TrustedProxies, p)
+	}
+	o.Data, err = s.dataDir()
+	return o, err
+}
+
+// dataDir is the directory of the embedded store, or nothing if the store is
+// memory.
+func (s *settings) dataDir() (string, error) {
+	switch {
+	case s.store == "":
+		return s.data, nil
+	case s.store == "memory":
+		return "", nil
+	case strings.HasPrefix(s.store, "sqlite:") && s.store != "sqlite:":
+		return strings.TrimPrefix(s.store, "sqlite:"), nil
+	}
+	return "", fmt.Errorf("--store: %q is neither sqlite:DIR nor memory", s.store)
+}
+
+// tlsConfig reads or makes the listener's certificate.
+func (s *settings) tlsConfig(o region.Options) (scheme string, config *tls.Config, err error) {
+	var cert tls.Certificate
+	switch certFile, keyFile, files := strings.Cut(s.tls, ":"); {
+	case s.tls == "off":
+		return "http", nil, nil
+	case s.tls == "auto":
+		dir := s.data
+		if o.Data != "" {
+			dir = o.Data
+		}
+		var ca string
+		if cert, ca, err = server.AutoCertificate(filepath.Join(dir, "tls"), s.names(), o.Clock.Now(), o.Chance); err == nil {
+			o.Logger.Info("clients must trust the region's own authority", "file", ca)
+		}
+	case files:
+		cert, err = tls.LoadX509KeyPair(certFile, keyFile)
+	default:
+		err = fmt.Errorf("%q is neither off, auto, nor CERT:KEY", s.tls)
+	}
+	if err != nil {
+		return "", nil, fmt.Errorf("--tls: %w", err)
+	}
+	return "https", server.TLS(cert), nil
+}
+
+// names are the hosts and addresses under which clients may know the region.
+func (s *settings) names() []string {
+	names := []string{"localhost", "127.0.0.1", "::1", s.domain, "*." + s.domain, "*." + s.region + "." + s.domain}
+	if host, _, err := net.SplitHostPort(s.listen); err == nil && host != "" && host != "localhost" && host != "127.0.0.1" && host != "::1" {
+		names = append(names, host)
+	}
+	return names
+}

@@ -1,0 +1,254 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bastide-cloud/bastide/internal/region"
+)
+
+func TestARegionOutlivesItsProcess(t *testing.T) {
+	t.Parallel()
+	data := filepath.Join(t.TempDir(), "data")
+	p := start(t, data)
+	root := p.asRoot()
+	key := root.call(t, "CreateAccessKey", params{})
+	net := root.call(t, "CreateNet", params{"IpRange": "10.0.0.0/16"}).text("Net", "NetId")
+	subnet := root.call(t, "CreateSubnet", params{"NetId": net, "IpRange": "10.0.1.0/24"}).text("Subnet", "SubnetId")
+	root.call(t, "CreateTags", params{"ResourceIds": []string{subnet}, "Tags": []params{{"Key": "a", "Value": "b"}}})
+	if !strings.Contains(p.output(), p.root.SecretKey) {
+		t.Errorf("the first start did not show the credentials:\n%s", p.output())
+	}
+	p.stop(t)
+
+	p = start(t, data)
+	if strings.Contains(p.output(), p.root.SecretKey) {
+		t.Errorf("the second start showed the credentials again:\n%s", p.output())
+	}
+	other := p.client(key.text("AccessKey", "AccessKeyId"), key.text("AccessKey", "SecretKey"))
+	found := other.call(t, "ReadSubnets", params{"Filters": params{"NetIds": []string{net}}})
+	if got := found.text("Subnets", 0, "SubnetId"); got != subnet {
+		t.Errorf("after a restart the Subnet is %q, want %q", got, subnet)
+	}
+	if got := found.text("Subnets", 0, "Tags", 0, "Value"); got != "b" {
+		t.Errorf("after a restart its tag is %q, want b", got)
+	}
+	logs := other.call(t, "ReadApiLogs", params{"Filters": params{"QueryCallNames": []string{"CreateNet"}}})
+	if got := logs.text("Logs", 0, "QueryAccessKey"); got != p.root.AccessKey {
+		t.Errorf("the API log names the key %q, want %q", got, p.root.AccessKey)
+	}
+	p.stop(t)
+}
+
+func TestSecretsAreNowhereOnTheDisk(t *testing.T) {
+	t.Parallel()
+	data := filepath.Join(t.TempDir(), "data")
+	p := start(t, data)
+	secret := p.asRoot().call(t, "CreateAccessKey", params{}).text("AccessKey", "SecretKey")
+	p.stop(t)
+	for _, path := range files(t, data) {
+		text := readFile(t, path)
+		if strings.Contains(text, secret) {
+			t.Errorf("the new key's secret is in %s", path)
+		}
+		if filepath.Base(path) != region.RootFile && (strings.Contains(text, p.root.SecretKey) || strings.Contains(text, p.root.Password)) {
+			t.Errorf("the root account's secrets are in %s", path)
+		}
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s can be read by others: %v, %v", path, info.Mode(), err)
+		}
+	}
+}
+
+func files(t *testing.T, dir string) []string {
+	t.Helper()
+	var all []string
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			all = append(all, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 4 {
+		t.Fatalf("only %q is in the data directory", all)
+	}
+	return all
+}
+
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	data := filepath.Join(t.TempDir(), "data")
+	p := start(t, data)
+	otherKey := filepath.Join(t.TempDir(), "other.key")
+	if err := os.WriteFile(otherKey, []byte(strings.Repeat("ab", 32)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(want string, args ...string) {
+		t.Helper()
+		out, err := program(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--admin", "off"}, args...)...).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), want) {
+			t.Errorf("%q: %v, %s\nwant an error with %q", args, err, out, want)
+		}
+	}
+	refused("another running process", "--data", data)
+	refused("address already in use", "--data", t.TempDir(), "--listen", strings.TrimPrefix(p.url, "http://"))
+	p.stop(t)
+	refused("another master key", "--data", data, "--master-key", otherKey)
+	refused("--region eu-west-2", "--data", data, "--region", "us-east-2")
+	if err := os.Remove(filepath.Join(data, "master.key")); err != nil {
+		t.Fatal(err)
+	}
+	refused("master.key", "--data", data)
+	refused("--throttle", "--throttle", "fast")
+	refused("--tls", "--data", t.TempDir(), "--tls", "on")
+	refused("--store", "--store", "postgres://localhost/bastide")
+	refused("--trusted-proxies", "--trusted-proxies", "proxy")
+	refused("--transitions", "--transitions", "-1s")
+	refused("not defined", "--colour")
+}
+
+func TestFlagsFromTheEnvironment(t *testing.T) {
+	t.Parallel()
+	cmd := program(t, "serve", "--admin", "off")
+	cmd.Env = append(cmd.Env, "BASTIDE_THROTTLE=fast")
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "--throttle") {
+		t.Errorf("BASTIDE_THROTTLE was not read: %v, %s", err, out)
+	}
+}
+
+func TestRootAccountFromTheEnvironment(t *testing.T) {
+	t.Setenv("BASTIDE_ROOT_ACCOUNT_ID", "123456789012")
+	t.Setenv("BASTIDE_ROOT_EMAIL", "me@example.com")
+	t.Setenv("BASTIDE_ROOT_PASSWORD", "a long password of mine")
+	t.Setenv("BASTIDE_ROOT_ACCESS_KEY", "AAAAAAAAAAAAAAAAAAAA")
+	t.Setenv("BASTIDE_ROOT_SECRET_KEY", "BBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBB")
+	p := start(t, filepath.Join(t.TempDir(), "data"))
+	a := p.client("AAAAAAAAAAAAAAAAAAAA", "BBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBB")
+	account := a.call(t, "ReadAccounts", params{})
+	if account.text("Accounts", 0, "AccountId") != "123456789012" || account.text("Accounts", 0, "Email") != "me@example.com" {
+		t.Errorf("the root account is %v", account)
+	}
+	a.call(t, "CheckAuthentication", params{"Login": "me@example.com", "Password": "a long password of mine"})
+	p.stop(t)
+}
+
+func TestEnvPrintsWhatClientsNeed(t *testing.T) {
+	t.Parallel()
+	data := filepath.Join(t.TempDir(), "data")
+	p := start(t, data)
+	listen := strings.TrimPrefix(p.url, "http://")
+	for format, wants := range map[string][]string{
+		"shell":      {"export OSC_ACCESS_KEY='" + p.root.AccessKey + "'", "export OSC_ENDPOINT_API='http://" + listen + "/api/v1'"},
+		"json":       {`"OSC_SECRET_KEY": "` + p.root.SecretKey + `"`},
+		"osc-config": {`"access_key": "` + p.root.AccessKey + `"`, `"protocol": "http"`},
+		"terraform":  {`provider "outscale" {`, `endpoint = "http://` + listen + `/api/v1"`},
+	} {
+		out, err := program(t, "env", "--data", data, "--listen", listen, "--format", format).CombinedOutput()
+		if err != nil {
+			t.Errorf("%s: %v, %s", format, err, out)
+		}
+		for _, want := range wants {
+			if !strings.Contains(string(out), want) {
+				t.Errorf("%s prints no %s:\n%s", format, want, out)
+			}
+		}
+	}
+	if out, err := program(t, "env", "--data", t.TempDir()).CombinedOutput(); err == nil || !strings.Contains(string(out), "bastide serve") {
+		t.Errorf("without a region: %v, %s", err, out)
+	}
+	if out, err := program(t, "env", "--data", data, "--format", "yaml").CombinedOutput(); err == nil || !strings.Contains(string(out), "--format") {
+		t.Errorf("an unknown format: %v, %s", err, out)
+	}
+}
+
+func TestAutomaticTLS(t *testing.T) {
+	t.Parallel()
+	data := filepath.Join(t.TempDir(), "data")
+	p := start(t, data, "--tls", "auto")
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM([]byte(readFile(t, data, "tls", "ca.pem"))) {
+		t.Fatal("ca.pem holds no certificate")
+	}
+	c := p.asRoot()
+	c.http = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
+	c.call(t, "ReadNets", params{})
+	c.http = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MaxVersion: tls.VersionTLS12}}}
+	if _, err := c.try("ReadNets", params{}); err == nil {
+		t.Error("TLS 1.2 was accepted")
+	}
+	authority := readFile(t, data, "tls", "ca.pem")
+	p.stop(t)
+	p = start(t, data, "--tls", "auto")
+	if readFile(t, data, "tls", "ca.pem") != authority {
+		t.Error("the second start made another authority, which no client trusts")
+	}
+	p.stop(t)
+}
+
+func TestAdministration(t *testing.T) {
+	t.Parallel()
+	p := start(t, filepath.Join(t.TempDir(), "data"))
+	p.asRoot().call(t, "ReadNets", params{})
+	for path, want := range map[string]string{
+		"/healthz": "ok", "/readyz": "ok",
+		"/metrics":      `bastide_calls_total{action="ReadNets",code=""} 1`,
+		"/debug/pprof/": "goroutine",
+	} {
+		resp, err := http.Get(p.admin + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
+			t.Errorf("%s: %s, %v: no %q", path, resp.Status, err, want)
+		}
+	}
+	p.stop(t)
+}
+
+func TestOpenAPIDocument(t *testing.T) {
+	t.Parallel()
+	printed, err := program(t, "openapi").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, filepath.Join(t.TempDir(), "data"))
+	resp, err := http.Get(p.url + "/openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	served, err := io.ReadAll(resp.Body)
+	if err != nil || string(served) != string(printed) {
+		t.Errorf("the document served is not the one printed (%d and %d bytes, %v)", len(served), len(printed), err)
+	}
+	var document struct{ Paths map[string]any }
+	if err := json.Unmarshal(printed, &document); err != nil || document.Paths["/CreateNet"] == nil {
+		t.Errorf("the document has no CreateNet: %v", err)
+	}
+}
+
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	if out, err := program(t, "help").CombinedOutput(); err != nil || !strings.Contains(string(out), "serve") {
+		t.Errorf("help: %v, %s", err, out)
+	}
+	if out, err := program(t, "version").CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "bastide ") {
+		t.Errorf("version: %v, %s", err, out)
+	}
+	if out, err := program(t, "paint").CombinedOutput(); err == nil || !strings.Contains(string(out), `"paint"`) {
+		t.Errorf("an unknown command: %v, %s", err, out)
+	}
+}
