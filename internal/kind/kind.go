@@ -211,7 +211,8 @@ func (k *Kind[T, I]) missing(id string) error {
 	return code.Errorf("The %s '%s' doesn't exist.", reflect.TypeFor[I]().Name()+"Id", id)
 }
 
-// All yields the living resources in order of creation.
+// All yields the living resources in order of creation. While a rule looks, at
+// all or at some, it may write: it goes over what was there when it began.
 func (k *Kind[T, I]) All(tx *Tx) iter.Seq[*T] {
 	return func(yield func(*T) bool) {
 		for o := range tx.scan(k.Name, 0) {

@@ -30,7 +30,7 @@ type Options struct {
 	API       *api.API
 	DB        *kind.DB
 	Gate      *gate.Gate
-	Log       *apilog.Archive // of calls
+	Log       *apilog.Archive // of calls; nil: they are not recorded
 	Logger    *slog.Logger
 	Protocols []wire.Protocol // the first that recognises a request takes it
 	OpenAPI   []byte          // served at /openapi.json
@@ -215,6 +215,9 @@ func (s *Server) requestID() string {
 func (s *Server) record(x *exchange, r *http.Request) {
 	took := s.Now().Sub(x.start)
 	s.Metrics.call(x, s.API, took)
+	if s.Log == nil {
+		return
+	}
 	raw, size := apilog.MaskHeader(r.Header, r.Host), len(r.Method)+len(r.RequestURI)+len("  HTTP/1.1\r\n")
 	for name, values := range r.Header {
 		for _, v := range values {
