@@ -21,7 +21,6 @@ const (
 	MethodNotAllowed     Code = 2    // a method other than POST
 	NotPermitted         Code = 4    // no policy allows the caller this action
 	NotAuthorized        Code = 5    // the caller may not do this on this object
-	WrongAuthentication  Code = 8    // this way to authenticate is not for this call
 	PasswordRefused      Code = 9    // a login and password on a call that must be signed
 	UnknownAuthorization Code = 12   // the scheme of the Authorization header is unknown
 	Locked               Code = 13   // too many failed attempts, for a while
@@ -35,13 +34,10 @@ const (
 	InvalidNetSize       Code = 4014 // the range of a Net is not between /16 and /28
 	InvalidRangeSize     Code = 4015 // the length of a prefix is out of bounds
 	InvalidEmail         Code = 4020 // an email address that is not one
-	InvalidFilter        Code = 4023 // a filter value that can select nothing
 	UnknownAction        Code = 4042 // no such action
 	InvalidParameter     Code = 4045 // a value that does not go with the others or with the resource
 	InvalidValue         Code = 4047 // a value outside those allowed
-	InvalidPassword      Code = 4048 // a password that is too weak
 	InvalidTagKey        Code = 4069 // a tag key that is empty or reserved
-	InvalidTagValue      Code = 4070 // a tag value that is not allowed
 	TagValueTooLong      Code = 4071
 	InvalidID            Code = 4104 // an id without the prefix of its kind
 	MalformedID          Code = 4105 // an id of the right prefix and the wrong form
@@ -52,7 +48,6 @@ const (
 	InvalidIP            Code = 4133 // an IP address that is not one
 	InvalidCertificate   Code = 4177 // a certificate that cannot be used
 	SubregionNotFound    Code = 5009
-	CertificateNotFound  Code = 5012
 	DhcpOptionsNotFound  Code = 5018
 	AccessKeyNotFound    Code = 5027
 	ObjectNotFound       Code = 5037
@@ -62,7 +57,6 @@ const (
 	UserNotFound         Code = 5075
 	InvalidState         Code = 6003 // the resource's state does not allow the call
 	MissingParameter     Code = 7000
-	NotSupported         Code = 8018
 	AlreadyExists        Code = 9000
 	EmailTaken           Code = 9007
 	UserNameTaken        Code = 9022
@@ -84,8 +78,6 @@ func (c Code) Type() string {
 	switch {
 	case c == 0:
 		return "DefaultError"
-	case c == WrongAuthentication:
-		return "WrongAuthenticationMethod"
 	case c == PasswordRefused:
 		return "AuthFailure"
 	case c == AccountThrottled || c == CallThrottled:
@@ -124,8 +116,6 @@ func (c Code) Status() int {
 		return 405
 	case c == AccountThrottled || c == CallThrottled:
 		return 429
-	case c == WrongAuthentication:
-		return 403
 	case c == UnknownAction:
 		return 404
 	case c == 0:

@@ -215,7 +215,7 @@ func (k *Kind[T, I]) missing(id string) error {
 // all or at some, it may write: it goes over what was there when it began.
 func (k *Kind[T, I]) All(tx *Tx) iter.Seq[*T] {
 	return func(yield func(*T) bool) {
-		for o := range tx.scan(k.Name, 0) {
+		for o := range tx.snapshot().Scan(k.Name, 0) {
 			if o.Gone == 0 && !yield(own[T](o)) {
 				return
 			}
@@ -230,7 +230,7 @@ func (k *Kind[T, I]) Find(tx *Tx, field, value string) iter.Seq[*T] {
 		panic(fmt.Sprintf("kind %s: %s is no reference and no unique key", k.Name, field))
 	}
 	return func(yield func(*T) bool) {
-		for o := range tx.find(k.Name, store.Key{Index: field, Value: value}) {
+		for o := range tx.snapshot().Find(k.Name, store.Key{Index: field, Value: value}) {
 			if !yield(own[T](o)) {
 				return
 			}
@@ -259,7 +259,7 @@ func (k *Kind[T, I]) Of(tx *Tx, target any) iter.Seq[*T] {
 	return func(yield func(*T) bool) {
 		var found []*store.Object
 		for _, r := range refs {
-			found = slices.AppendSeq(found, tx.find(k.Name, store.Key{Index: r.Name, Value: value}))
+			found = slices.AppendSeq(found, tx.snapshot().Find(k.Name, store.Key{Index: r.Name, Value: value}))
 		}
 		for _, o := range ordered(found) {
 			if !yield(own[T](o)) {
@@ -379,7 +379,7 @@ func (k *Kind[T, I]) Delete(tx *Tx, v *T) error {
 // Purge removes what is left of resources deleted longer ago than the kind
 // keeps them, and answers when the next one is due, if any.
 func (k *Kind[T, I]) Purge(tx *Tx) (next time.Time) {
-	for o := range tx.scan(k.Name, 0) {
+	for o := range tx.snapshot().Scan(k.Name, 0) {
 		if o.Gone == 0 {
 			continue
 		}
@@ -399,7 +399,7 @@ func (k *Kind[T, I]) Purge(tx *Tx) (next time.Time) {
 // creation, for pages. What it yields is shared: nobody may write to it.
 func (k *Kind[T, I]) Each(tx *Tx, after uint64) iter.Seq2[uint64, *T] {
 	return func(yield func(uint64, *T) bool) {
-		for o := range tx.scan(k.Name, after) {
+		for o := range tx.snapshot().Scan(k.Name, after) {
 			if !yield(o.Seq, o.Value.(*T)) {
 				return
 			}

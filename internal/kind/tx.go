@@ -180,9 +180,19 @@ func (tx *Tx) Limit(quota string) (int, bool) {
 	return limit, ok
 }
 
-func (tx *Tx) snapshot() *store.Snapshot {
+// reader is an account as a rule looks at it: a snapshot, or the draft that the
+// rule writes to.
+type reader interface {
+	Version() uint64
+	Get(kind, id string) (*store.Object, bool)
+	Scan(kind string, after uint64) iter.Seq[*store.Object]
+	Find(kind string, key store.Key) iter.Seq[*store.Object]
+	Count(kind string) int
+}
+
+func (tx *Tx) snapshot() reader {
 	if tx.write != nil {
-		return tx.write.In(tx.account).Snapshot
+		return tx.write.In(tx.account)
 	}
 	for _, snap := range tx.seen.snapshots {
 		if snap.Account() == tx.account {
@@ -202,25 +212,6 @@ func (tx *Tx) draft() *store.Draft {
 		panic("kind: a rule that only reads wrote to " + tx.account)
 	}
 	return tx.write.In(tx.account)
-}
-
-// scan yields the objects of a kind made after a position, those gone included.
-func (tx *Tx) scan(kind string, after uint64) iter.Seq[*store.Object] {
-	return tx.steady(tx.snapshot().Scan(kind, after))
-}
-
-// find yields the living objects of a kind that have the key.
-func (tx *Tx) find(kind string, key store.Key) iter.Seq[*store.Object] {
-	return tx.steady(tx.snapshot().Find(kind, key))
-}
-
-// steady lets a rule write while it looks: it goes over what was there when it
-// began, since the draft of an account changes under those who walk in it.
-func (tx *Tx) steady(objects iter.Seq[*store.Object]) iter.Seq[*store.Object] {
-	if tx.write == nil {
-		return objects
-	}
-	return slices.Values(slices.Collect(objects))
 }
 
 // Version is the version of the account that the transaction sees.

@@ -34,8 +34,8 @@ type rule struct {
 }
 
 var (
-	http = []string{"net/http", "net/http/..."}
-	sql  = []string{"database/sql", "database/sql/...", "zombiezen.com/...", "modernc.org/..."}
+	webPackages = []string{"net/http", "net/http/..."}
+	sqlPackages = []string{"database/sql", "database/sql/...", "zombiezen.com/...", "modernc.org/..."}
 
 	// families are the domains, and the list of them all.
 	families = []string{"internal/cloud/..."}
@@ -87,12 +87,12 @@ var rules = []rule{
 	},
 	{
 		of:  append([]string{"internal/kind", "internal/api"}, families...),
-		not: append(slices.Clone(http), "net/rpc"),
+		not: append(slices.Clone(webPackages), "net/rpc"),
 		why: "a rule does not know that it was called over HTTP: the same one serves all protocols",
 	},
 	{
 		of:  append([]string{"internal/kind", "internal/api", "internal/store"}, families...),
-		not: sql,
+		not: sqlPackages,
 		why: "what is kept in a database is a journal's matter, so that all engines behave alike",
 	},
 	{
@@ -166,7 +166,7 @@ var rules = []rule{
 	},
 	{
 		of:  []string{"internal/reconcile"},
-		not: append([]string{"internal/api", "internal/gate", "internal/wire/...", "internal/server", "internal/apilog", "internal/driver/...", "internal/region"}, append(families, http...)...),
+		not: append([]string{"internal/api", "internal/gate", "internal/wire/...", "internal/server", "internal/apilog", "internal/driver/...", "internal/region"}, append(slices.Clone(families), webPackages...)...),
 		why: "no loop answers a request, and how to wait, retry and wake is the same for all families and worlds",
 	},
 	{
@@ -181,7 +181,7 @@ var rules = []rule{
 	},
 	{
 		of:  []string{"...", "!internal/store/sqljournal", "!internal/apilog"},
-		not: sql,
+		not: sqlPackages,
 		why: "one package keeps the state in SQL and one the calls; everybody else would go behind their backs",
 	},
 	{
@@ -334,7 +334,7 @@ type source struct {
 
 func (s source) isTest() bool { return strings.HasSuffix(s.name, "_test.go") }
 
-func parse(name string, text any) (source, error) {
+func parseSource(name string, text any) (source, error) {
 	s := source{dir: path.Dir(name), name: path.Base(name), positions: token.NewFileSet()}
 	var err error
 	s.file, err = parser.ParseFile(s.positions, name, text, parser.SkipObjectResolution)
@@ -358,7 +358,7 @@ func sources(t *testing.T) (all []source) {
 		if err != nil {
 			return err
 		}
-		s, err := parse(name, text)
+		s, err := parseSource(name, text)
 		if err != nil {
 			t.Logf("left out: %v", err) // the compiler will say so
 			return nil
@@ -437,30 +437,25 @@ func unseeded(name string) bool {
 // there to give it to others, or to measure.
 var clocks = []string{"internal/clock", "internal/bench"}
 
-// granted are single uses that are allowed all the same.
-var granted = []struct{ dir, pkg, name, why string }{
-	{"internal/region", "time", "After", "is passed on as a value: how long the API log gathers calls for one write is the disk's matter, whatever the region's clock says"},
+// granted are single uses that are allowed all the same, and why.
+var granted = map[string]string{
+	"internal/region: time.After": "it is passed on as a value: how long the API log gathers calls for one write is the disk's matter, whatever the region's clock says",
 }
 
-// machineUses are the uses that a file should not have. One that is granted is
-// noted.
-func machineUses(s source, noted map[int]bool) (wrong []use) {
+func (u use) in(s source) string { return s.dir + ": " + u.pkg + "." + u.name }
+
+// machineUses are the uses that a file should not have.
+func machineUses(s source) (wrong []use) {
 	for _, u := range uses(s) {
-		switch taken := ofTheMachine[u.pkg]; {
+		taken := ofTheMachine[u.pkg]
+		switch {
+		case taken == nil || !taken(u.name):
 		case s.isTest():
-			if u.pkg == "time" && u.name == "Sleep" && !u.bubble {
+			if u.name == "Sleep" && !u.bubble {
 				wrong = append(wrong, u)
 			}
-		case taken == nil || !taken(u.name) || !matches("internal/...", s.dir) || slices.Contains(clocks, s.dir):
-		default:
-			i := slices.IndexFunc(granted, func(g struct{ dir, pkg, name, why string }) bool {
-				return g.dir == s.dir && g.pkg == u.pkg && g.name == u.name
-			})
-			if i < 0 {
-				wrong = append(wrong, u)
-			} else {
-				noted[i] = true
-			}
+		case matches("internal/...", s.dir) && !slices.Contains(clocks, s.dir) && granted[u.in(s)] == "":
+			wrong = append(wrong, u)
 		}
 	}
 	return wrong
@@ -472,19 +467,22 @@ func machineUses(s source, noted map[int]bool) (wrong []use) {
 // not.
 func TestTimeAndChanceAreGiven(t *testing.T) {
 	t.Parallel()
-	noted := map[int]bool{}
+	used := map[string]bool{}
 	for _, s := range sources(t) {
-		for _, u := range machineUses(s, noted) {
+		for _, u := range machineUses(s) {
 			if s.isTest() {
 				t.Errorf("%s: a test sleeps: wait for what should happen", u.at)
 			} else {
 				t.Errorf("%s: %s.%s is the machine's: take the clock or the random source you are given", u.at, u.pkg, u.name)
 			}
 		}
+		for _, u := range uses(s) {
+			used[u.in(s)] = true
+		}
 	}
-	for i, g := range granted {
-		if !noted[i] {
-			t.Errorf("%s uses no %s.%s, which it is granted since it %s", g.dir, g.pkg, g.name, g.why)
+	for use, why := range granted {
+		if !used[use] {
+			t.Errorf("%s is granted and not used: %s", use, why)
 		}
 	}
 }
@@ -518,11 +516,11 @@ func TestTimeAndChanceAreSeen(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			s, err := parse(test.file, "package x; "+test.text)
+			s, err := parseSource(test.file, "package x; "+test.text)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if wrong := machineUses(s, map[int]bool{}); len(wrong) != test.want {
+			if wrong := machineUses(s); len(wrong) != test.want {
 				t.Errorf("%s has the forbidden uses %v, want %d", test.text, wrong, test.want)
 			}
 		})
