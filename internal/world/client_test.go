@@ -23,10 +23,11 @@ import (
 // that w.as("alice").at("v1.1") is a sentence.
 type client struct {
 	w    *world
-	sign func(r *nethttp.Request, body []byte) // how it proves who it is; nil: it does not
+	sign func(r *nethttp.Request, body []byte, now time.Time) // how it proves who it is; nil: it does not
 
-	base   string // of the path
-	from   string // the address
+	base   string        // of the path
+	from   string        // the address
+	off    time.Duration // how wrong its clock is
 	header nethttp.Header
 	chain  []*x509.Certificate // what it presents, its own certificate first
 }
@@ -45,14 +46,13 @@ func (w *world) as(name string) client {
 
 // signing is the client with an access key.
 func (c client) signing(key, secret string) client {
-	w := c.w
-	c.sign = func(r *nethttp.Request, body []byte) { signature(r, body, key, secret, w.clock.Now()) }
+	c.sign = func(r *nethttp.Request, body []byte, now time.Time) { signature(r, body, key, secret, now) }
 	return c
 }
 
 // login is the client with a login and password.
 func (c client) login(login, password string) client {
-	c.sign = func(r *nethttp.Request, _ []byte) {
+	c.sign = func(r *nethttp.Request, _ []byte, _ time.Time) {
 		r.Header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(login+":"+password)))
 	}
 	return c
@@ -115,7 +115,7 @@ func (c client) do(method, path string, body []byte) *httptest.ResponseRecorder 
 	}
 	r.Header = c.header.Clone()
 	if c.sign != nil && r.Header.Get("Authorization") == "" {
-		c.sign(r, body)
+		c.sign(r, body, c.w.clock.Now().Add(c.off))
 	}
 	if c.chain != nil {
 		r.TLS = &tls.ConnectionState{PeerCertificates: c.chain}
@@ -156,6 +156,8 @@ func (c client) send(method, path string, body []byte) *answer {
 	if !uuid.MatchString(requestID) {
 		wrong("It has no request id.")
 	}
+	path, _, _ = strings.Cut(path, "?")
+	path = strings.TrimRight(path, "/")
 	action := path[strings.LastIndex(path, "/")+1:]
 	switch {
 	case a.status >= 500:

@@ -1,166 +1,216 @@
 package world
 
 import (
-	_ "embed"
 	"encoding/json"
-	"fmt"
 	"maps"
-
-	"regexp"
+	"reflect"
 	"slices"
 	"strings"
+	"testing"
 
+	"github.com/google/go-cmp/cmp"
 
+	"github.com/bastide-cloud/bastide"
 	"github.com/bastide-cloud/bastide/internal/api"
 )
 
-//go:embed testdata/oapi.json
-var publishedText string
-
-// published is the contract: the names, types and literals of the API, in all
-// its versions, as they were published.
-var published = func() (c contract) {
-	if err := json.Unmarshal([]byte(publishedText), &c); err != nil {
-		panic(err)
+// document is what these tests read of openapi.json. That it is what the Go
+// types say is tested where it is derived.
+type document struct {
+	Paths map[string]struct {
+		Post struct {
+			Tags        []string
+			Security    *[]map[string][]string
+			RequestBody struct{ Content content }
+			Responses   map[string]struct{ Content content }
+		}
 	}
-	return c
-}()
-
-type contract struct {
-	Actions map[string]struct {
-		span
-		Family, Request, Response, Auth string
+	Components struct {
+		Schemas map[string]struct {
+			Properties map[string]property
+			Required   []string
+		}
 	}
-	Schemas map[string]schema
 }
 
-// span is which versions have something: all of them if it says nothing.
-type span struct{ Since, Until string }
-
-type schema struct {
-	span
-	Required []string
-	Fields   map[string]field
+type content struct {
+	JSON struct{ Schema property } `json:"application/json"`
 }
 
-type field struct {
-	span
-	Type   string
-	Format string
-	Enum   []any
+type property struct {
+	Ref     string `json:"$ref"`
+	AllOf   []property
+	Type    string
+	Items   *property
+	Format  string
+	Default any
 }
 
-// in reports whether a version has it.
-func (s span) in(v api.Version) bool {
-	return (s.Since == "" || !v.Before(version(s.Since))) && (s.Until == "" || !version(s.Until).Before(v))
-}
-
-func version(text string) api.Version {
-	v, err := api.ParseVersion(text)
-	if err != nil {
-		panic(err)
+// name is the type as the contract calls it.
+func (p property) name() string {
+	switch {
+	case p.Ref != "":
+		return p.Ref[strings.LastIndex(p.Ref, "/")+1:]
+	case len(p.AllOf) == 1:
+		return p.AllOf[0].name()
+	case p.Type == "array":
+		return "[]" + p.Items.name()
 	}
-	return v
+	return p.Type
 }
 
-// versionOf is the version that a path asks for.
-func versionOf(path string) api.Version {
-	for part := range strings.SplitSeq(path, "/") {
-		if label, ok := strings.CutPrefix(part, "v"); ok && strings.Contains(label, ".") {
-			asked := version(label)
-			i := len(api.Versions) - 1
-			for i > 0 && asked.Before(api.Versions[i]) {
-				i--
+func readDocument(t *testing.T) (d document) {
+	t.Helper()
+	if err := json.Unmarshal(bastide.OpenAPI, &d); err != nil {
+		t.Fatalf("openapi.json: %v", err)
+	}
+	return d
+}
+
+// securities are what the contract calls the ways to authenticate, by those
+// that openapi.json lists.
+var securities = map[string]string{"": "key", "ApiKeyAuth BasicAuth": "key+password", "none": "none"}
+
+// The actions are called, belong and authenticate as in the contract.
+func TestActionsAreTheContracts(t *testing.T) {
+	t.Parallel()
+	doc := readDocument(t)
+	for _, a := range newWorld(t).API.Actions() {
+		t.Run(a.Name, func(t *testing.T) {
+			want := published.Actions[a.Name]
+			op := doc.Paths["/"+a.Name].Post
+			auth := ""
+			if op.Security != nil {
+				var ways []string
+				for _, way := range *op.Security {
+					ways = slices.AppendSeq(ways, maps.Keys(way))
+				}
+				if auth = strings.Join(ways, " "); auth == "" {
+					auth = "none"
+				}
 			}
-			return api.Versions[i]
+			got := []string{
+				strings.Join(op.Tags, " "), securities[auth],
+				op.RequestBody.Content.JSON.Schema.name(), op.Responses["200"].Content.JSON.Schema.name(),
+			}
+			if diff := cmp.Diff([]string{want.Family, want.Auth, want.Request, want.Response}, got); diff != "" {
+				t.Errorf("family, authentication, request and response (-contract +ours):\n%s", diff)
+			}
+		})
+	}
+	for path := range doc.Paths {
+		if _, ok := published.Actions[path[1:]]; !ok {
+			t.Errorf("the contract has no action %s", path)
 		}
 	}
-	return api.Latest
 }
 
-// stillServed are the actions that are served after the version that had them
-// last, each with its reason.
-var stillServed = map[string]string{
-	"ReadSecretAccessKey": "old clients of the unversioned path call it",
+// like is what a field is like, in the words of the contract.
+type like struct {
+	Type, Format string
+	Required     bool
+	Default      any
 }
 
-// answers says how the answer of an action contradicts the contract of a
-// version: fields that the version lacks, wrong types, lists that are missing.
-func (c contract) answers(action string, v api.Version, body map[string]any) (faults []string) {
-	a, ok := c.Actions[action]
-	if !ok {
-		return []string{"it has no such action"}
-	}
-	if !a.in(v) && stillServed[action] != "" {
-		v = version(a.Until)
-	}
-	return c.faults(v, a.Response, action, body)
+// formats are those that matter, by what the contract calls them.
+var formats = map[string]string{"date": "date-time", "datetime": "date-time", "date-time": "date-time", "byte": "byte"}
+
+// departures are the fields that are not as in the contract, each with the
+// reason.
+var departures = map[string]string{
+	"ReadApiLogsRequest.NextPageToken":  "all our tokens are base64, and the contract says so of all lists but this",
+	"ReadApiLogsResponse.NextPageToken": "likewise",
 }
 
-// dates are how times look, by the format that the contract gives them.
-var dates = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}(Z|\+0000)$`)
-
-// faults says how a value differs from a type of the contract.
-func (c contract) faults(v api.Version, typ, at string, value any) (faults []string) {
-	wrong := func(format string, args ...any) []string {
-		return append(faults, at+" "+fmt.Sprintf(format, args...))
+// The schemas of the newest version have the contract's fields, of its types,
+// and require what it requires. A default that the contract only mentions in
+// its text may be stated.
+func TestSchemasAreTheContracts(t *testing.T) {
+	t.Parallel()
+	doc := readDocument(t)
+	for name, ours := range doc.Components.Schemas {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			theirs, ok := published.Schemas[name]
+			if !ok {
+				t.Fatalf("the contract has no such schema")
+			}
+			want, got := map[string]like{}, map[string]like{}
+			for field, f := range theirs.Fields {
+				if f.in(api.Latest) {
+					want[field] = like{f.Type, formats[f.Format], slices.Contains(theirs.Required, field), f.Default}
+				}
+			}
+			for field, p := range ours.Properties {
+				if want[field].Default == nil {
+					p.Default = nil
+				}
+				got[field] = like{p.name(), formats[p.Format], slices.Contains(ours.Required, field), p.Default}
+			}
+			for field := range want {
+				if departures[name+"."+field] != "" {
+					delete(want, field)
+					delete(got, field)
+				}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("(-contract +ours):\n%s", diff)
+			}
+		})
 	}
-	if item, ok := strings.CutPrefix(typ, "[]"); ok {
-		list, ok := value.([]any)
-		if !ok {
-			return wrong("is no list")
-		}
-		for i, member := range list {
-			faults = append(faults, c.faults(v, item, fmt.Sprintf("%s.%d", at, i), member)...)
-		}
-		return faults
-	}
-	switch value.(type) {
-	case string:
-		ok := typ == "string"
-		if !ok {
-			return wrong("is a text and no %s", typ)
-		}
-	case bool:
-		if typ != "boolean" {
-			return wrong("is a boolean and no %s", typ)
-		}
-	case json.Number:
-		if typ != "number" && (typ != "integer" || strings.ContainsAny(textOf(value), ".eE")) {
-			return wrong("is a number and no %s", typ)
-		}
-	case map[string]any:
-		return c.objectFaults(v, typ, at, value.(map[string]any))
-	default:
-		return wrong("is %v", value)
-	}
-	return nil
 }
 
-func (c contract) objectFaults(v api.Version, typ, at string, object map[string]any) (faults []string) {
-	s, ok := c.Schemas[typ]
-	if !ok {
-		return []string{at + " is an object and no " + typ}
+// Each version has the actions and the fields that the contract says.
+func TestVersionsAreTheContracts(t *testing.T) {
+	t.Parallel()
+	actions := newWorld(t).API.Actions()
+	for _, v := range api.Versions {
+		t.Run(v.String(), func(t *testing.T) {
+			t.Parallel()
+			for _, a := range actions {
+				has := v.Has(a.Name, "")
+				if want := published.Actions[a.Name].in(v) || stillServed[a.Name] != ""; has != want {
+					t.Errorf("that it has %s is %t, and %t in the contract", a.Name, has, want)
+				}
+				if has {
+					compareFields(t, v, a.Name+"Request", a.Request)
+					compareFields(t, v, a.Name+"Response", a.Response)
+				}
+			}
+		})
 	}
-	for _, name := range slices.Sorted(maps.Keys(object)) {
-		f, ok := s.Fields[name]
-		if !ok || !f.in(v) {
-			faults = append(faults, fmt.Sprintf("%s.%s is not in it", at, name))
+}
+
+// everywhere are the fields of all requests and of all responses, which no Go
+// type has. DryRun is taken in all versions; in 1.1 some actions lacked it.
+var everywhere = []string{"DryRun", "ResponseContext"}
+
+// compareFields compares the fields that a Go type, and the structs in it, show
+// in a version with the contract's.
+func compareFields(t *testing.T, v api.Version, name string, typ reflect.Type) {
+	t.Helper()
+	var want, got []string
+	for field, f := range published.Schemas[name].Fields {
+		if f.in(v) && !slices.Contains(everywhere, field) {
+			want = append(want, field)
+		}
+	}
+	for _, f := range reflect.VisibleFields(typ) {
+		if f.Anonymous || !f.IsExported() || f.Tag.Get("wire") == "-" || !v.Has(name, f.Name) {
 			continue
 		}
-		faults = append(faults, c.faults(v, f.Type, at+"."+name, object[name])...)
-		text, ok := object[name].(string)
-		if ok && strings.HasPrefix(f.Format, "date") && !dates.MatchString(text) {
-			faults = append(faults, fmt.Sprintf("%s.%s is no date: %s", at, name, text))
+		got = append(got, f.Name)
+		inner := f.Type
+		for inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice {
+			inner = inner.Elem()
 		}
-		if ok && f.Enum != nil && !slices.Contains(f.Enum, any(text)) {
-			faults = append(faults, fmt.Sprintf("%s.%s is none of %v: %s", at, name, f.Enum, text))
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.Fields)) {
-		if f := s.Fields[name]; strings.HasPrefix(f.Type, "[]") && f.in(v) && object[name] == nil {
-			faults = append(faults, fmt.Sprintf("%s.%s is a list and absent: clients look into it unasked", at, name))
+		if inner.Kind() == reflect.Struct {
+			compareFields(t, v, api.SchemaName(inner), inner)
 		}
 	}
-	return faults
+	slices.Sort(want)
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-contract +ours):\n%s", name, diff)
+	}
 }

@@ -1,0 +1,413 @@
+package world
+
+import (
+	"fmt"
+	nethttp "net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+// forEach runs a test for each registered action, one after the other, in one
+// world.
+func forEach(t *testing.T, test func(t *testing.T, w *world, a api.Action)) {
+	t.Helper()
+	w := newWorld(t)
+	for _, a := range w.API.Actions() {
+		w.run(t, a.Name, func(t *testing.T) { test(t, w, a) })
+	}
+}
+
+// run runs a part of a test. What goes wrong with the world meanwhile is that
+// part's failure.
+func (w *world) run(t *testing.T, name string, test func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		whole := w.t
+		w.t = t
+		defer func() { w.t = whole }()
+		test(t)
+	})
+}
+
+func TestUnsignedCallsAreRefused(t *testing.T) {
+	t.Parallel()
+	forEach(t, func(t *testing.T, w *world, a api.Action) {
+		wantStatus, wantCode := nethttp.StatusUnauthorized, "1"
+		if a.Auth == api.Open {
+			wantStatus, wantCode = nethttp.StatusOK, ""
+		}
+		if got := w.unsigned().call(a.Name, "{}"); got.status != wantStatus || got.code() != wantCode {
+			t.Errorf("unsigned: %d, code %s, want %d, code %s", got.status, got.code(), wantStatus, wantCode)
+		}
+	})
+}
+
+func TestPasswordsAreAcceptedWhereTheContractSays(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	has := w.equip("alice")
+	for _, a := range w.API.Actions() {
+		w.run(t, a.Name, func(t *testing.T) {
+			request := w.minimal(a, has)
+			request["DryRun"] = true
+			got := w.unsigned().login(w.person("alice").email, everybodys).call(a.Name, jsonOf(request))
+			if a.Auth == api.Signed && (got.status != nethttp.StatusUnauthorized || got.code() != "9") {
+				t.Errorf("a password on an action that is signed: %d %s", got.status, got.text)
+			}
+			if a.Auth != api.Signed && got.status != nethttp.StatusOK {
+				t.Errorf("a password: %d %s", got.status, got.text)
+			}
+		})
+	}
+}
+
+func TestUnknownParametersAreNamed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	has := w.equip("alice")
+	for _, a := range w.API.Actions() {
+		structs := []parameter{{}}
+		for _, p := range parameters(a.Request) {
+			if p.isStruct() {
+				structs = append(structs, p)
+			}
+		}
+		for _, p := range structs {
+			unknown := parameter{path: append(slices.Clone(p.path), "Unheard")}
+			w.run(t, a.Name+" "+unknown.String(), func(t *testing.T) {
+				got := w.as("alice").call(a.Name, jsonOf(w.with(a, unknown, 1, has)))
+				if want := unknown.String() + " is not a parameter of "; got.code() != "3001" || !strings.HasPrefix(got.details(), want) {
+					t.Errorf("answered with %s, want 3001 and %s", got.text, want)
+				}
+			})
+		}
+	}
+}
+
+func TestMissingParametersAreNamed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	has := w.equip("alice")
+	for _, a := range w.API.Actions() {
+		for _, p := range parameters(a.Request) {
+			if !p.required {
+				continue
+			}
+			w.run(t, a.Name+" "+p.String(), func(t *testing.T) {
+				request := w.with(a, p, nil, has) // null is absent
+				got := w.as("alice").call(a.Name, jsonOf(request))
+				if want := p.String() + " is required."; got.code() != "7000" || got.details() != want {
+					t.Errorf("%s without it: %s, want 7000 and %s", jsonOf(request), got.text, want)
+				}
+			})
+		}
+	}
+}
+
+// wrong is a value of another JSON type.
+func wrong(t reflect.Type) any {
+	switch {
+	case isTextual(t) || t.Kind() == reflect.String:
+		return 12
+	case t.Kind() == reflect.Bool:
+		return "true"
+	}
+	return "12"
+}
+
+func TestWrongTypesAreNamed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	has := w.equip("alice")
+	dryRun := parameter{path: []string{"DryRun"}, t: reflect.TypeFor[bool]()}
+	for _, a := range w.API.Actions() {
+		for _, p := range append(parameters(a.Request), dryRun) {
+			w.run(t, a.Name+" "+p.String(), func(t *testing.T) {
+				request := w.with(a, p, wrong(p.t), has)
+				got := w.as("alice").call(a.Name, jsonOf(request))
+				if want := p.String() + " must be "; got.code() != "4108" || !strings.HasPrefix(got.details(), want) {
+					t.Errorf("%s: %s, want 4108 and %s…", jsonOf(request), got.text, want)
+				}
+			})
+		}
+	}
+}
+
+// A parameter that is null is one that is absent.
+func TestNullIsAbsent(t *testing.T) {
+	t.Parallel()
+	forEach(t, func(t *testing.T, w *world, a api.Action) {
+		has := w.equip(a.Name)
+		request := w.minimal(a, has)
+		for _, p := range append(parameters(a.Request), parameter{path: []string{"DryRun"}}) {
+			if name := p.path[0]; request[name] == nil {
+				request[name] = nil
+			}
+		}
+		if got := w.as(a.Name).call(a.Name, jsonOf(request)); got.status != nethttp.StatusOK {
+			t.Errorf("%s: %s", jsonOf(request), got.text)
+		}
+	})
+}
+
+// stored is the version of somebody's account, which every change raises.
+func (w *world) stored(name string) (version uint64) {
+	w.view(name, func(tx *kind.Tx) error { version = tx.Version(); return nil })
+	return version
+}
+
+// What a dry run answers is checked at every call.
+func TestADryRunWritesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	has := w.equip("alice")
+	w.settle()
+	for _, a := range w.API.Actions() {
+		w.run(t, a.Name, func(t *testing.T) {
+			before := w.stored("alice")
+			request := w.minimal(a, has)
+			request["DryRun"] = true
+			if got := w.as("alice").call(a.Name, jsonOf(request)); got.status != nethttp.StatusOK {
+				t.Errorf("%s: %s", jsonOf(request), got.text)
+			}
+			if after := w.stored("alice"); after != before {
+				t.Errorf("the account went from version %d to %d", before, after)
+			}
+		})
+	}
+}
+
+func TestActionsThatReadWriteNothing(t *testing.T) {
+	t.Parallel()
+	forEach(t, func(t *testing.T, w *world, a api.Action) {
+		has := w.equip(a.Name)
+		w.settle()
+		before := w.stored(a.Name)
+		w.as(a.Name).must(a.Name, jsonOf(w.minimal(a, has)))
+		if after := w.stored(a.Name); a.Reads != (after == before) {
+			t.Errorf("the account went from version %d to %d, and that the action reads is %t", before, after, a.Reads)
+		}
+	})
+}
+
+// notIDs are parameters that are named like ids of resources, or belong to
+// somebody, and are none that could be told apart, each with the reason.
+var notIDs = map[string]string{
+	"CheckAuthenticationRequest.Login":    "a login goes with its password",
+	"CheckAuthenticationRequest.Password": "a password is no name",
+	"FiltersProductType.ProductTypeIds":   "product types are the region's",
+}
+
+// shape is an answer to a call about an id, without the id.
+func (a *answer) shape(id string) string {
+	body := object{}
+	for name, member := range a.body {
+		if name != "ResponseContext" {
+			body[name] = member
+		}
+	}
+	return fmt.Sprintf("%d %s", a.status, strings.ReplaceAll(textOf(body), id, "ID"))
+}
+
+func TestAbsentAndForeignLookAlike(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	foreign := w.equip("bob")
+	for _, a := range w.API.Actions() {
+		for _, p := range parameters(a.Request) {
+			if p.t.Kind() != reflect.String || notIDs[p.key] != "" {
+				continue
+			}
+			theirs, other := foreign.named(p)
+			if theirs == "" {
+				if other == nil && (strings.HasSuffix(p.key, "Id") || strings.HasSuffix(p.key, "Ids")) {
+					t.Errorf("%s of %s is an id of nothing: give somebody one in equip, or say in notIDs why not", p, a.Name)
+				}
+				continue
+			}
+			w.run(t, a.Name+" "+p.String(), func(t *testing.T) {
+				name := w.fresh()
+				has := w.equip(name)
+				ask := func(id string) string {
+					return w.as(name).call(a.Name, jsonOf(w.with(a, p, id, has))).shape(id)
+				}
+				absent := ask(nobodys(theirs))
+				if diff := cmp.Diff(absent, ask(theirs)); diff != "" {
+					t.Errorf("another account's ids are told apart from absent ones (-absent +foreign):\n%s", diff)
+				}
+				own, _ := has.named(p)
+				if got := ask(own); got == absent || !strings.HasPrefix(got, "200") {
+					t.Errorf("the caller's own is not found: %s", got)
+				}
+			})
+		}
+	}
+}
+
+// TestEveryCallIsRecorded refuses each action in several ways. That each call
+// makes one record of itself is checked at the end of every test.
+func TestEveryCallIsRecorded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	has := w.equip("alice")
+	for _, a := range w.API.Actions() {
+		alice, other, path := w.as("alice"), w.person(w.fresh()), "/api/v1/"+a.Name
+		for what, got := range map[string]*answer{
+			"dry run":      alice.call(a.Name, jsonOf(w.with(a, parameter{path: []string{"DryRun"}}, true, has))),
+			"unsigned":     w.unsigned().call(a.Name, "{}"),
+			"wrong secret": w.unsigned().signing(other.key, "guess").call(a.Name, "{}"),
+			"unknown key":  w.unsigned().signing("AKIA0000000000000000", "guess").call(a.Name, "{}"),
+			"malformed":    alice.call(a.Name, "{"),
+			"no object":    alice.call(a.Name, "[]"),
+			"unheard of":   alice.call(a.Name, `{"Unheard": 1}`),
+			"GET":          alice.send("GET", path, nil),
+			"too large":    alice.call(a.Name, strings.Repeat(" ", 1<<20+1)),
+		} {
+			if refused := got.status != nethttp.StatusOK; refused == (what == "dry run") && a.Auth != api.Open {
+				t.Errorf("%s, %s: %s", a.Name, what, got.text)
+			}
+		}
+	}
+	w.as("alice").call("ReadEverything", "{}")
+	if got, least := len(w.records()), 9*len(w.API.Actions()); got < least {
+		t.Errorf("the API log has %d records of at least %d calls", got, least)
+	}
+}
+
+// TestSecretsAreNotTold sends secrets wherever a client may put one. That none
+// is told is checked at the end of every test.
+func TestSecretsAreNotTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	has := w.equip("alice")
+	secret := func() string {
+		s := "canary-" + w.fresh() + "-canary"
+		w.secret(s)
+		return s
+	}
+	for _, a := range w.API.Actions() {
+		for _, format := range []string{
+			`{"Password": "%s"}`, `{"SecretKey": "%s", "Filters": {"Secret": {"Token": "%[1]s"}}}`, `{"Password": "%s"`,
+			`[{"PreSharedKey": ["%s"]}]`, `{"Filters": "{\"Password\": \"%s\"}"}`, `Password=%s`, `{"BgpKey": "%s"}{}`,
+		} {
+			c := w.as("alice").with("X-Amz-Security-Token", secret()).with("Cookie", "session="+secret())
+			c.call(a.Name, fmt.Sprintf(format, secret()))
+		}
+		w.unsigned().with("Authorization", secret()).call(a.Name, "{}")
+		w.unsigned().with("Authorization", "Bearer "+secret()).call(a.Name, "{}")
+		w.unsigned().with("Authorization", "AWS4-HMAC-SHA256 Credential=AKIA0000000000000000/20261120/eu-west-2/osc/aws4_request, SignedHeaders=host, Signature="+secret()).
+			call(a.Name, "{}")
+		for _, p := range parameters(a.Request) {
+			if strings.Contains(p.key, "Password") {
+				w.as("alice").call(a.Name, jsonOf(w.with(a, p, secret(), has)))
+			}
+		}
+	}
+	w.unsigned().login("alice@example.com", secret()).call("ReadAccessKeys", "{}")
+	if len(w.secrets) < 10*len(w.API.Actions()) {
+		t.Errorf("only %d secrets were sent", len(w.secrets))
+	}
+}
+
+// reading finds the action of a family that reads what another one answers,
+// and where its answer has that.
+func (w *world) reading(a api.Action) (read api.Action, member, list string) {
+	if a.Reads || a.Response.NumField() != 1 {
+		return api.Action{}, "", ""
+	}
+	member = a.Response.Field(0).Name
+	for _, read := range w.API.Actions() {
+		if !read.Reads || read.Family != a.Family {
+			continue
+		}
+		for _, f := range reflect.VisibleFields(read.Response) {
+			if f.Name == member || f.Type.Kind() == reflect.Slice && strings.HasPrefix(f.Name, member) {
+				return read, member, f.Name
+			}
+		}
+	}
+	return api.Action{}, member, ""
+}
+
+// shownOnce are the fields that only the answer to a creation has.
+var shownOnce = []string{"SecretKey"}
+
+// Whatever makes or changes something answers what reading it then shows.
+func TestChangesAnswerWhatReadingShows(t *testing.T) {
+	t.Parallel()
+	checked := 0
+	forEach(t, func(t *testing.T, w *world, a api.Action) {
+		read, member, list := w.reading(a)
+		if member == "" {
+			return
+		}
+		if list == "" {
+			t.Fatalf("no action of the family %s reads a %s", a.Family, member)
+		}
+		has := w.equip(a.Name)
+		w.settle()
+		c := w.as(a.Name)
+		changed := c.must(a.Name, jsonOf(w.minimal(a, has))).body[member].(object)
+		for _, name := range shownOnce {
+			delete(changed, name)
+		}
+		shown := c.must(read.Name, "{}").body[list]
+		items, ok := shown.([]any)
+		if !ok {
+			items = []any{shown}
+		}
+		if !slices.ContainsFunc(items, func(item any) bool { return cmp.Equal(item, any(changed)) }) {
+			t.Errorf("%s answers %s and %s shows %s", a.Name, textOf(changed), read.Name, textOf(shown))
+		}
+		checked++
+	})
+	if checked < 10 {
+		t.Errorf("only %d actions were looked at", checked)
+	}
+}
+
+// An account that has nothing reads empty lists, and all of them.
+func TestEmptyListsAreThere(t *testing.T) {
+	t.Parallel()
+	forEach(t, func(t *testing.T, w *world, a api.Action) {
+		if !a.Reads || !strings.HasPrefix(a.Name, "Read") {
+			return
+		}
+		got := w.as("alice").call(a.Name, "{}")
+		for _, f := range reflect.VisibleFields(a.Response) {
+			if _, ok := got.body[f.Name].([]any); f.Type.Kind() == reflect.Slice && !ok {
+				t.Errorf("there is no %s in %s", f.Name, got.text)
+			}
+		}
+	})
+}
+
+// Every action works in each version that has it. That no answer has a field
+// which the version lacks is checked at every call.
+func TestEveryActionInEveryVersion(t *testing.T) {
+	t.Parallel()
+	for _, v := range api.Versions {
+		t.Run(v.String(), func(t *testing.T) {
+			t.Parallel()
+			forEach(t, func(t *testing.T, w *world, a api.Action) {
+				has := w.equip(a.Name)
+				got := w.as(a.Name).at("v"+v.String()).call(a.Name, jsonOf(w.minimal(a, has)))
+				switch span := published.Actions[a.Name].span; {
+				case span.in(v) || stillServed[a.Name] != "":
+					if got.status != nethttp.StatusOK {
+						t.Errorf("%s", got.text)
+					}
+				case got.status != nethttp.StatusNotFound || got.code() != "4042":
+					t.Errorf("an action of other versions: %s", got.text)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,285 @@
+package world
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+// object is a JSON object in the making.
+type object = map[string]any
+
+// jsonOf is an object as a body.
+func jsonOf(o object) string {
+	b, err := json.Marshal(o)
+	if err != nil {
+		panic(err) // it is made of what JSON has
+	}
+	return string(b)
+}
+
+// parameter is a field of a request, of a struct in it, or the items of a list.
+type parameter struct {
+	path     []string // from the request; of a list, the first item
+	key      string   // the struct and the name of the field: FiltersNet.NetIds
+	t        reflect.Type
+	required bool
+}
+
+func (p parameter) String() string { return strings.Join(p.path, ".") }
+
+// isStruct reports whether it holds parameters of its own.
+func (p parameter) isStruct() bool { return p.t.Kind() == reflect.Struct && !isTextual(p.t) }
+
+// parameters lists what a request may say, but for DryRun, which all may.
+func parameters(request reflect.Type) (all []parameter) {
+	var visit func(t reflect.Type, path []string)
+	visit = func(t reflect.Type, path []string) {
+		for _, f := range reflect.VisibleFields(t) {
+			if f.Anonymous || !f.IsExported() {
+				continue
+			}
+			p := parameter{
+				path: append(slices.Clone(path), f.Name), key: t.Name() + "." + f.Name,
+				t: f.Type, required: f.Tag.Get("api") == "required",
+			}
+			for {
+				for p.t.Kind() == reflect.Pointer {
+					p.t = p.t.Elem()
+				}
+				all = append(all, p)
+				if p.t.Kind() != reflect.Slice {
+					break
+				}
+				p = parameter{path: append(slices.Clone(p.path), "0"), key: p.key, t: p.t.Elem()}
+			}
+			if p.isStruct() {
+				visit(p.t, p.path)
+			}
+		}
+	}
+	visit(request, nil)
+	return all
+}
+
+func isTextual(t reflect.Type) bool {
+	_, ok := reflect.Zero(t).Interface().(interface{ AppendWire([]byte) []byte })
+	return ok
+}
+
+// belongings are what somebody has that a request may name, by the key of the
+// parameter, by its name after a dot, or by its type.
+type belongings map[string]string
+
+// examples are values of the parameters that a type does not tell enough of,
+// under keys like those of belongings. The closest key counts.
+var examples = map[string]any{
+	"api.CIDR":           "10.9.0.0/16",
+	"api.IPRange":        "0.0.0.0/0",
+	"api.IPv4":           "192.0.2.53",
+	"network.NameServer": "192.0.2.53",
+	"network.DomainName": "example.com",
+	"iam.Path":           "/example/",
+	"iam.Email":          func(w *world) any { return w.fresh() + "@example.com" },
+	".FirstItem":         0,
+	".NextPageToken":     "",
+
+	"CreateCaRequest.CaPem":      func(w *world) any { return newAuthority(w.t, "Example authority").pem() },
+	"CreateUserRequest.UserName": func(w *world) any { return w.fresh() },
+
+	// A limit needs access keys that all end.
+	"UpdateApiAccessPolicyRequest.MaxAccessKeyExpirationSeconds": 0,
+}
+
+// fresh is a word that was not used before.
+func (w *world) fresh() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.words++
+	return fmt.Sprintf("new-%d", w.words)
+}
+
+// named is what is said of a parameter by any of its keys: what somebody has, or
+// else an example.
+func (has belongings) named(p parameter) (theirs string, other any) {
+	_, name, _ := strings.Cut(p.key, ".")
+	for _, key := range []string{p.key, "." + name, p.t.String()} {
+		if theirs, ok := has[key]; ok {
+			return theirs, nil
+		}
+		if other, ok := examples[key]; ok {
+			return "", other
+		}
+	}
+	return "", nil
+}
+
+// example is a valid value of a parameter.
+func (w *world) example(p parameter, has belongings) any {
+	if p.t.Kind() == reflect.Slice {
+		p.t = p.t.Elem()
+		return []any{w.example(p, has)}
+	}
+	switch theirs, other := has.named(p); other := other.(type) {
+	case func(*world) any:
+		return other(w)
+	case nil:
+		if theirs != "" {
+			return theirs
+		}
+	default:
+		return other
+	}
+	zero := reflect.Zero(p.t).Interface()
+	if _, ok := kind.FormOf(p.t); ok {
+		w.t.Fatalf("nobody has anything for %s, a %s: say it in equip", p.key, p.t)
+	}
+	if enum, ok := zero.(api.Enum); ok {
+		return enum.Literals()[0]
+	}
+	if bounded, ok := zero.(api.Bounded); ok {
+		_, high := bounded.Bounds()
+		return high
+	}
+	if isTextual(p.t) {
+		return "2026-12-01"
+	}
+	switch p.t.Kind() {
+	case reflect.Struct:
+		o := object{}
+		for _, inner := range parameters(p.t) {
+			if len(inner.path) == 1 && inner.required {
+				o[inner.path[0]] = w.example(inner, has)
+			}
+		}
+		return o
+	case reflect.String:
+		return "text"
+	case reflect.Bool:
+		return false
+	}
+	return 1
+}
+
+// needed is what actions demand beyond their required parameters.
+var needed = map[string]object{
+	"CreateApiAccessRule": {"IpRanges": []string{"0.0.0.0/0"}},
+	"UpdateApiAccessRule": {"IpRanges": []string{"0.0.0.0/0"}},
+	"CreateDhcpOptions":   {"DomainName": "example.org"},
+	"UpdateAccessKey":     {"State": "ACTIVE"},
+}
+
+// minimal is the least that a valid request says.
+func (w *world) minimal(a api.Action, has belongings) object {
+	o := maps.Clone(needed[a.Name])
+	if o == nil {
+		o = object{}
+	}
+	for _, p := range parameters(a.Request) {
+		if len(p.path) == 1 && p.required {
+			o[p.path[0]] = w.example(p, has)
+		}
+	}
+	return o
+}
+
+// fitting are parameters that change what another one must be, each with what
+// that is.
+var fitting = map[string]struct{ parameter, has string }{
+	"UpdateAccessKey.UserName": {"AccessKeyId", "the key of UserName"},
+	"DeleteAccessKey.UserName": {"AccessKeyId", "the key of UserName"},
+}
+
+// with is the least that a valid request says which has the parameter as well.
+func (w *world) with(a api.Action, p parameter, value any, has belongings) object {
+	o := w.minimal(a, has)
+	if f, ok := fitting[a.Name+"."+p.String()]; ok {
+		o[f.parameter] = has[f.has]
+	}
+	put(w, o, parameters(a.Request), p.path, 0, value, has)
+	return o
+}
+
+// put puts a value at a path. What is on the way is made, with what it needs.
+func put(w *world, in object, all []parameter, path []string, at int, value any, has belongings) {
+	name := path[at]
+	if at == len(path)-1 {
+		in[name] = value
+		return
+	}
+	next, isItem := at+1, path[at+1] == "0"
+	if isItem {
+		next++
+	}
+	if next == len(path) { // it is an item of a list
+		in[name] = []any{value}
+		return
+	}
+	i := slices.IndexFunc(all, func(p parameter) bool { return slices.Equal(p.path, path[:next]) })
+	inner := w.example(all[i], has).(object)
+	put(w, inner, all, path, next, value, has)
+	in[name] = any(inner)
+	if isItem {
+		in[name] = []any{inner}
+	}
+}
+
+// nobodys is an id or a name that nobody has, of the form of one that somebody
+// has.
+func nobodys(id string) string {
+	symbols := id[strings.LastIndex(id, "-")+1:]
+	return strings.TrimSuffix(id, symbols) + strings.Repeat("0", len(symbols))
+}
+
+// equip makes for somebody one of everything, with all that it can have, and
+// what nothing holds where an action deletes it.
+func (w *world) equip(name string) belongings {
+	w.t.Helper()
+	p, c := w.person(name), w.as(name)
+	first := c.must("UpdateAccount", `{"AdditionalEmails": ["ops@example.com"], "JobTitle": "Engineer",
+		"MobileNumber": "1", "PhoneNumber": "2", "StateProvince": "3", "VatNumber": "4"}`)
+	made := func(path, action, format string, args ...any) string {
+		w.t.Helper()
+		return c.must(action, fmt.Sprintf(format, args...)).at(path)
+	}
+	authority := strconv.Quote(newAuthority(w.t, "Authority of "+name).pem())
+	user, other := name+"-carol", name+"-dave"
+	has := belongings{
+		"id.DhcpOptionsSet": made("DhcpOptionsSet.DhcpOptionsSetId", "CreateDhcpOptions", `{"LogServers": ["192.0.2.4"], "NtpServers": ["192.0.2.5"]}`),
+		"id.Net":            made("Net.NetId", "CreateNet", `{"IpRange": "10.9.0.0/16"}`),
+		"id.Ca":             made("Ca.CaId", "CreateCa", `{"CaPem": %s, "Description": "laptops"}`, authority),
+		"id.ApiAccessRule":  made("ApiAccessRule.ApiAccessRuleId", "CreateApiAccessRule", `{"IpRanges": ["192.0.2.1"], "Description": "the office"}`),
+		"id.User":           made("User.UserId", "CreateUser", `{"UserName": %q, "UserEmail": "carol@example.com"}`, user),
+		"id.AccessKey":      made("AccessKey.AccessKeyId", "CreateAccessKey", `{"Tag": "spare", "ExpirationDate": "2027-11-20"}`),
+
+		".UserName":                     user,
+		"DeleteUserRequest.UserName":    other,
+		"the key of UserName":           made("AccessKey.AccessKeyId", "CreateAccessKey", `{"UserName": %q, "Tag": "laptop", "ExpirationDate": "2027-11-20"}`, user),
+		"FiltersApiLog.QueryAccessKeys": p.key,
+		"FiltersApiLog.RequestIds":      first.at("ResponseContext.RequestId"),
+
+		"CheckAuthenticationRequest.Login":    p.email,
+		"CheckAuthenticationRequest.Password": p.password,
+	}
+	made("User.UserId", "CreateUser", `{"UserName": %q}`, other)
+	made("", "UpdateAccessKey", `{"AccessKeyId": %q, "UserName": %q, "State": "INACTIVE"}`, has["the key of UserName"], user)
+	ca := made("Ca.CaId", "CreateCa", `{"CaPem": %s}`, authority)
+	made("", "CreateApiAccessRule", `{"CaIds": [%q], "Cns": ["alice"], "Description": "at home"}`, ca)
+	set := made("DhcpOptionsSet.DhcpOptionsSetId", "CreateDhcpOptions", `{"DomainName": "example.com"}`)
+	net := made("Net.NetId", "CreateNet", `{"IpRange": "10.8.0.0/16"}`)
+	made("", "UpdateNet", `{"NetId": %q, "DhcpOptionsSetId": %q}`, net, set)
+	subnet := made("Subnet.SubnetId", "CreateSubnet", `{"NetId": %q, "IpRange": "10.8.0.0/24"}`, net)
+	made("", "CreateTags", `{"ResourceIds": [%q, %q, %q], "Tags": [{"Key": "env", "Value": "test"}]}`, net, subnet, set)
+	maps.Copy(has, belongings{
+		"id.Subnet": subnet, "FiltersSubnet.NetIds": net, "FiltersNet.DhcpOptionsSetIds": set, "FiltersApiAccessRule.CaIds": ca,
+		"network.DhcpOptionsChoice": set, ".ResourceIds": net,
+	})
+	return has
+}
