@@ -107,11 +107,15 @@ const drain = 10 * time.Second
 func run(ctx context.Context, r *region.Region, public, admin net.Listener) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	servers := []*http.Server{newServer(r.Handler)}
-	go func() { cancel(serving(servers[0].Serve(public))) }()
+	var servers []*http.Server
+	serve := func(h http.Handler, l net.Listener) {
+		server := newServer(h)
+		servers = append(servers, server)
+		go func() { cancel(serving(server.Serve(l))) }()
+	}
+	serve(r.Handler, public)
 	if admin != nil {
-		servers = append(servers, newServer(r.Admin))
-		go func() { cancel(serving(servers[1].Serve(admin))) }()
+		serve(r.Admin, admin)
 	}
 	go func() {
 		select {
