@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 )
 
 // Code is a number of the published catalogue. Its range gives its type.
@@ -144,7 +145,14 @@ func (e *Error) Error() string { return fmt.Sprintf("%s (%s): %s", e.Code.Type()
 
 // Errorf makes a fault with a sentence for the caller.
 func (c Code) Errorf(format string, args ...any) error {
-	return &Error{Code: c, Details: fmt.Sprintf(format, args...)}
+	// In bytes: a sentence may quote what the caller sent, and that may be the
+	// whole body of a request.
+	const maxDetails = 500
+	details := fmt.Sprintf(format, args...)
+	if len(details) > maxDetails {
+		details = strings.ToValidUTF8(details[:maxDetails], "") + "…"
+	}
+	return &Error{Code: c, Details: details}
 }
 
 // Bare makes a fault without a sentence: where the real service gives none

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/bastide-cloud/bastide/internal/fault"
 )
@@ -277,5 +278,14 @@ func TestIn(t *testing.T) {
 				t.Errorf("%v has lost its code or its cause", test.err)
 			}
 		})
+	}
+}
+
+func TestDetailsAreBounded(t *testing.T) {
+	t.Parallel()
+	err := fault.InvalidValue.Errorf("'%s' is no name.", strings.Repeat("é", 1<<20))
+	details := fault.From(err).Details
+	if len(details) > 600 || !utf8.ValidString(details) || !strings.HasSuffix(details, "…") {
+		t.Errorf("a sentence of %d bytes ends in %q", len(details), details[len(details)-8:])
 	}
 }

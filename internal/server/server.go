@@ -230,7 +230,7 @@ func (s *Server) record(x *exchange, r *http.Request) {
 		IP: s.Gate.Address(r).String(), UserAgent: r.UserAgent(), RequestID: x.id,
 		Date: x.start, Duration: took,
 		HeaderRaw: raw, HeaderSize: size,
-		PayloadRaw: apilog.MaskPayload(x.body, r.Header.Get("Content-Type")), PayloadSize: len(x.body),
+		PayloadRaw: apilog.MaskPayload(x.body, r.Header.Get("Content-Type")), PayloadSize: max(len(x.body), int(r.ContentLength)),
 		ResponseSize: len(x.response), Status: x.status,
 	})
 }

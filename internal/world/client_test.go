@@ -178,12 +178,9 @@ func (c client) send(method, path string, body []byte) *answer {
 	if secret := a.at("AccessKey.SecretKey"); secret != "" {
 		w.secret(secret)
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if _, ok := w.calls[requestID]; ok {
+	if !w.note(requestID, call{action, a.status}) {
 		wrong("Another call had this request id.")
 	}
-	w.calls[requestID] = call{action, a.status}
 	return a
 }
 

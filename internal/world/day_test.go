@@ -2,6 +2,7 @@ package world
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"maps"
 	nethttp "net/http"
@@ -26,6 +27,17 @@ import (
 	"github.com/bastide-cloud/bastide/internal/region"
 	"github.com/bastide-cloud/bastide/internal/store"
 )
+
+// Founding a region takes longer than a day in it, because the root password is
+// hashed: so there are fewer and longer days, unless the command line says
+// otherwise.
+func init() {
+	for name, value := range map[string]string{"rapid.checks": "30", "rapid.steps": "100"} {
+		if err := flag.Set(name, value); err != nil {
+			panic(err)
+		}
+	}
+}
 
 // TestRandomDay lets two people do what comes to their minds, wrong things
 // included, while time passes. What is true of every day is true of that one.
@@ -54,7 +66,7 @@ func TestRandomDay(t *testing.T) {
 type day struct {
 	w       *world
 	people  []string
-	actions []string                       // those that make something several times
+	actions []string                       // those that come to mind often several times
 	pools   map[string]map[string][]string // by person and by key of belongings: what requests may say
 	owners  map[string]string              // of ids
 	told    map[string]map[string]bool     // by person: others' ids that they said themselves
@@ -73,10 +85,14 @@ func newDay(t *rapid.T) *day {
 		pools:  map[string]map[string][]string{}, owners: map[string]string{}, told: map[string]map[string]bool{},
 	}
 	for _, a := range d.w.API.Actions() {
-		d.actions = append(d.actions, a.Name)
+		often := 1
 		if strings.HasPrefix(a.Name, "Create") {
-			d.actions = append(d.actions, a.Name, a.Name, a.Name)
+			often = 4
 		}
+		if a.Family == "Net" || a.Family == "Subnet" || a.Family == "DhcpOption" { // where most rules are
+			often *= 3
+		}
+		d.actions = append(d.actions, slices.Repeat([]string{a.Name}, often)...)
 	}
 	for _, name := range d.people {
 		pool := map[string][]string{}
@@ -84,16 +100,20 @@ func newDay(t *rapid.T) *day {
 			pool[key] = []string{value}
 		}
 		maps.Copy(pool, map[string][]string{
-			"api.CIDR": {
-				"10.9.0.0/16", "10.9.0.0/17", "10.9.128.0/17", "10.9.1.0/24", "10.9.1.128/25", "10.9.200.0/28", "192.168.0.0/28", "8.8.8.0/24",
-			},
-			"api.IPRange":                {"0.0.0.0/0", "192.0.2.0/24", "203.0.113.0/24"},
-			"iam.Email":                  {"alice@example.com", "erin@example.com", "nobody"},
-			"iam.UserName":               {"dave", "erin"},
-			"CreateUserRequest.UserName": {"dave", "erin"},
-			".UserName":                  {"dave", "erin", name + "-carol"},
-			"CreateCaRequest.CaPem":      {someAuthority(), "not PEM"},
-			".Password":                  {everybodys, "a guess"},
+			"api.CIDR":                    {"10.9.0.0/16", "10.9.0.0/17", "192.168.0.0/28", "8.8.8.0/24"},
+			"CreateSubnetRequest.IpRange": {"10.9.1.0/24", "10.8.1.0/24", "10.9.1.128/25", "10.9.0.0/17", "10.8.200.0/28", "10.9.128.0/17", "10.9.0.0/16"},
+			"api.IPRange":                 {"0.0.0.0/0", "192.0.2.0/24", "203.0.113.0/24"},
+			"api.IPv4":                    {"192.0.2.1", "192.0.2.2", "nowhere"},
+			"network.NameServer":          {"192.0.2.53", "OutscaleProvidedDNS"},
+			"network.DomainName":          {"example.com", "", "example com"},
+			".SubregionName":              {"eu-west-2a", "", "eu-west-2c", "us-east-2a"},
+			"iam.Email":                   {"erin@example.com", "alice@example.com", "nobody"},
+			"iam.Path":                    {"/", "/example/", "example"},
+			"iam.UserName":                {"dave", "erin"},
+			"CreateUserRequest.UserName":  {"dave", "erin"},
+			".UserName":                   {name + "-carol", "dave", "erin"},
+			"CreateCaRequest.CaPem":       {someAuthority(), "not PEM"},
+			".Password":                   {everybodys, "a guess"},
 		})
 		d.pools[name], d.told[name] = pool, map[string]bool{}
 	}
@@ -240,8 +260,7 @@ func (d *day) value(t *rapid.T, name string, p parameter) any {
 // said is something that the pools have for a parameter: most often the
 // caller's, but also somebody else's or nobody's.
 func (d *day) said(t *rapid.T, name string, p parameter) (string, bool) {
-	_, field, _ := strings.Cut(p.key, ".")
-	for _, key := range []string{p.key, "." + field, p.t.String()} {
+	for _, key := range p.keys() {
 		if len(d.pools[name][key]) == 0 {
 			continue
 		}

@@ -2,6 +2,7 @@ package world
 
 import (
 	"fmt"
+	"maps"
 	nethttp "net/http"
 	"reflect"
 	"slices"
@@ -24,14 +25,11 @@ func forEach(t *testing.T, test func(t *testing.T, w *world, a api.Action)) {
 	}
 }
 
-// run runs a part of a test. What goes wrong with the world meanwhile is that
-// part's failure.
+// run runs a part of a test.
 func (w *world) run(t *testing.T, name string, test func(t *testing.T)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) {
-		whole := w.t
-		w.t = t
-		defer func() { w.t = whole }()
+		defer w.lend(t)()
 		test(t)
 	})
 }
@@ -101,14 +99,22 @@ func TestMissingParametersAreNamed(t *testing.T) {
 				continue
 			}
 			w.run(t, a.Name+" "+p.String(), func(t *testing.T) {
-				request := w.with(a, p, nil, has) // null is absent
-				got := w.as("alice").call(a.Name, jsonOf(request))
-				if want := p.String() + " is required."; got.code() != "7000" || got.details() != want {
-					t.Errorf("%s without it: %s, want 7000 and %s", jsonOf(request), got.text, want)
+				null := jsonOf(w.with(a, p, nil, has))
+				for _, body := range []string{null, without(null, p.path[len(p.path)-1])} {
+					got := w.as("alice").call(a.Name, body)
+					if want := p.String() + " is required."; got.code() != "7000" || got.details() != want {
+						t.Errorf("%s: %s, want 7000 and %s", body, got.text, want)
+					}
 				}
 			})
 		}
 	}
+}
+
+// without is a request without a member that is null.
+func without(body, name string) string {
+	null := `"` + name + `":null`
+	return strings.NewReplacer(","+null, "", null+",", "", null, "").Replace(body)
 }
 
 // wrong is a value of another JSON type.
@@ -205,14 +211,10 @@ var notIDs = map[string]string{
 	"FiltersProductType.ProductTypeIds":   "product types are the region's",
 }
 
-// shape is an answer to a call about an id, without the id.
+// shape is an answer to a call about an id, without the id and the context.
 func (a *answer) shape(id string) string {
-	body := object{}
-	for name, member := range a.body {
-		if name != "ResponseContext" {
-			body[name] = member
-		}
-	}
+	body := maps.Clone(a.body)
+	delete(body, "ResponseContext")
 	return fmt.Sprintf("%d %s", a.status, strings.ReplaceAll(textOf(body), id, "ID"))
 }
 
@@ -387,6 +389,80 @@ func TestEmptyListsAreThere(t *testing.T) {
 			}
 		}
 	})
+}
+
+// ownCalls are the actions whose answer changes by being asked for.
+var ownCalls = []string{"ReadApiLogs"}
+
+// Filters that say nothing select everything.
+func TestEmptyFiltersSelectEverything(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.equip("alice")
+	for _, a := range w.API.Actions() {
+		lists := object{}
+		for _, p := range parameters(a.Request) {
+			if p.path[0] == "Filters" && len(p.path) == 2 && p.t.Kind() == reflect.Slice {
+				lists[p.path[1]] = []string{}
+			}
+		}
+		if len(lists) == 0 || slices.Contains(ownCalls, a.Name) {
+			continue
+		}
+		w.run(t, a.Name, func(t *testing.T) {
+			everything := w.as("alice").must(a.Name, "{}").shape("no id")
+			for _, filters := range []object{{}, lists} {
+				body := jsonOf(object{"Filters": filters})
+				if diff := cmp.Diff(everything, w.as("alice").must(a.Name, body).shape("no id")); diff != "" {
+					t.Errorf("%s (-without +with):\n%s", body, diff)
+				}
+			}
+		})
+	}
+}
+
+// grouped are the lists whose items pages cut through.
+var grouped = []string{"QuotaTypes"}
+
+// Walking a list page by page shows all of it, once.
+func TestPagesMakeTheList(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.equip("alice")
+	checked := 0
+	for _, a := range w.API.Actions() {
+		if !a.Reads || a.Response.NumField() < 2 || slices.Contains(ownCalls, a.Name) || slices.Contains(grouped, a.Response.Field(0).Name) {
+			continue
+		}
+		checked++
+		w.run(t, a.Name, func(t *testing.T) {
+			member := a.Response.Field(0).Name
+			want := w.as("alice").must(a.Name, `{"ResultsPerPage": 1000}`).body[member].([]any)
+			var got []any
+			for next := (object{"ResultsPerPage": 2}); next != nil; {
+				page := w.as("alice").must(a.Name, jsonOf(next))
+				items := page.body[member].([]any)
+				got = append(got, items...)
+				switch token := page.at("NextPageToken"); {
+				case token != "":
+					next["NextPageToken"] = token
+				case page.at("HasMoreItems") == "true":
+					next["FirstItem"] = len(got)
+				default:
+					next = nil
+				}
+				if len(items) > 2 || next != nil && len(items) < 2 {
+					t.Fatalf("a page of two has %d items", len(items))
+				}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("(-at once +page by page):\n%s", diff)
+			}
+		})
+	}
+	if checked < 8 {
+		t.Errorf("only %d lists have pages", checked)
+	}
 }
 
 // Every action works in each version that has it. That no answer has a field

@@ -72,12 +72,15 @@ func version(text string) api.Version {
 
 // versionOf is the version that a path asks for.
 func versionOf(path string) api.Version {
-	parts := strings.Split(path, "/")
-	label, ok := strings.CutPrefix(parts[max(len(parts)-2, 0)], "v")
-	if !ok || !strings.Contains(label, ".") {
+	parts := strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
+	if len(parts) < 2 {
 		return api.Latest
 	}
-	asked, i := version(label), len(api.Versions)-1
+	asked, err := api.ParseVersion(strings.TrimPrefix(parts[len(parts)-2], "v"))
+	if err != nil { // it is latest, v1, or a part of somebody's prefix
+		return api.Latest
+	}
+	i := len(api.Versions) - 1
 	for i > 0 && asked.Before(api.Versions[i]) {
 		i--
 	}

@@ -35,6 +35,13 @@ type parameter struct {
 
 func (p parameter) String() string { return strings.Join(p.path, ".") }
 
+// keys are what belongings and examples may have it under, the closest first:
+// the field, its name after a dot, and its type.
+func (p parameter) keys() []string {
+	_, name, _ := strings.Cut(p.key, ".")
+	return []string{p.key, "." + name, p.t.String()}
+}
+
 // isStruct reports whether it holds parameters of its own.
 func (p parameter) isStruct() bool { return p.t.Kind() == reflect.Struct && !isTextual(p.t) }
 
@@ -74,12 +81,12 @@ func isTextual(t reflect.Type) bool {
 	return ok
 }
 
-// belongings are what somebody has that a request may name, by the key of the
-// parameter, by its name after a dot, or by its type.
+// belongings are what somebody has that a request may name, by one of the keys
+// of the parameter.
 type belongings map[string]string
 
-// examples are values of the parameters that a type does not tell enough of,
-// under keys like those of belongings. The closest key counts.
+// examples are values of the parameters that a type does not tell enough of, by
+// one of their keys.
 var examples = map[string]any{
 	"api.CIDR":           "10.9.0.0/16",
 	"api.IPRange":        "0.0.0.0/0",
@@ -106,11 +113,10 @@ func (w *world) fresh() string {
 	return fmt.Sprintf("new-%d", w.words)
 }
 
-// named is what is said of a parameter by any of its keys: what somebody has, or
-// else an example.
+// named is what a parameter has by its closest key: something of somebody's, or
+// an example.
 func (has belongings) named(p parameter) (theirs string, other any) {
-	_, name, _ := strings.Cut(p.key, ".")
-	for _, key := range []string{p.key, "." + name, p.t.String()} {
+	for _, key := range p.keys() {
 		if theirs, ok := has[key]; ok {
 			return theirs, nil
 		}
@@ -203,32 +209,27 @@ func (w *world) with(a api.Action, p parameter, value any, has belongings) objec
 	if f, ok := fitting[a.Name+"."+p.String()]; ok {
 		o[f.parameter] = has[f.has]
 	}
-	put(w, o, parameters(a.Request), p.path, 0, value, has)
+	all := parameters(a.Request)
+	var put func(in object, at int)
+	put = func(in object, at int) {
+		next, inner := at+1, value
+		isItem := next < len(p.path) && p.path[next] == "0"
+		if isItem {
+			next++
+		}
+		if next < len(p.path) { // there is a struct on the way, with what it needs
+			i := slices.IndexFunc(all, func(outer parameter) bool { return slices.Equal(outer.path, p.path[:next]) })
+			outer := w.example(all[i], has).(object)
+			put(outer, next)
+			inner = outer
+		}
+		if isItem {
+			inner = []any{inner}
+		}
+		in[p.path[at]] = inner
+	}
+	put(o, 0)
 	return o
-}
-
-// put puts a value at a path. What is on the way is made, with what it needs.
-func put(w *world, in object, all []parameter, path []string, at int, value any, has belongings) {
-	name := path[at]
-	if at == len(path)-1 {
-		in[name] = value
-		return
-	}
-	next, isItem := at+1, path[at+1] == "0"
-	if isItem {
-		next++
-	}
-	if next == len(path) { // it is an item of a list
-		in[name] = []any{value}
-		return
-	}
-	i := slices.IndexFunc(all, func(p parameter) bool { return slices.Equal(p.path, path[:next]) })
-	inner := w.example(all[i], has).(object)
-	put(w, inner, all, path, next, value, has)
-	in[name] = any(inner)
-	if isItem {
-		in[name] = []any{inner}
-	}
 }
 
 // nobodys is an id or a name that nobody has, of the form of one that somebody

@@ -12,9 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rogpeppe/go-internal/testscript"
+
 	"github.com/bastide-cloud/bastide/internal/gate"
 	"github.com/bastide-cloud/bastide/internal/region"
-	"github.com/rogpeppe/go-internal/testscript"
 )
 
 // TestStories plays the stories in testdata. A story may say in a file
@@ -53,12 +54,11 @@ func TestStories(t *testing.T) {
 		Setup:              setUp,
 		RequireUniqueNames: true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"as": told((*story).as), "sign": told((*story).sign), "login": told((*story).login),
-			"unsigned": told((*story).unsigned), "at": told((*story).at), "from": told((*story).from), "clock": told((*story).clock), "header": told((*story).header),
+			"as": told((*story).as), "sign": told((*story).sign), "login": told((*story).login), "unsigned": told((*story).unsigned),
+			"at": told((*story).at), "from": told((*story).from), "clock": told((*story).clock), "header": told((*story).header),
 			"authority": told((*story).authority), "certificate": told((*story).certificate),
-			"call": told((*story).call), "send": told((*story).send),
-			"status": told((*story).status), "answered": told((*story).answered), "match": told((*story).match),
-			"error": told((*story).error), "save": told((*story).save),
+			"call": told((*story).call), "send": told((*story).send), "save": told((*story).save),
+			"status": told((*story).status), "answered": told((*story).answered), "match": told((*story).match), "error": told((*story).error),
 			"settle": told((*story).settle), "advance": told((*story).advance),
 		},
 	})

@@ -93,16 +93,39 @@ func newWorld(t tester, change ...func(*region.Options)) *world {
 	if w.options.Chance == nil {
 		seeded(chosenSeed(t))(&w.options)
 	}
-	r, err := region.Open(context.Background(), w.options)
-	if err != nil {
-		t.Fatalf("founding a region: %v", err)
-	}
-	w.Region = r
+	w.open()
 	t.Cleanup(w.close)
-	root := r.Founded
+	root := w.Founded
 	w.people["root"] = &person{root.AccountID, root.AccessKey, root.SecretKey, root.Email, root.Password}
 	w.secret(root.SecretKey, root.Password)
 	return w
+}
+
+// open opens the region.
+func (w *world) open() {
+	w.t.Helper()
+	r, err := region.Open(context.Background(), w.options)
+	if err != nil {
+		w.t.Fatalf("opening a region: %v", err)
+	}
+	w.Region = r
+}
+
+// restart ends the region and opens it again on what it kept.
+func (w *world) restart() {
+	w.t.Helper()
+	if err := w.Close(); err != nil {
+		w.t.Fatalf("closing the region: %v", err)
+	}
+	w.open()
+}
+
+// lend gives the world to a part of a test, whose failure it is if something
+// goes wrong until the world is given back.
+func (w *world) lend(t tester) (back func()) {
+	whole := w.t
+	w.t = t
+	return func() { w.t = whole }
 }
 
 // chosenSeed is the seed in the environment, or any. A test that fails shows it.
@@ -227,6 +250,15 @@ func (w *world) secret(texts ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.secrets = append(w.secrets, texts...)
+}
+
+// note notes a call that was made. It reports whether the request id is new.
+func (w *world) note(requestID string, c call) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, known := w.calls[requestID]
+	w.calls[requestID] = c
+	return !known
 }
 
 // close ends the region and holds the day against what is true of every day.

@@ -72,9 +72,12 @@ func (AccessKeyState) Literals() []string {
 	return []string{string(AccessKeyActive), string(AccessKeyInactive)}
 }
 
-// ParseWire reads a state in either case.
+// ParseWire reads a state in either case, and leaves what is none as it is.
 func (s *AccessKeyState) ParseWire(text string) error {
-	*s = AccessKeyState(strings.ToUpper(text))
+	*s = AccessKeyState(text)
+	if upper := strings.ToUpper(text); slices.Contains(s.Literals(), upper) {
+		*s = AccessKeyState(upper)
+	}
 	return nil
 }
 
