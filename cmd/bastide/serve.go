@@ -14,6 +14,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
@@ -54,6 +55,8 @@ func serve(ctx context.Context, args []string, out, messages io.Writer) error {
 }
 
 func (s *settings) serve(ctx context.Context, out io.Writer, log *slog.Logger) error {
+	headroom := make([]byte, region.Headroom)
+	defer runtime.KeepAlive(headroom)
 	o, err := s.options(log)
 	if err != nil {
 		return err
@@ -109,9 +112,9 @@ func run(ctx context.Context, r *region.Region, public, admin net.Listener) erro
 	defer cancel(nil)
 	var servers []*http.Server
 	serve := func(h http.Handler, l net.Listener) {
-		server := newServer(h)
-		servers = append(servers, server)
-		go func() { cancel(serving(server.Serve(l))) }()
+		listening := server.HTTP(h)
+		servers = append(servers, listening)
+		go func() { cancel(serving(listening.Serve(l))) }()
 	}
 	serve(r.Handler, public)
 	if admin != nil {
@@ -145,17 +148,6 @@ func serving(err error) error {
 		return nil
 	}
 	return fmt.Errorf("serving: %w", err)
-}
-
-// newServer bounds what a slow or silent client can hold.
-func newServer(h http.Handler) *http.Server {
-	return &http.Server{
-		Handler:           h,
-		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       30 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
-	}
 }
 
 // options checks the flags and makes of them what a region needs.

@@ -26,6 +26,10 @@ type decoding struct {
 	lenient int      // inside filters, where an id of the wrong form selects nothing
 }
 
+// decodings are used again, since what the JSON reader makes for itself costs
+// as much as reading a small request.
+var decodings = sync.Pool{New: func() any { return &decoding{Decoder: new(jsontext.Decoder)} }}
+
 // decoder reads one value of a type.
 type decoder func(d *decoding, v reflect.Value) error
 
@@ -39,7 +43,10 @@ func decode(body []byte, version Version, v reflect.Value) (dryRun bool, err err
 	if len(body) == 0 || string(body) == "null" {
 		body = []byte("{}")
 	}
-	d := &decoding{Decoder: jsontext.NewDecoder(bytes.NewBuffer(body)), version: version}
+	d := decodings.Get().(*decoding)
+	defer decodings.Put(d)
+	d.Reset(bytes.NewBuffer(body))
+	d.version, d.path, d.lenient = version, d.path[:0], 0
 	err = structDecoder(v.Type(), &dryRun)(d, v)
 	if err == nil {
 		if _, end := d.ReadToken(); end != io.EOF {

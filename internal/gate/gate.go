@@ -40,8 +40,16 @@ type Gate struct {
 	throttle  *Throttle
 	chains    *Chains
 
-	mu  sync.Mutex // guards cas
-	cas *lru[id.Ca, *x509.Certificate]
+	mu         sync.Mutex // guards what follows
+	cas        *lru[id.Ca, *x509.Certificate]
+	admissions *lru[string, admission] // by account
+}
+
+// admission is what an account asks of those who call, at a version of it.
+type admission struct {
+	version uint64
+	rules   []Rule
+	trusted bool // its policy asks for trusted sessions
 }
 
 // How much the gate remembers. Each entry takes some hundred bytes; what is
@@ -53,17 +61,19 @@ const (
 	buckets       = 1 << 16
 	knownChains   = 1 << 12
 	parsedCAs     = 1 << 10
+	readRules     = 1 << 12
 )
 
 // New makes a gate.
 func New(o Options) *Gate {
 	return &Gate{
-		Options:   o,
-		verifier:  NewVerifier(signingKeys),
-		strangers: NewStrangers(strangerNames),
-		throttle:  NewThrottle(o.Limits, buckets),
-		chains:    NewChains(knownChains),
-		cas:       newLRU[id.Ca, *x509.Certificate](parsedCAs),
+		Options:    o,
+		verifier:   NewVerifier(signingKeys),
+		strangers:  NewStrangers(strangerNames),
+		throttle:   NewThrottle(o.Limits, buckets),
+		chains:     NewChains(knownChains),
+		cas:        newLRU[id.Ca, *x509.Certificate](parsedCAs),
+		admissions: newLRU[string, admission](readRules),
 	}
 }
 
@@ -164,7 +174,7 @@ func (g *Gate) authenticate(r *http.Request, body []byte, action *api.Action, ad
 
 // checkSignature checks a signature against the secret of its access key.
 func (g *Gate) checkSignature(r *http.Request, body []byte, sig *Signature, now time.Time) (kind.Caller, error) {
-	caller := kind.Caller{AccessKey: sig.AccessKey}
+	caller, attempt := kind.Caller{AccessKey: sig.AccessKey}, attemptByKey(sig.AccessKey)
 	var key *iam.AccessKey
 	var lock Lock
 	err := g.DB.View(r.Context(), kind.Caller{}, func(tx *kind.Tx) (err error) {
@@ -177,7 +187,7 @@ func (g *Gate) checkSignature(r *http.Request, body []byte, sig *Signature, now 
 			return err
 		}
 		caller.Account, caller.User = owner, string(key.UserId)
-		lock = lockOf(tx, attemptByKey(sig.AccessKey))
+		lock = lockOf(tx, attempt)
 		return nil
 	})
 	switch {
@@ -192,7 +202,7 @@ func (g *Gate) checkSignature(r *http.Request, body []byte, sig *Signature, now 
 		return caller, locked()
 	}
 	right := g.verifier.Verify(sig, string(key.Secret), r, body)
-	if err := g.count(r.Context(), caller.Account, attemptByKey(sig.AccessKey), lock, right); err != nil {
+	if err := g.count(r.Context(), caller.Account, attempt, lock, right); err != nil {
 		return caller, err
 	}
 	return caller, usable(key, now)
@@ -257,10 +267,14 @@ func (g *Gate) logIn(ctx context.Context, login, password string) (kind.Caller, 
 }
 
 func lockOf(tx *kind.Tx, name AttemptID) Lock {
-	if a, err := Attempts.Get(tx, name); err == nil {
-		return a.Lock
+	if !Attempts.Has(tx, name) { // nearly always, and Get would word an error
+		return Lock{}
 	}
-	return Lock{}
+	a, err := Attempts.Get(tx, name)
+	if err != nil {
+		return Lock{}
+	}
+	return a.Lock
 }
 
 func locked() error {
@@ -298,30 +312,10 @@ func (g *Gate) count(ctx context.Context, account string, name AttemptID, seen L
 
 // checkRules holds the call against the API access rules of the account.
 func (g *Gate) checkRules(r *http.Request, caller kind.Caller, action *api.Action, address netip.Addr, now time.Time) error {
-	var rules []Rule
-	var trusted bool
-	err := g.DB.View(r.Context(), caller, func(tx *kind.Tx) error {
-		for rule := range iam.ApiAccessRules.All(tx) {
-			one := Rule{NeedsCA: len(rule.CaIds) > 0, CNs: rule.Cns}
-			for _, ipRange := range rule.IpRanges {
-				one.IPRanges = append(one.IPRanges, ipRange.Prefix())
-			}
-			for _, caID := range rule.CaIds {
-				if ca, err := iam.Cas.Get(tx, caID); err == nil {
-					one.CAs = append(one.CAs, g.certificate(ca))
-				}
-			}
-			rules = append(rules, one)
-		}
-		account, err := iam.Accounts.Get(tx, id.Account(caller.Account))
-		if err != nil {
-			return err
-		}
-		// A trusted session stands for the client certificate, but not on the
-		// actions that hand out or change credentials and rules: those are the
-		// ones that also accept a password.
-		trusted = account.Policy.RequireTrustedEnv && action.Auth == api.Signed
-		return nil
+	var asked admission
+	err := g.DB.View(r.Context(), caller, func(tx *kind.Tx) (err error) {
+		asked, err = g.admission(tx)
+		return err
 	})
 	if err != nil {
 		return err
@@ -330,10 +324,47 @@ func (g *Gate) checkRules(r *http.Request, caller kind.Caller, action *api.Actio
 	if r.TLS != nil {
 		chain = r.TLS.PeerCertificates
 	}
-	if !g.chains.Admits(rules, address, chain, now, trusted) {
+	// A trusted session stands for the client certificate, but not on the
+	// actions that hand out or change credentials and rules: those are the
+	// ones that also accept a password.
+	trusted := asked.trusted && action.Auth == api.Signed
+	if !g.chains.Admits(asked.rules, address, chain, now, trusted) {
 		return fault.NoAccessRule.Errorf("No API access rule of the account admits a call from %s.", address)
 	}
 	return nil
+}
+
+// admission reads what an account asks of those who call it. What was read is
+// good until the account changes.
+func (g *Gate) admission(tx *kind.Tx) (admission, error) {
+	g.mu.Lock()
+	known, ok := g.admissions.get(tx.Account())
+	g.mu.Unlock()
+	if ok && known.version == tx.Version() {
+		return known, nil
+	}
+	asked := admission{version: tx.Version()}
+	for rule := range iam.ApiAccessRules.All(tx) {
+		one := Rule{NeedsCA: len(rule.CaIds) > 0, CNs: rule.Cns}
+		for _, ipRange := range rule.IpRanges {
+			one.IPRanges = append(one.IPRanges, ipRange.Prefix())
+		}
+		for _, caID := range rule.CaIds {
+			if ca, err := iam.Cas.Get(tx, caID); err == nil {
+				one.CAs = append(one.CAs, g.certificate(ca))
+			}
+		}
+		asked.rules = append(asked.rules, one)
+	}
+	account, err := iam.Accounts.Get(tx, id.Account(tx.Account()))
+	if err != nil {
+		return admission{}, err
+	}
+	asked.trusted = account.Policy.RequireTrustedEnv
+	g.mu.Lock()
+	*g.admissions.at(tx.Account()) = asked
+	g.mu.Unlock()
+	return asked, nil
 }
 
 // certificate parses the certificate of a CA, which never changes.

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"io"
 	"iter"
 	"maps"
@@ -36,6 +35,10 @@ type table struct {
 	bySeq *btree.Map[uint64, *Object]
 	keys  *btree.BTreeG[keyEntry]
 	gone  int
+
+	// owner is the number of the group whose closures may write to the table,
+	// as nobody else has seen it; 0: none. Only the writer looks at it.
+	owner int64
 }
 
 // keyEntry leads from an index to the object made at Seq. The strings are the
@@ -46,7 +49,13 @@ type keyEntry struct {
 }
 
 func lessKey(a, b keyEntry) bool {
-	return cmp.Or(cmp.Compare(a.index, b.index), cmp.Compare(a.value, b.value), cmp.Compare(a.seq, b.seq)) < 0
+	if a.index != b.index {
+		return a.index < b.index
+	}
+	if a.value != b.value {
+		return a.value < b.value
+	}
+	return a.seq < b.seq
 }
 
 func newTable() *table {
@@ -121,32 +130,43 @@ func (s *Snapshot) set(c Codec, o *Object) {
 		t = newTable()
 		s.tables[c.Name()] = t
 	}
-	if old, ok := t.byID.Get(o.ID); ok {
-		s.take(c, t, old)
+	if old := t.put(c, o); old != nil {
+		s.count(c, old, -1)
 	}
-	t.byID.Set(o.ID, o)
-	t.bySeq.Set(o.Seq, o)
-	s.size += int64(o.size)
+	s.count(c, o, +1)
+}
+
+// count adds an object to the sums, or takes it from them.
+func (s *Snapshot) count(c Codec, o *Object, sign int) {
+	s.size += int64(sign) * int64(o.size)
 	if unsettled(c, o) {
-		s.unsettled++
-	}
-	if o.Gone != 0 {
-		t.gone++
-		return
-	}
-	for _, k := range c.Keys(o.Value) {
-		t.keys.Set(keyEntry{k.Index, k.Value, o.Seq})
+		s.unsettled += sign
 	}
 }
 
-// take removes all that set added for the object.
-func (s *Snapshot) take(c Codec, t *table, o *Object) {
+// put puts an object into a table in place of the one of its id, and answers
+// that.
+func (t *table) put(c Codec, o *Object) (old *Object) {
+	keys := c.Keys(o.Value) // first: if it panics, nothing is half done
+	if old, _ = t.byID.Get(o.ID); old != nil {
+		t.take(c, old)
+	}
+	t.byID.Set(o.ID, o)
+	t.bySeq.Set(o.Seq, o)
+	if o.Gone != 0 {
+		t.gone++
+		return old
+	}
+	for _, k := range keys {
+		t.keys.Set(keyEntry{k.Index, k.Value, o.Seq})
+	}
+	return old
+}
+
+// take removes all that put added for the object.
+func (t *table) take(c Codec, o *Object) {
 	t.byID.Delete(o.ID)
 	t.bySeq.Delete(o.Seq)
-	s.size -= int64(o.size)
-	if unsettled(c, o) {
-		s.unsettled--
-	}
 	if o.Gone != 0 {
 		t.gone--
 		return
@@ -190,19 +210,29 @@ func (tx *Tx) In(account string) *Draft {
 	} else if base = tx.group.store.entry(account).snapshot.Load(); base == nil {
 		panic(absentAccount(account))
 	}
-	d := &Draft{Snapshot: base, base: base, store: tx.group.store}
+	d := &Draft{Snapshot: base, base: base, group: tx.group}
 	tx.drafts[account] = d
 	return d
 }
 
 // Draft is an account inside a transaction: a snapshot that can be written.
+//
+// The closures of a group write to the same tables, one after the other, so
+// that only the first of them copies what it changes. What a closure has
+// written is taken back if it fails.
 type Draft struct {
 	*Snapshot
 	base  *Snapshot
-	store *Store
-	dirty map[objectKey]struct{}
+	group *group
+	dirty map[objectKey]before
 	made  uint64
-	owned map[string]bool // tables that were forked for this draft
+}
+
+// before is what an object was before a closure wrote it first, and in which
+// table.
+type before struct {
+	table  *table
+	object *Object // nil: there was none
 }
 
 // seqBits is how many objects one transaction can make in one account, as a
@@ -214,7 +244,7 @@ const seqBits = 20
 // whatever the closure writes meanwhile.
 func (d *Draft) Scan(kind string, after uint64) iter.Seq[*Object] {
 	return func(yield func(*Object) bool) {
-		delete(d.owned, kind) // the next write forks the table and leaves this one alone
+		d.disown(kind)
 		d.Snapshot.Scan(kind, after)(yield)
 	}
 }
@@ -222,8 +252,15 @@ func (d *Draft) Scan(kind string, after uint64) iter.Seq[*Object] {
 // Find is as [Snapshot.Find], and like [Draft.Scan] when the closure writes.
 func (d *Draft) Find(kind string, key Key) iter.Seq[*Object] {
 	return func(yield func(*Object) bool) {
-		delete(d.owned, kind)
+		d.disown(kind)
 		d.Snapshot.Find(kind, key)(yield)
+	}
+}
+
+// disown has the next write fork the table and leave this one alone.
+func (d *Draft) disown(kind string) {
+	if t := d.tables[kind]; t != nil && t.owner == d.group.number {
+		t.owner = 0
 	}
 }
 
@@ -241,43 +278,70 @@ func (d *Draft) Bury(kind, id string, value any, at time.Time) {
 // Remove removes an object, if there is one of this id.
 func (d *Draft) Remove(kind, id string) {
 	if o, ok := d.Get(kind, id); ok {
-		t := d.open(kind, id)
-		d.take(d.store.codecs[kind], t, o)
+		codec := d.codec(kind)
+		d.open(kind, id, o).take(codec, o)
+		d.count(codec, o, -1)
 	}
 }
 
 func (d *Draft) write(kind, id string, value any, gone int64) {
-	old, ok := d.Get(kind, id)
-	d.open(kind, id)
+	old, _ := d.Get(kind, id)
+	codec := d.codec(kind)
+	d.open(kind, id, old)
 	o := &Object{ID: id, Gone: gone, Value: value}
-	if ok {
+	if old != nil {
 		o.Seq = old.Seq
 	} else {
 		d.made++
 		o.Seq = d.version<<seqBits | d.made
 	}
-	d.set(d.store.codecs[kind], o)
+	d.set(codec, o)
 }
 
-// open makes the table of a kind this draft's own and notes what is written.
-func (d *Draft) open(kind, id string) *table {
-	if _, ok := d.store.codecs[kind]; !ok {
+func (d *Draft) codec(kind string) Codec {
+	c, ok := d.group.store.codecs[kind]
+	if !ok {
 		panic("store: unknown kind " + kind)
 	}
+	return c
+}
+
+// open makes the table of a kind the group's own, and notes which object is
+// written and what it was.
+func (d *Draft) open(kind, id string, old *Object) *table {
 	if d.dirty == nil {
 		own := *d.base
 		own.version++
 		own.tables = maps.Clone(d.base.tables)
-		d.Snapshot, d.dirty, d.owned = &own, map[objectKey]struct{}{}, map[string]bool{}
+		d.Snapshot, d.dirty = &own, map[objectKey]before{}
 	}
-	if !d.owned[kind] {
-		if t := d.tables[kind]; t != nil {
-			d.tables[kind] = t.fork()
+	t := d.tables[kind]
+	if t == nil || t.owner != d.group.number {
+		if t == nil {
+			t = newTable()
 		} else {
-			d.tables[kind] = newTable()
+			t = t.fork()
 		}
-		d.owned[kind] = true
+		t.owner = d.group.number
+		d.tables[kind] = t
 	}
-	d.dirty[objectKey{kind, id}] = struct{}{}
-	return d.tables[kind]
+	key := objectKey{kind, id}
+	if _, ok := d.dirty[key]; !ok {
+		d.dirty[key] = before{t, old}
+	}
+	return t
+}
+
+// undo takes back what the closure has written to tables that the group goes
+// on to use. What it wrote to one that it forked later is lost anyhow.
+func (d *Draft) undo() {
+	for key, was := range d.dirty {
+		codec := d.codec(key.kind)
+		if is, ok := was.table.byID.Get(key.id); ok {
+			was.table.take(codec, is)
+		}
+		if was.object != nil {
+			was.table.put(codec, was.object)
+		}
+	}
 }

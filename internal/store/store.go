@@ -323,8 +323,7 @@ func (s *Store) write() {
 	defer close(s.done)
 	var broken error
 	for first := range s.queue {
-		s.tick.Add(1)
-		g := &group{store: s, drafts: map[string]*pending{}}
+		g := &group{store: s, number: s.tick.Add(1), drafts: map[string]*pending{}}
 		for u := first; u != nil; u = next(s.queue, g) {
 			if u.err = broken; broken == nil {
 				u.absent, u.err = g.run(u.fn)
@@ -361,6 +360,7 @@ func next(queue <-chan *update, g *group) *update {
 // group is the closures that share a commit.
 type group struct {
 	store   *Store
+	number  int64 // never used twice
 	updates []*update
 	drafts  map[string]*pending
 }
@@ -382,9 +382,14 @@ func (g *group) run(fn func(*Tx) error) (absent string, err error) {
 		if p := recover(); p != nil {
 			if missing, ok := p.(absentAccount); ok {
 				absent, err = string(missing), nil
-				return
+			} else {
+				err = &Panic{Value: p, Stack: debug.Stack()}
 			}
-			err = &Panic{Value: p, Stack: debug.Stack()}
+		}
+		if absent != "" || err != nil {
+			for _, d := range tx.drafts {
+				d.undo()
+			}
 		}
 	}()
 	if err := fn(tx); err != nil {

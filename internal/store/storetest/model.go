@@ -60,6 +60,7 @@ type step struct {
 // plan is a transaction: its steps, and how it ends.
 type plan struct {
 	steps []step
+	look  bool // at all there is, after each step
 	end   string
 }
 
@@ -84,6 +85,7 @@ var (
 	plans = rapid.Custom(func(t *rapid.T) plan {
 		return plan{
 			steps: rapid.SliceOfN(steps, 0, 8).Draw(t, "steps"),
+			look:  rapid.Bool().Draw(t, "look"),
 			end:   rapid.SampledFrom([]string{"well", "well", "well", "in an error", "in a panic"}).Draw(t, "end"),
 		}
 	})
@@ -122,6 +124,9 @@ func (p plan) follow(tx *store.Tx, m model) error {
 			a.objects[s.at] = now
 		}
 		// A transaction reads its own writes.
+		if !p.look {
+			continue
+		}
 		if err := a.check(d); err != nil {
 			return fmt.Errorf("in a transaction, after a %s of %v: %w", s.verb, s.at, err)
 		}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// request is a signed call of an action by the owner of an account, as bytes
+// to be sent as they are, for about five minutes. Its headers are those that a
+// client in Go sends.
+func request(addr string, account int, action, body string, now time.Time) []byte {
+	stamp := now.UTC().Format("20060102T150405Z")
+	scope := stamp[:8] + "/" + regionName + "/oapi/aws4_request"
+	canonical := fmt.Sprintf("POST\n/api/v1/%s\n\nhost:%s\nx-amz-date:%s\n\nhost;x-amz-date\n%s", action, addr, stamp, hexSum(body))
+	key := []byte("AWS4" + secretKey)
+	for _, part := range []string{stamp[:8], regionName, "oapi", "aws4_request"} {
+		key = mac(key, part)
+	}
+	signature := hex.EncodeToString(mac(key, "AWS4-HMAC-SHA256\n"+stamp+"\n"+scope+"\n"+hexSum(canonical)))
+	return fmt.Appendf(nil, "POST /api/v1/%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: bastide-bench/1.0 go\r\nContent-Length: %d\r\n"+
+		"Accept: application/json\r\nAuthorization: AWS4-HMAC-SHA256 Credential=%s/%s, SignedHeaders=host;x-amz-date, Signature=%s\r\n"+
+		"Content-Type: application/json\r\nX-Amz-Date: %s\r\nAccept-Encoding: gzip\r\n\r\n%s",
+		action, addr, len(body), accessKey(account), scope, signature, stamp, body)
+}
+
+func mac(key []byte, message string) []byte {
+	h := hmac.New(sha256.New, key)
+	h.Write([]byte(message))
+	return h.Sum(nil)
+}
+
+func hexSum(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// client calls over one connection, and does as little as it can: what it
+// costs is taken from the same machine.
+type client struct {
+	conn   net.Conn
+	buffer []byte
+}
+
+func dial(addr string) (*client, error) {
+	conn, err := net.Dial("tcp", addr)
+	return &client{conn, make([]byte, 64<<10)}, err
+}
+
+// call sends a request and answers the body of a response that says OK. It is
+// good until the next call.
+func (c *client) call(request []byte) ([]byte, error) {
+	if _, err := c.conn.Write(request); err != nil {
+		return nil, err
+	}
+	read, end, length := 0, -1, 0
+	for end < 0 || read < end+length {
+		if read == len(c.buffer) {
+			c.buffer = append(c.buffer, make([]byte, len(c.buffer))...)
+		}
+		n, err := c.conn.Read(c.buffer[read:])
+		if err != nil {
+			return nil, err
+		}
+		read += n
+		if end >= 0 {
+			continue
+		}
+		if end = bytes.Index(c.buffer[:read], []byte("\r\n\r\n")); end < 0 {
+			continue
+		}
+		end += 4
+		if length, err = contentLength(c.buffer[:end]); err != nil {
+			return nil, err
+		}
+	}
+	if !bytes.HasPrefix(c.buffer, []byte("HTTP/1.1 200 ")) {
+		return nil, fmt.Errorf("the answer is %s", c.buffer[:read])
+	}
+	return c.buffer[end:read], nil
+}
+
+func contentLength(header []byte) (int, error) {
+	_, rest, found := bytes.Cut(header, []byte("\r\nContent-Length: "))
+	if !found {
+		return 0, errors.New("the answer does not say its length")
+	}
+	value, _, _ := bytes.Cut(rest, []byte("\r\n"))
+	return strconv.Atoi(string(value))
+}
+
+// load has a number of clients send requests, all of them in turn, until the
+// time is over. It answers how many calls were made in which time.
+func load(addr string, clients int, requests [][]byte, each time.Duration) (calls int, took time.Duration, err error) {
+	all := make([]*client, clients)
+	for i := range all {
+		if all[i], err = dial(addr); err != nil {
+			return 0, 0, err
+		}
+		defer all[i].conn.Close()
+	}
+	var made atomic.Int64
+	var over atomic.Bool
+	errs := make([]error, clients)
+	var running sync.WaitGroup
+	start := time.Now()
+	defer time.AfterFunc(each, func() { over.Store(true) }).Stop()
+	for i, c := range all {
+		running.Go(func() {
+			n := 0
+			for ; !over.Load() && errs[i] == nil; n++ {
+				_, errs[i] = c.call(requests[(i+n*clients)%len(requests)])
+			}
+			made.Add(int64(n))
+		})
+	}
+	running.Wait()
+	return int(made.Load()), time.Since(start), errors.Join(errs...)
+}

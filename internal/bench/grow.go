@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// grown is what was measured of the region with many accounts.
+type grown struct {
+	resources int
+	document  int             // bytes of the average one
+	restarts  []time.Duration // from the start of the process to its first answer
+	load      time.Duration   // of one account, when it is called first
+	resident  int64           // bytes, when all accounts are loaded
+}
+
+// grow measures a region with many accounts: how it starts, what it takes when
+// all of them are in memory, and what a call costs before and after.
+func (b *bench) grow(ctx context.Context) (err error) {
+	c := contents{accounts: b.accounts, nets: 100, subnets: 9, tags: 10}
+	b.grown.resources = c.accounts * c.nets * (1 + c.subnets)
+	fmt.Fprintf(os.Stderr, "making %d resources\n", b.grown.resources)
+	args := []string{"region", "-data", filepath.Join(b.dir, "growing")}
+	p, err := start(append(args, c.args()...)...)
+	if err != nil {
+		return err
+	}
+	for range 3 {
+		if err := errors.Join(p.stop(), ctx.Err()); err != nil {
+			return err
+		}
+		begun := time.Now()
+		if p, err = start(args...); err != nil {
+			return err
+		}
+		if err := first(p, 0); err != nil {
+			return err
+		}
+		b.grown.restarts = append(b.grown.restarts, time.Since(begun))
+	}
+	defer func() { err = errors.Join(err, p.stop()) }()
+
+	if err := errors.Join(first(p, 1), b.compare("one", p)); err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "loading %d accounts\n", b.accounts)
+	begun := time.Now()
+	for n := range b.accounts {
+		if err := errors.Join(first(p, n), ctx.Err()); err != nil {
+			return err
+		}
+	}
+	b.grown.load = time.Since(begun) / time.Duration(b.accounts)
+	used, err := p.usage()
+	if err != nil {
+		return err
+	}
+	held, err := p.metric("bastide_store_held_bytes")
+	if err != nil {
+		return err
+	}
+	b.grown.resident, b.grown.document = used.Resident, int(held)/b.grown.resources
+	return b.compare("all", p)
+}
+
+// first makes one call of an account.
+func first(p *process, account int) error {
+	c, err := dial(p.Public)
+	if err != nil {
+		return err
+	}
+	defer c.conn.Close()
+	_, err = c.call(read(p.Public, account, 0))
+	return err
+}
+
+// compare reads Nets of the root account beside an echo, round by round.
+func (b *bench) compare(name string, p *process) error {
+	for range b.rounds {
+		err := errors.Join(
+			b.call("echo-"+name, b.echo, b.echo.Public, clients, reads(b.echo.Public)),
+			b.call("read-"+name, p, p.Public, clients, reads(p.Public)),
+		)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

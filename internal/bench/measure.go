@@ -1,0 +1,221 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// bench is a run: how it measures, and what it has measured so far.
+type bench struct {
+	rounds   int
+	each     time.Duration // of one measurement in a round
+	accounts int           // of the region that is large
+	dir      string
+	profiles string // a directory, or empty
+
+	begun   time.Time
+	busy    string // the machine's load average before that
+	echo    *process
+	samples map[string][]sample // by name, one of each round
+	grown   grown
+}
+
+// sample is what one measurement of a round found.
+type sample struct {
+	calls int
+	rate  float64       // of calls per second
+	cpu   time.Duration // that the server used for all of them
+}
+
+// clients is how many connections call at once, but where one does.
+const clients = 64
+
+// measure measures all groups, or the one of the given name.
+func (b *bench) measure(ctx context.Context, only string) (err error) {
+	if only != "" && !slices.Contains([]string{"serving", "creating", "growing"}, only) {
+		return fmt.Errorf("there is nothing called %q to measure: try serving, creating or growing", only)
+	}
+	wanted := func(group string) bool { return only == "" || only == group }
+	b.begun, b.busy, b.samples = time.Now(), loadAverage(), map[string][]sample{}
+	if b.echo, err = start("echo"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.echo.stop()) }()
+
+	turns := []func() error{func() error { return b.call("echo", b.echo, b.echo.Public, clients, reads(b.echo.Public)) }}
+	if wanted("serving") {
+		p, err := start(append([]string{"region", "-data", filepath.Join(b.dir, "serving")}, contents{accounts: 1, nets: listed}.args()...)...)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, p.stop()) }()
+		turns = append(turns,
+			func() error { return b.call("read", p, p.Public, clients, reads(p.Public)) },
+			func() error { return b.call("read-unrecorded", p, p.Unrecorded, clients, reads(p.Unrecorded)) },
+			func() error { return b.page(p) },
+		)
+	}
+	if wanted("creating") {
+		turns = append(turns, b.create, b.sync)
+	}
+	for round := range b.rounds {
+		fmt.Fprintf(os.Stderr, "round %d of %d\n", round+1, b.rounds)
+		for _, turn := range turns {
+			if err := errors.Join(turn(), ctx.Err()); err != nil {
+				return err
+			}
+		}
+	}
+	if wanted("growing") {
+		return b.grow(ctx)
+	}
+	return nil
+}
+
+// call has clients call a server for a while.
+func (b *bench) call(name string, p *process, addr string, clients int, requests [][]byte) error {
+	profiled := make(chan error, 1)
+	if b.profiles != "" {
+		go func() { profiled <- p.profile(b.profiles, name, b.each) }()
+	} else {
+		profiled <- nil
+	}
+	before, err := p.usage()
+	if err != nil {
+		return err
+	}
+	calls, took, err := load(addr, clients, requests, b.each)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	// What calls leave to be done, such as rows of the log and steps of loops,
+	// is part of their cost.
+	time.Sleep(400 * time.Millisecond)
+	after, err := p.usage()
+	if err != nil {
+		return err
+	}
+	b.add(name, sample{calls, float64(calls) / took.Seconds(), after.CPU - before.CPU})
+	return <-profiled
+}
+
+func (b *bench) add(name string, s sample) { b.samples[name] = append(b.samples[name], s) }
+
+// read is a call of ReadNets for one Net.
+func read(addr string, account, net int) []byte {
+	return request(addr, account, "ReadNets", fmt.Sprintf(`{"Filters":{"NetIds":["%s"]}}`, netID(net)), time.Now())
+}
+
+// reads are calls of read for the root account, as many as there are clients.
+func reads(addr string) (requests [][]byte) {
+	for net := range clients {
+		requests = append(requests, read(addr, 0, net))
+	}
+	return requests
+}
+
+// The Nets of an account that are listed page by page.
+const listed, pageSize = 10_000, 100
+
+// page goes through all pages of a list, and counts the time the region takes
+// by its own clock.
+func (b *bench) page(p *process) error {
+	pages, err := walk(p.Public)
+	if err != nil {
+		return err
+	}
+	calls, seconds, err := p.answered("ReadNets")
+	if err != nil {
+		return err
+	}
+	if _, _, err := load(p.Public, 1, pages, b.each/2); err != nil {
+		return fmt.Errorf("reading pages: %w", err)
+	}
+	callsThen, secondsThen, err := p.answered("ReadNets")
+	if err != nil {
+		return err
+	}
+	b.add("page", sample{rate: (callsThen - calls) / (secondsThen - seconds)})
+	return nil
+}
+
+// walk makes the calls that read a list, each with the token that the one
+// before it was given.
+func walk(addr string) (pages [][]byte, err error) {
+	c, err := dial(addr)
+	if err != nil {
+		return nil, err
+	}
+	defer c.conn.Close()
+	var answer struct {
+		Nets          []struct{}
+		NextPageToken string
+	}
+	for len(pages) == 0 || answer.NextPageToken != "" {
+		page := request(addr, 0, "ReadNets", fmt.Sprintf(`{"ResultsPerPage":%d,"NextPageToken":%q}`, pageSize, answer.NextPageToken), time.Now())
+		text, err := c.call(page)
+		if err != nil {
+			return nil, fmt.Errorf("walking through pages: %w", err)
+		}
+		answer.NextPageToken = ""
+		if err := json.Unmarshal(text, &answer); err != nil {
+			return nil, err
+		}
+		pages = append(pages, page)
+	}
+	if len(pages) != listed/pageSize {
+		return nil, fmt.Errorf("%d Nets are on %d pages", listed, len(pages))
+	}
+	return pages, nil
+}
+
+// create makes Nets in a new region, by one client and then by many.
+func (b *bench) create() (err error) {
+	data, err := os.MkdirTemp(b.dir, "creating-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(data)
+	p, err := start("region", "-data", data)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.stop()) }()
+	requests := [][]byte{request(p.Public, 0, "CreateNet", `{"IpRange":"10.0.0.0/16"}`, time.Now())}
+	return errors.Join(
+		b.call("create-by-1", p, p.Public, 1, requests),
+		b.call("create", p, p.Public, clients, requests),
+	)
+}
+
+// sync appends to a file what a create appends to a journal, some pages, and
+// waits for the disk each time: with O_DSYNC a write returns when fdatasync
+// after it would.
+func (b *bench) sync() error {
+	path := filepath.Join(b.dir, "sync")
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY|syscall.O_DSYNC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(path)
+	defer f.Close()
+	record := make([]byte, synced)
+	begun, n := time.Now(), 0
+	for ; time.Since(begun) < b.each; n++ {
+		if _, err := f.Write(record); err != nil {
+			return err
+		}
+	}
+	b.add("sync", sample{rate: float64(n) / time.Since(begun).Seconds()})
+	return nil
+}
+
+// synced is the size of a write that waits for the disk, in bytes.
+const synced = 3 * 4096

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// report is the document: how it was made, a table, and how to read it.
+func (b *bench) report() string {
+	var out strings.Builder
+	fmt.Fprintf(&out, heading, strings.Join(os.Args[1:], " "), b.begun.Format(time.DateOnly), runtime.NumCPU(), processor(), runtime.Version(), runtime.GOOS, runtime.GOARCH, b.busy, b.rounds, b.each)
+	for _, r := range b.rows() {
+		fmt.Fprintf(&out, "| %s | %s | %s | %s | %s |\n", r.what, r.result, r.cpu, r.ratio, r.verdict())
+	}
+	fmt.Fprintf(&out, explanation, b.rounds, b.grown.document)
+	return out.String()
+}
+
+const heading = `# What a region costs
+
+Measured by
+
+    go run ./internal/bench %s
+
+on %s, on %d cores (%s), with %s for %s/%s; the load average before it began was %s. %d rounds of %s per measurement. The goals were
+set before the program was written.
+
+| measured | result | server's CPU per call | ratio | goal |
+|---|---:|---:|---:|---|
+`
+
+const explanation = `
+## How to read it
+
+- **Ratios, not rates.** How many calls a second a machine makes says more of the machine than of the program. So everything is compared with something
+  that the same machine did seconds before or after, in the same of %d rounds. The ratio is the median of the rounds, with the lowest and the highest
+  in brackets. Where those are far apart, something else was running; CPU time is the better witness then.
+- **CPU per call** is that of the server's process over all rounds, with what a call leaves to be done: rows of the log, steps of loops, and garbage.
+- **The echo** is net/http with the settings of the region's listener. It is sent the same bytes, signature and all, and sends the body back.
+- **The client** is a process of its own on the same cores, and what it costs is in all rates alike. It sends bytes that were signed before and
+  looks at the length of an answer, and no further.
+- **The region** is what ` + "`bastide serve`" + ` runs, on SQLite and with its log of calls, but without throttling and quotas.
+
+## What is in it
+
+- **A signed read** is an echo, a signature, a strict decoding, a look into memory, an answer, and a row of the log of calls. Most of what the row
+  costs is not on the path of the call: SQLite writes the rows of a tenth of a second together, but on the same cores.
+- **A create** is answered once the disk has it; creates that come at the same time share the wait. Then a loop brings the Net to the world,
+  and writes down that it has: a second transaction for each Net, which has its part in the CPU per call, and in the rate where the disk
+  or the cores are the bound. The wait for the disk is that of a file that grows, as the journal's log does.
+- **A restart** reads nothing of an account before it is called. The files are in the operating system's memory at that time, as they are after
+  an upgrade, but not after a power cut. The resources are Nets and Subnets with tags, %d bytes each in the journal, about as large as a VM.
+- **Other accounts** cost a call nothing but its share of the garbage collections that pass over them. They are rare, and long: with a
+  million resources one takes more than a second of CPU, beside the calls.
+`
+
+// row is a line of the table.
+type row struct {
+	what   string
+	result string
+	cpu    string
+	ratio  string
+	goal   string
+	met    bool
+}
+
+// verdict is how the result compares with the goal, if there is one.
+func (r row) verdict() string {
+	switch {
+	case r.goal == "":
+		return ""
+	case r.met:
+		return r.goal + ": met"
+	}
+	return r.goal + ": **missed**"
+}
+
+// rows lists what was measured.
+func (b *bench) rows() []row {
+	rows := []row{b.rate("bare `net/http` echo, 64 clients", "echo")}
+	if b.has("read") {
+		rows = append(rows, b.servingRows()...)
+	}
+	if b.has("create") {
+		rows = append(rows, b.creatingRows()...)
+	}
+	if b.has("read-all") {
+		rows = append(rows, b.growingRows()...)
+	}
+	return rows
+}
+
+func (b *bench) has(name string) bool { return len(b.samples[name]) > 0 }
+
+func (b *bench) servingRows() []row {
+	logged := b.cpu("read") - b.cpu("read-unrecorded")
+	page := 1000 / median(b.rates("page"))
+	return []row{
+		b.ratio("signed `ReadNets` by id, 64 clients, to the echo", "read", "echo", 0.60),
+		b.ratio("the same without the log of calls, to the echo", "read-unrecorded", "echo", 0),
+		{what: "what the log of calls adds to a call", cpu: micros(logged), goal: "about 2 µs", met: logged < 3},
+		{
+			what:   fmt.Sprintf("a page of %d of %d Nets, by the region's clock", pageSize, listed),
+			result: fmt.Sprintf("%.2f ms", page), goal: "below 1 ms", met: page < 1,
+		},
+	}
+}
+
+func (b *bench) creatingRows() []row {
+	return []row{
+		b.ratio("`CreateNet`, durable, 64 clients, to the echo", "create", "echo", 0.40),
+		b.rate(fmt.Sprintf("appending %d KiB and waiting for the disk", synced>>10), "sync"),
+		b.ratio("`CreateNet`, durable, 1 client, to the disk", "create-by-1", "sync", 0),
+	}
+}
+
+func (b *bench) growingRows() []row {
+	g, restart := b.grown, median(b.grown.restarts)
+	return []row{
+		{
+			what:   fmt.Sprintf("restart with %d resources in %d accounts, to the first signed answer", g.resources, b.accounts),
+			result: fmt.Sprintf("%.0f ms", restart.Seconds()*1000), goal: "below 1 s", met: restart < time.Second,
+		},
+		{what: "first call of one of these accounts, which loads it", result: fmt.Sprintf("%.1f ms", g.load.Seconds()*1000)},
+		{
+			what:   "memory once all of them are loaded",
+			result: fmt.Sprintf("%.2f GB", float64(g.resident)/1e9), goal: "below 2.5 GB", met: g.resident < 2_500_000_000,
+		},
+		b.ratio("signed `ReadNets` by id, 1 other account loaded, to the echo", "read-one", "echo-one", 0),
+		b.ratio(fmt.Sprintf("the same, %d other accounts loaded, to the echo", b.accounts-1), "read-all", "echo-all", 0),
+		{what: "what these accounts add to a call of another", cpu: micros(b.cpu("read-all") - b.cpu("read-one"))},
+	}
+}
+
+// rate is the row of a rate.
+func (b *bench) rate(what, name string) row {
+	r := row{what: what, result: fmt.Sprintf("%.0f/s", median(b.rates(name)))}
+	if used := b.cpu(name); used > 0 {
+		r.cpu = micros(used)
+	}
+	return r
+}
+
+// ratio is the row of a rate with its ratio to another. A goal of 0 is none.
+func (b *bench) ratio(what, name, to string, goal float64) row {
+	r, ratios := b.rate(what, name), b.rates(name)
+	for i, s := range b.samples[to] {
+		ratios[i] /= s.rate
+	}
+	r.ratio = fmt.Sprintf("**%.2f** (%.2f to %.2f)", median(ratios), slices.Min(ratios), slices.Max(ratios))
+	if goal > 0 {
+		r.goal, r.met = fmt.Sprintf("%.2f", goal), median(ratios) >= goal
+	}
+	return r
+}
+
+// rates are those of all rounds.
+func (b *bench) rates(name string) (rates []float64) {
+	for _, s := range b.samples[name] {
+		rates = append(rates, s.rate)
+	}
+	return rates
+}
+
+// cpu is what a call takes of the server's CPU, in microseconds, over all
+// rounds together: a garbage collection falls into one of many.
+func (b *bench) cpu(name string) float64 {
+	calls, used := 0, time.Duration(0)
+	for _, s := range b.samples[name] {
+		calls, used = calls+s.calls, used+s.cpu
+	}
+	return float64(used.Microseconds()) / float64(max(calls, 1))
+}
+
+func median[T cmp.Ordered](values []T) T {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[len(sorted)/2]
+}
+
+func micros(n float64) string { return fmt.Sprintf("%.0f µs", n) }
+
+// processor is the name of the processor, where the system says it.
+func processor() string {
+	text, _ := os.ReadFile("/proc/cpuinfo")
+	_, rest, _ := strings.Cut(string(text), "model name")
+	_, rest, _ = strings.Cut(rest, ": ")
+	name, _, _ := strings.Cut(rest, "\n")
+	return cmp.Or(name, "of an unknown kind")
+}
+
+// loadAverage is how much the machine was asked to do in the last minute,
+// where the system says it.
+func loadAverage() string {
+	text, _ := os.ReadFile("/proc/loadavg")
+	load, _, _ := strings.Cut(string(text), " ")
+	return cmp.Or(load, "unknown")
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"flag"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/bastide-cloud/bastide/internal/clock"
+	"github.com/bastide-cloud/bastide/internal/region"
+	"github.com/bastide-cloud/bastide/internal/server"
+)
+
+// listeners are the addresses of a server process. It prints them as soon as
+// it listens.
+type listeners struct {
+	Public     string
+	Unrecorded string // the same region without the log of calls
+	Control    string // metrics, profiles and what the process has used
+}
+
+// usage is what a process has used so far.
+type usage struct {
+	CPU      time.Duration
+	Resident int64 // bytes of memory
+}
+
+// serveEcho is the yardstick: net/http and nothing else.
+func serveEcho() error {
+	echo := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return // the client went away
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(body)
+	})
+	return serve(map[string]http.Handler{
+		"Public":  echo,
+		"Control": server.Admin(prometheus.NewRegistry(), func() error { return nil }),
+	})
+}
+
+// serveRegion is a region as bastide serves one, but for throttling and quotas,
+// which would get in the way.
+func serveRegion(ctx context.Context, args []string) (err error) {
+	var data string
+	var c contents
+	flags := flag.NewFlagSet("region", flag.ContinueOnError)
+	flags.StringVar(&data, "data", "", "`DIR` of the store")
+	c.define(flags)
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	headroom := make([]byte, region.Headroom)
+	defer runtime.KeepAlive(headroom)
+	r, err := region.Open(ctx, region.Options{
+		Data: data, Region: regionName, Domain: "bastide.localhost", Transitions: 200 * time.Millisecond,
+		Quotas: map[string]int{},
+		Root:   region.Root{AccountID: string(accountID(0)), AccessKey: accessKey(0), SecretKey: secretKey, Password: secretKey},
+		Clock:  clock.System(), Chance: rand.Reader, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	if r.Founded != nil {
+		if err := c.fill(ctx, r.DB); err != nil {
+			return err
+		}
+	}
+	unrecorded := r.Handler.(*server.Server).Options
+	unrecorded.Log = nil
+	return serve(map[string]http.Handler{"Public": r.Handler, "Unrecorded": server.New(unrecorded), "Control": r.Admin})
+}
+
+// serve serves handlers on listeners of their own until the standard input
+// ends, as it does at the latest with the process that started this one.
+func serve(handlers map[string]http.Handler) error {
+	failed := make(chan error, len(handlers)+1)
+	addresses := map[string]string{}
+	for name, h := range handlers {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		addresses[name] = l.Addr().String()
+		if name == "Control" {
+			mux := http.NewServeMux()
+			mux.HandleFunc("GET /usage", tellUsage)
+			mux.Handle("/", h)
+			h = mux
+		}
+		go func() { failed <- server.HTTP(h).Serve(l) }()
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(addresses); err != nil {
+		return err
+	}
+	go func() {
+		_, err := io.Copy(io.Discard, os.Stdin)
+		failed <- err
+	}()
+	return <-failed
+}
+
+func tellUsage(w http.ResponseWriter, _ *http.Request) {
+	var self syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &self); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	// The client of an answer that cannot be written sees that.
+	_ = json.NewEncoder(w).Encode(usage{
+		CPU:      time.Duration(self.Utime.Nano() + self.Stime.Nano()),
+		Resident: resident(),
+	})
+}
+
+// resident is the memory that the process holds, in bytes; 0 where the system
+// does not say.
+func resident() int64 {
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0
+	}
+	pages, _ := strconv.ParseInt(strings.Fields(string(text))[1], 10, 64)
+	return pages * int64(os.Getpagesize())
+}
