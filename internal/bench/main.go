@@ -38,7 +38,7 @@ func dispatch(ctx context.Context, args []string) error {
 			return serveRegion(ctx, args[1:])
 		}
 	}
-	b := &bench{rounds: 5, each: 2 * time.Second, accounts: 1000}
+	b := &bench{rounds: 9, each: time.Second, accounts: 1000}
 	var quick bool
 	var only, write, dir string
 	flag.BoolVar(&quick, "quick", false, "one short round, and a tenth of the accounts")
