@@ -57,3 +57,7 @@ bench: ## measure, as ratios in one run; writes docs/performance.md
 .PHONY: crash
 crash: ## kill a region at random moments, CRASHES times
 	BASTIDE_CRASHES=$(or $(CRASHES),200) $(GO) test -run Crash -v -timeout 30m ./cmd/bastide
+
+.PHONY: torture
+torture: ## kill, pause and cut off nodes for TIME (30m), and check every answer
+	BASTIDE_TORTURE=$(or $(TIME),30m) $(GO) test -run Torture -v -timeout 0 ./cmd/bastide

@@ -200,7 +200,7 @@ func (w *workload) check(t *testing.T, p *process) {
 			if a != b {
 				t.Errorf("round %d, writer %d: of a pair tagged together, one has %q and one %q", w.round, i, a, b)
 			}
-			if got, _ := strconv.Atoi(a); got != one.tagged && got != one.tagging {
+			if got, _ := strconv.Atoi(a); got < one.tagged || got > one.tagging {
 				t.Errorf("round %d, writer %d: the tag is %d, answered was %d and asked for %d", w.round, i, got, one.tagged, one.tagging)
 			}
 		}

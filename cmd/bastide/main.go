@@ -24,6 +24,9 @@ type command struct {
 
 var commands = []command{
 	{"serve", "run a region in the foreground", serve},
+	{"export", "write all that a store holds to a file, or to the output", exportStore},
+	{"import", "fill a store with what was exported", importStore},
+	{"backup", "copy a region, which may be running, to a new directory", backup},
 	{"env", "print what clients need to call the region", env},
 	{"openapi", "print the OpenAPI document of the API", openAPI},
 	{"version", "print the program's version", version},
@@ -76,6 +79,13 @@ func usage(w io.Writer) {
 // parse reads flags. One that the command line does not give is read from the
 // environment, BASTIDE_ and its name.
 func parse(flags *flag.FlagSet, args []string, messages io.Writer) error {
+	_, err := parseWith("", flags, args, messages)
+	return err
+}
+
+// parseWith is as parse for a command that takes an operand, such as a file: what
+// it is, as an error calls it; empty: it takes none.
+func parseWith(operand string, flags *flag.FlagSet, args []string, messages io.Writer) (string, error) {
 	flags.SetOutput(messages)
 	var err error
 	flags.VisitAll(func(f *flag.Flag) {
@@ -87,18 +97,21 @@ func parse(flags *flag.FlagSet, args []string, messages io.Writer) error {
 		}
 	})
 	if err != nil {
-		return err
+		return "", err
 	}
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
-			return err
+			return "", err
 		}
-		return fmt.Errorf("%w: %w", err, errUsage)
+		return "", fmt.Errorf("%w: %w", err, errUsage)
 	}
-	if flags.NArg() > 0 {
-		return fmt.Errorf("%q is not a flag: %w", flags.Arg(0), errUsage)
+	switch {
+	case operand == "" && flags.NArg() > 0:
+		return "", fmt.Errorf("%q is not a flag: %w", flags.Arg(0), errUsage)
+	case flags.NArg() > 1:
+		return "", fmt.Errorf("%q follows the %s, which comes last: %w", flags.Arg(1), operand, errUsage)
 	}
-	return nil
+	return flags.Arg(0), nil
 }
 
 func openAPI(_ context.Context, args []string, out, messages io.Writer) error {

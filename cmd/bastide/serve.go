@@ -14,7 +14,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"time"
 
@@ -32,6 +31,7 @@ type settings struct {
 	throttle, masterKey, tls   string
 	trustedProxies             string
 	transitions                time.Duration
+	connections                int
 }
 
 func serve(ctx context.Context, args []string, out, messages io.Writer) error {
@@ -40,7 +40,8 @@ func serve(ctx context.Context, args []string, out, messages io.Writer) error {
 	flags.StringVar(&s.listen, "listen", "127.0.0.1:4280", "`ADDR` of the public APIs")
 	flags.StringVar(&s.admin, "admin", "127.0.0.1:4281", "`ADDR` of health, metrics and administration, or off")
 	flags.StringVar(&s.data, "data", "./bastide-data", "`DIR` of the embedded store")
-	flags.StringVar(&s.store, "store", "", "`URL` of the store: sqlite:DIR (the default, with DIR of --data) or memory")
+	flags.StringVar(&s.store, "store", "", "`URL` of the store: sqlite:DIR (the default, with DIR of --data), postgres://USER:PASSWORD@HOST/DATABASE (which many nodes share) or memory")
+	flags.IntVar(&s.connections, "connections", 16, "how many connections to a PostgreSQL database to hold at most")
 	flags.StringVar(&s.region, "region", "eu-west-2", "`NAME` of the region")
 	flags.StringVar(&s.domain, "domain", "bastide.localhost", "`NAME` that endpoints and DNS names end in")
 	flags.StringVar(&s.throttle, "throttle", "on", "`LIMITS` of calls: on, off, or per account and per call, such as 200/s,50/s")
@@ -55,8 +56,7 @@ func serve(ctx context.Context, args []string, out, messages io.Writer) error {
 }
 
 func (s *settings) serve(ctx context.Context, out io.Writer, log *slog.Logger) error {
-	headroom := make([]byte, region.Headroom)
-	defer runtime.KeepAlive(headroom)
+	region.TuneCollector()
 	o, err := s.options(log)
 	if err != nil {
 		return err
@@ -111,14 +111,17 @@ func run(ctx context.Context, r *region.Region, public, admin net.Listener) erro
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var servers []*http.Server
-	serve := func(h http.Handler, l net.Listener) {
+	serve := func(h http.Handler, l net.Listener, calls context.Context) {
 		listening := server.HTTP(h)
+		listening.BaseContext = func(net.Listener) context.Context { return calls }
 		servers = append(servers, listening)
 		go func() { cancel(serving(listening.Serve(l))) }()
 	}
-	serve(r.Handler, public)
+	// Calls under way are answered to the end. A backup under way does not keep
+	// the region from ending.
+	serve(r.Handler, public, context.WithoutCancel(ctx))
 	if admin != nil {
-		serve(r.Admin, admin)
+		serve(r.Admin, admin, ctx)
 	}
 	go func() {
 		select {
@@ -128,6 +131,7 @@ func run(ctx context.Context, r *region.Region, public, admin net.Listener) erro
 		}
 	}()
 	<-ctx.Done()
+	r.Drain()
 	cause := context.Cause(ctx)
 	if errors.Is(cause, context.Canceled) {
 		cause = nil // asked to end
@@ -177,22 +181,32 @@ func (s *settings) options(log *slog.Logger) (region.Options, error) {
 		}
 		o.TrustedProxies = append(o.TrustedProxies, p)
 	}
+	if isPostgres(s.store) {
+		o.Postgres, o.Data, o.Connections = s.store, s.data, s.connections
+		return o, nil
+	}
 	o.Data, err = s.dataDir()
 	return o, err
+}
+
+func isPostgres(store string) bool {
+	return strings.HasPrefix(store, "postgres://") || strings.HasPrefix(store, "postgresql://")
 }
 
 // dataDir is the directory of the embedded store, or nothing if the store is
 // memory.
 func (s *settings) dataDir() (string, error) {
+	scheme, rest, _ := strings.Cut(s.store, ":")
 	switch {
 	case s.store == "":
 		return s.data, nil
 	case s.store == "memory":
 		return "", nil
-	case strings.HasPrefix(s.store, "sqlite:") && s.store != "sqlite:":
-		return strings.TrimPrefix(s.store, "sqlite:"), nil
+	case scheme == "sqlite" && rest != "":
+		return rest, nil
 	}
-	return "", fmt.Errorf("--store: %q is neither sqlite:DIR nor memory", s.store)
+	// The whole text may hold a password.
+	return "", fmt.Errorf("--store: %q is not understood: it is sqlite:DIR, postgres://USER:PASSWORD@HOST/DATABASE or memory", scheme)
 }
 
 // tlsConfig reads or makes the listener's certificate.

@@ -134,6 +134,7 @@ func (l *list[V, G]) run(c *Call) (response reflect.Value, err error) {
 	req := reflect.ValueOf(c.Request).Elem()
 	response = reflect.New(l.response).Elem()
 	return response, c.view(func(tx *kind.Tx) error {
+		response.SetZero()
 		var page any
 		// A version without pages gets all at once.
 		if l.page != nil && c.Version.Has(l.schema, "ResultsPerPage") {

@@ -10,6 +10,12 @@
 // The rows of a UTC day are one SQLite file, so forgetting a day is
 // unlinking it, and an operator can look inside with sqlite3.
 //
+// Or they are one table in PostgreSQL, which the nodes of a region share. Then
+// whoever queries also sees the rows that other nodes appended 100 ms before. A
+// row that was written is on the disk of the database, once, even when the
+// answer to that was lost. Rows wait in memory while the database is away; those
+// that have waited for a minute are given up.
+//
 // The package keeps what it is given: who calls decides what is worth a row
 // and masks it first, with [MaskHeader] and [MaskPayload].
 package apilog
@@ -17,9 +23,12 @@ package apilog
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // Options say where an Archive is kept, and on whose time. Now, After and Log must
@@ -29,33 +38,52 @@ type Options struct {
 	// the days are kept in memory, at most 1 GiB each, and end with Close.
 	Dir string
 
+	// Postgres leads to the database that has the days instead, for all nodes of
+	// a region. The log makes its tables there. It takes a connection for its
+	// writes and one for each query, and does not close the pool.
+	Postgres *pgxpool.Pool
+
 	Now   func() time.Time                       // The clock of the region: it says which rows are too old.
 	After func(d time.Duration) <-chan time.Time // The pause before a flush: time.After, or a test's own.
 	Log   *slog.Logger                           // Where rows lost and files damaged are told.
 	Keep  time.Duration                          // How long a row can be found: 32 days when zero.
 	Every time.Duration                          // How long a row waits to be written: 100 ms when zero.
 
+	// Patience is how long rows or a query wait for a database that is away: a
+	// minute when zero. Then the rows are lost.
+	Patience time.Duration
+
 	// Memory is how many bytes of rows may wait or be under way to the
 	// disk: 64 MiB when zero. At the bound, Append waits.
 	Memory int
 }
 
+// lastChance is how long Close waits for a database that is away, in the time
+// that a supervisor leaves a process to end.
+const lastChance = 5 * time.Second
+
 var errClosed = errors.New("the API log is closed")
 
 // An Archive is safe for concurrent use.
 type Archive struct {
-	keep  time.Duration
-	every time.Duration
-	bound int // of the slab: a third of Options.Memory, as another and its copy may be under way to the disk
-	now   func() time.Time
-	after func(time.Duration) <-chan time.Time
-	days  *days
+	keep     time.Duration
+	every    time.Duration
+	patience time.Duration
+	bound    int // of the slab: a third of Options.Memory, as another and its copy may be under way to the disk
+	now      func() time.Time
+	after    func(time.Duration) <-chan time.Time
+	log      *slog.Logger
+	days     days
+
+	writing context.Context // what is written and dropped ends with it
+	giveUp  context.CancelCauseFunc
 
 	// turn is held by whoever writes rows or takes files away; a channel, so
 	// that waiting for it can be given up. It comes before mu.
 	turn   chan struct{}
-	spare  slab // the slab that was written last, to be filled again
-	oldest day  // what is before was dropped
+	spare  slab      // the slab that was written last, to be filled again
+	oldest day       // what is before was dropped
+	again  time.Time // no day is dropped before, because one could not be
 
 	mu     sync.Mutex // guards the rest, for the time of a copy and never of I/O
 	room   sync.Cond  // the slab was taken, or the log closed
@@ -73,6 +101,9 @@ func Open(o Options) (*Archive, error) {
 	if o.Now == nil || o.After == nil || o.Log == nil {
 		return nil, errors.New("the API log needs Now, After and Log to be given")
 	}
+	if o.Dir != "" && o.Postgres != nil {
+		return nil, errors.New("the API log is kept in a directory or in a database, and both were given")
+	}
 	if o.Keep == 0 {
 		o.Keep = 32 * 24 * time.Hour
 	}
@@ -82,25 +113,38 @@ func Open(o Options) (*Archive, error) {
 	if o.Memory == 0 {
 		o.Memory = 64 << 20
 	}
-	days, err := openDays(o.Dir, o.Log)
-	if err != nil {
-		return nil, err
+	if o.Patience == 0 {
+		o.Patience = time.Minute
 	}
 	l := &Archive{
-		keep:  o.Keep,
-		every: o.Every,
-		bound: o.Memory / 3,
-		now:   o.Now,
-		after: o.After,
-		days:  days,
-		turn:  make(chan struct{}, 1),
-		wake:  make(chan struct{}, 1),
-		full:  make(chan struct{}, 1),
-		stop:  make(chan struct{}),
-		done:  make(chan struct{}),
+		keep:     o.Keep,
+		every:    o.Every,
+		patience: o.Patience,
+		bound:    o.Memory / 3,
+		now:      o.Now,
+		after:    o.After,
+		log:      o.Log,
+		turn:     make(chan struct{}, 1),
+		wake:     make(chan struct{}, 1),
+		full:     make(chan struct{}, 1),
+		stop:     make(chan struct{}),
+		done:     make(chan struct{}),
 	}
 	l.room.L = &l.mu
-	l.dropOld()
+	l.writing, l.giveUp = context.WithCancelCause(context.Background())
+	ctx, cancel := l.limited(l.writing)
+	defer cancel()
+	var err error
+	if o.Postgres != nil {
+		l.days, err = openTables(ctx, o.Postgres, o.After, o.Log)
+	} else {
+		l.days, err = openFiles(o.Dir, l.turn, o.Log)
+	}
+	if err != nil {
+		l.giveUp(err)
+		return nil, err
+	}
+	l.dropOld(ctx)
 	go l.run()
 	return l, nil
 }
@@ -111,7 +155,8 @@ func Open(o Options) (*Archive, error) {
 // When the disk is slower than the callers, Append waits for room rather than
 // drop the row: an audit trail with holes where the region was busiest would
 // hide just what it is for. The wait ends even if the disk fails, for then
-// the rows it refuses are counted, told and given up.
+// the rows it refuses are counted, told and given up. Rows for a database that
+// is away are given up after Options.Patience.
 //
 // A row appended once Close was called is lost.
 func (l *Archive) Append(r *Record) {
@@ -129,17 +174,29 @@ func (l *Archive) Append(r *Record) {
 }
 
 // Flush returns when every row appended before it is written, or could not
-// be: then the error says why, and the rows are lost.
+// be: then the error says why, and the rows are lost. Rows whose flush is not
+// waited for any more are written all the same.
 func (l *Archive) Flush(ctx context.Context) error {
 	select {
 	case l.turn <- struct{}{}:
-		defer func() { <-l.turn }()
-		if l.isClosed() {
-			return errClosed
-		}
-		return l.flush()
 	case <-ctx.Done():
-		return ctx.Err()
+		return context.Cause(ctx)
+	}
+	if l.isClosed() {
+		<-l.turn
+		return errClosed
+	}
+	written := make(chan error, 1)
+	go func() {
+		err := l.flush()
+		<-l.turn
+		written <- err
+	}()
+	select {
+	case err := <-written:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 
@@ -148,12 +205,22 @@ func (l *Archive) Flush(ctx context.Context) error {
 func (l *Archive) DropBefore(t time.Time) error {
 	l.turn <- struct{}{}
 	defer func() { <-l.turn }()
-	return l.days.drop(dayOf(t.UnixMilli()))
+	ctx, cancel := l.limited(l.writing)
+	defer cancel()
+	return l.days.drop(ctx, dayOf(t.UnixMilli()))
 }
 
 // Close writes the rows that wait and closes the files. It waits for the
-// queries under way.
+// queries under way, and for 5 seconds for a database that is away.
 func (l *Archive) Close() error {
+	defer l.giveUp(errClosed)
+	go func() {
+		select {
+		case <-l.after(lastChance):
+			l.giveUp(errClosed)
+		case <-l.writing.Done():
+		}
+	}()
 	l.turn <- struct{}{}
 	defer func() {
 		<-l.turn
@@ -198,26 +265,59 @@ func (l *Archive) flush() error {
 	l.room.Broadcast()
 	l.mu.Unlock()
 
-	err := l.days.write(&taken)
+	ctx, cancel := l.limited(l.writing)
+	defer cancel()
+	err := l.write(ctx, &taken)
 	if cap(taken.text) <= 4<<20 { // a rare burst should not hold its memory for ever
 		taken.reset()
 		l.spare = taken
 	}
-	l.dropOld()
+	l.dropOld(ctx)
 	return err
+}
+
+// write writes the rows of s. Those that cannot be written are lost: the region
+// goes on.
+func (l *Archive) write(ctx context.Context, s *slab) error {
+	rows := rowReader{numbers: s.numbers, text: string(s.text)}
+	var lost []error
+	for rows.more() {
+		on, part := rows.splitDay()
+		if err := l.days.write(ctx, on, part); err != nil {
+			l.log.Error("rows of the API log could not be written and are lost", "day", on.String(), "rows", part.rows(), "cause", err)
+			lost = append(lost, fmt.Errorf("writing the API log of %s: %w", on, err))
+		}
+	}
+	return errors.Join(lost...)
 }
 
 // dropOld drops the days of which no row can be found any more. The caller has
 // the turn.
-func (l *Archive) dropOld() {
-	first := dayOf(l.horizon())
-	if first <= l.oldest {
+func (l *Archive) dropOld(ctx context.Context) {
+	first, now := dayOf(l.horizon()), l.now()
+	if first <= l.oldest || now.Before(l.again) {
+		return
+	}
+	if err := l.days.drop(ctx, first); err != nil {
+		l.again = now.Add(time.Hour)
+		l.log.Error("days of the API log that are too old could not be dropped, which is tried again in an hour", "before", first.String(), "cause", err)
 		return
 	}
 	l.oldest = first
-	if err := l.days.drop(first); err != nil {
-		l.days.log.Error("days of the API log that are too old could not be dropped", "before", first.String(), "cause", err)
-	}
+}
+
+// limited is a context for what waits no longer than the log has patience.
+func (l *Archive) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	limit := l.after(l.patience)
+	go func() {
+		select {
+		case <-limit:
+			cancel(fmt.Errorf("it took longer than %v", l.patience))
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(nil) }
 }
 
 func (l *Archive) isClosed() bool {

@@ -2,12 +2,8 @@ package apilog
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
-
-	"zombiezen.com/go/sqlite"
 )
 
 // A Query asks for calls of one account. A row matches when, for each set that
@@ -16,7 +12,7 @@ type Query struct {
 	AccountID string
 
 	// After and Before are the interval: After belongs to it, Before does
-	// not. What is older than Options.Keep is not found even where its file
+	// not. What is older than Options.Keep is not found even where its day
 	// is still there.
 	After, Before time.Time
 
@@ -51,24 +47,27 @@ func (p Position) before(q Position) bool {
 // oldest first; and it skips the row it has seen, so After is in the interval.
 //
 // Pages do not shift while calls come in: a row is on one page only. A call
-// that took long is appended late, with the date it began; when that is
-// before the position, a walk already past it does not meet it.
+// that took long is appended late, with the date it began, and one that another
+// node answered is there when that node has flushed; when its date is before the
+// position, a walk already past it does not meet it.
 func (l *Archive) Query(ctx context.Context, q Query) ([]Record, *Position, error) {
+	ctx, cancel := l.limited(ctx)
+	defer cancel()
 	if err := l.Flush(ctx); err != nil {
 		return nil, nil, err
 	}
-	from := Position{Date: max(milli(q.After), l.horizon())}
-	if q.From != nil && from.before(*q.From) {
-		from = *q.From
+	s := search{Query: &q, from: Position{Date: max(milli(q.After), l.horizon())}, until: milli(q.Before)}
+	if q.From != nil && s.from.before(*q.From) {
+		s.from = *q.From
 	}
-	until := milli(q.Before)
+	days, err := l.days.between(ctx, dayOf(s.from.Date), dayOf(s.until-1))
+	if err != nil {
+		return nil, nil, fmt.Errorf("listing the days of the API log: %w", err)
+	}
 	p := page{limit: max(q.Limit, 1)}
-	for _, f := range l.days.between(dayOf(from.Date), dayOf(until-1)) {
-		err := l.read(ctx, f, func(conn *sqlite.Conn) error {
-			return p.fill(conn, &q, from, until)
-		})
-		if err != nil {
-			return nil, nil, fmt.Errorf("reading the API log of %s: %w", f.day, err)
+	for _, on := range days {
+		if err := l.days.find(ctx, on, &s, &p); err != nil {
+			return nil, nil, fmt.Errorf("reading the API log of %s: %w", on, err)
 		}
 		if p.more {
 			return p.records, &p.end, nil
@@ -77,32 +76,36 @@ func (l *Archive) Query(ctx context.Context, q Query) ([]Record, *Position, erro
 	return p.records, nil, nil
 }
 
-// read calls fn with a connection to f, unless f was taken away. A file that
-// turns out to be unusable is set aside, as if it had no rows.
-func (l *Archive) read(ctx context.Context, f *file, fn func(*sqlite.Conn) error) error {
-	r, ok, err := l.days.take(f)
-	if ok {
-		r.conn.SetInterrupt(ctx.Done())
-		err = fn(r.conn)
-		r.conn.SetInterrupt(nil)
-		l.days.give(r)
+// A search is a query with its bounds made exact: it is for rows that come after
+// from and before until.
+type search struct {
+	*Query
+	from  Position
+	until int64
+}
+
+// A filter lets pass what has one of the values in a column.
+type filter struct {
+	column string
+	set    any
+}
+
+// filters are those that are not empty.
+func (q *Query) filters() []filter {
+	var list []filter
+	add := func(column string, set any, size int) {
+		if size > 0 {
+			list = append(list, filter{column, set})
+		}
 	}
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if !unusable(err) {
-		return err
-	}
-	select {
-	case l.turn <- struct{}{}:
-		defer func() { <-l.turn }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	if l.days.files[f.day] != f {
-		return nil // somebody was faster
-	}
-	return l.days.setAside(f, err)
+	add("access_key", q.AccessKeys, len(q.AccessKeys))
+	add("action", q.Actions, len(q.Actions))
+	add("api", q.APIs, len(q.APIs))
+	add("ip", q.IPs, len(q.IPs))
+	add("user_agent", q.UserAgents, len(q.UserAgents))
+	add("request_id", q.RequestIDs, len(q.RequestIDs))
+	add("status", q.Statuses, len(q.Statuses))
+	return list
 }
 
 // A page is what a query has found so far.
@@ -113,64 +116,13 @@ type page struct {
 	more    bool     // a row follows it
 }
 
-// fill adds the rows of a day that come after from and before until.
-func (p *page) fill(conn *sqlite.Conn, q *Query, from Position, until int64) error {
-	sql, sets, err := q.sql()
-	if err != nil {
-		return err
-	}
-	stmt, err := conn.Prepare(sql)
-	if err != nil {
-		return err
-	}
-	stmt.BindText(1, q.AccountID)
-	stmt.BindInt64(2, from.Date)
-	stmt.BindInt64(3, from.Seq)
-	stmt.BindInt64(4, until)
-	stmt.BindInt64(5, int64(p.limit-len(p.records)+1)) // one more tells whether the page is the last
-	for i, set := range sets {
-		stmt.BindText(6+i, set)
-	}
-	for {
-		if found, err := stmt.Step(); err != nil || !found {
-			return errors.Join(err, stmt.Reset())
-		}
-		if p.more = len(p.records) == p.limit; p.more {
-			return stmt.Reset()
-		}
-		p.records = append(p.records, Record{})
-		p.end = p.records[len(p.records)-1].scan(stmt)
-	}
-}
+func (p *page) room() int { return p.limit - len(p.records) }
 
-// sql is the statement of the query, and the sets it is to be given as JSON
-// lists. Queries with sets for the same columns share a statement, so few are
-// ever prepared.
-func (q *Query) sql() (string, []string, error) {
-	sql := `SELECT * FROM call WHERE account = ?1 AND date >= ?2 AND (date > ?2 OR seq > ?3) AND date < ?4`
-	var sets []string
-	for _, filter := range []struct {
-		column string
-		set    any
-		size   int
-	}{
-		{"access_key", q.AccessKeys, len(q.AccessKeys)},
-		{"action", q.Actions, len(q.Actions)},
-		{"api", q.APIs, len(q.APIs)},
-		{"ip", q.IPs, len(q.IPs)},
-		{"user_agent", q.UserAgents, len(q.UserAgents)},
-		{"request_id", q.RequestIDs, len(q.RequestIDs)},
-		{"status", q.Statuses, len(q.Statuses)},
-	} {
-		if filter.size == 0 {
-			continue
-		}
-		set, err := json.Marshal(filter.set)
-		if err != nil {
-			return "", nil, err
-		}
-		sets = append(sets, string(set))
-		sql += fmt.Sprintf(` AND %s IN (SELECT value FROM json_each(?%d))`, filter.column, 5+len(sets))
+// add makes room for the record of a row, unless the page is full.
+func (p *page) add(at Position) (*Record, bool) {
+	if p.more = p.room() == 0; p.more {
+		return nil, false
 	}
-	return sql + ` ORDER BY date, seq LIMIT ?5`, sets, nil
+	p.records, p.end = append(p.records, Record{}), at
+	return &p.records[len(p.records)-1], true
 }

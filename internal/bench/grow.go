@@ -15,7 +15,7 @@ type grown struct {
 	document  int             // bytes of the average one
 	restarts  []time.Duration // from the start of the process to its first answer
 	load      time.Duration   // of one account, when it is called first
-	resident  int64           // bytes, when all accounts are loaded
+	peak      int64           // bytes of memory that it held at most, with all accounts loaded and called
 }
 
 // grow measures a region with many accounts: how it starts, what it takes when
@@ -55,16 +55,16 @@ func (b *bench) grow(ctx context.Context) (err error) {
 		}
 	}
 	b.grown.load = time.Since(begun) / time.Duration(b.accounts)
+	if err := b.compare("all", p); err != nil {
+		return err
+	}
 	used, err := p.usage()
 	if err != nil {
 		return err
 	}
 	held, err := p.metric("bastide_store_held_bytes")
-	if err != nil {
-		return err
-	}
-	b.grown.resident, b.grown.document = used.Resident, int(held)/b.grown.resources
-	return b.compare("all", p)
+	b.grown.peak, b.grown.document = used.Peak, int(held)/b.grown.resources
+	return err
 }
 
 // first makes one call of an account.

@@ -55,8 +55,8 @@ const explanation = `
   or the cores are the bound. The wait for the disk is that of a file that grows, as the journal's log does.
 - **A restart** reads nothing of an account before it is called. The files are in the operating system's memory at that time, as they are after
   an upgrade, but not after a power cut. The resources are Nets and Subnets with tags, %d bytes each in the journal, about as large as a VM.
-- **Other accounts** cost a call nothing but its share of the garbage collections that pass over them. They are rare, and long: with a
-  million resources one takes more than a second of CPU, beside the calls.
+- **Other accounts** cost a call nothing but its share of the garbage collections, which pass over them. The program keeps garbage to a small part
+  of the memory; where calls matter more than memory, ` + "`GOGC=100`" + ` in its environment makes collections three times as rare.
 `
 
 // row is a line of the table.
@@ -128,8 +128,8 @@ func (b *bench) growingRows() []row {
 		},
 		{what: "first call of one of these accounts, which loads it", result: fmt.Sprintf("%.1f ms", g.load.Seconds()*1000)},
 		{
-			what:   "memory once all of them are loaded",
-			result: fmt.Sprintf("%.2f GB", float64(g.resident)/1e9), goal: "below 2.5 GB", met: g.resident < 2_500_000_000,
+			what:   "most memory it held, with all of them loaded and calls going on",
+			result: fmt.Sprintf("%.2f GB", float64(g.peak)/1e9), goal: "below 2.5 GB", met: g.peak < 2_500_000_000,
 		},
 		b.ratio("signed `ReadNets` by id, 1 other account loaded, to the echo", "read-one", "echo-one", 0),
 		b.ratio(fmt.Sprintf("the same, %d other accounts loaded, to the echo", b.accounts-1), "read-all", "echo-all", 0),

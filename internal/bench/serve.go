@@ -11,9 +11,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"runtime"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -34,8 +31,8 @@ type listeners struct {
 
 // usage is what a process has used so far.
 type usage struct {
-	CPU      time.Duration
-	Resident int64 // bytes of memory
+	CPU  time.Duration
+	Peak int64 // bytes of memory that it held at most
 }
 
 // serveEcho is the yardstick: net/http and nothing else.
@@ -50,7 +47,7 @@ func serveEcho() error {
 	})
 	return serve(map[string]http.Handler{
 		"Public":  echo,
-		"Control": server.Admin(prometheus.NewRegistry(), func() error { return nil }),
+		"Control": server.Admin(prometheus.NewRegistry(), func() error { return nil }, nil),
 	})
 }
 
@@ -65,8 +62,7 @@ func serveRegion(ctx context.Context, args []string) (err error) {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	headroom := make([]byte, region.Headroom)
-	defer runtime.KeepAlive(headroom)
+	region.TuneCollector()
 	r, err := region.Open(ctx, region.Options{
 		Data: data, Region: regionName, Domain: "bastide.localhost", Transitions: 200 * time.Millisecond,
 		Quotas: map[string]int{},
@@ -124,18 +120,7 @@ func tellUsage(w http.ResponseWriter, _ *http.Request) {
 	}
 	// The client of an answer that cannot be written sees that.
 	_ = json.NewEncoder(w).Encode(usage{
-		CPU:      time.Duration(self.Utime.Nano() + self.Stime.Nano()),
-		Resident: resident(),
+		CPU:  time.Duration(self.Utime.Nano() + self.Stime.Nano()),
+		Peak: self.Maxrss << 10, // Linux counts KiB
 	})
-}
-
-// resident is the memory that the process holds, in bytes; 0 where the system
-// does not say.
-func resident() int64 {
-	text, err := os.ReadFile("/proc/self/statm")
-	if err != nil {
-		return 0
-	}
-	pages, _ := strconv.ParseInt(strings.Fields(string(text))[1], 10, 64)
-	return pages * int64(os.Getpagesize())
 }

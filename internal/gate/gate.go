@@ -178,6 +178,7 @@ func (g *Gate) checkSignature(r *http.Request, body []byte, sig *Signature, now 
 	var key *iam.AccessKey
 	var lock Lock
 	err := g.DB.View(r.Context(), kind.Caller{}, func(tx *kind.Tx) (err error) {
+		key = nil
 		owner, ok := iam.KeyOwner(tx, sig.AccessKey)
 		if !ok {
 			return nil
@@ -231,6 +232,7 @@ func (g *Gate) logIn(ctx context.Context, login, password string) (kind.Caller, 
 	var account *iam.Account
 	var lock Lock
 	err := g.DB.View(ctx, kind.Caller{}, func(tx *kind.Tx) (err error) {
+		account = nil
 		owner, ok := iam.LoginOwner(tx, login)
 		if !ok {
 			return nil

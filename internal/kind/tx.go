@@ -31,6 +31,7 @@ type Options struct {
 	Log     *slog.Logger
 	Memory  int64
 	Changed func([]store.Change)
+	After   func(time.Duration) <-chan time.Time
 }
 
 // DB is the region's resources.
@@ -75,7 +76,7 @@ func Open(o Options) *DB {
 		}
 	}
 	db.Store = store.Open(store.Options{
-		Codecs: codecs, Journal: o.Journal, Now: o.Now, Chance: o.Chance, Log: o.Log, Memory: o.Memory, Changed: o.Changed,
+		Codecs: codecs, Journal: o.Journal, Now: o.Now, Chance: o.Chance, Log: o.Log, Memory: o.Memory, Changed: o.Changed, After: o.After,
 	})
 	return db
 }
@@ -102,8 +103,24 @@ type seen struct{ snapshots []*store.Snapshot }
 // broken unwinds a read-only rule whose account cannot be loaded.
 type broken struct{ err error }
 
-// View runs fn over the caller's account as it is now.
-func (db *DB) View(ctx context.Context, caller Caller, fn func(*Tx) error) (err error) {
+// View runs fn over the caller's account as it is now. It may run it again,
+// when what it saw turns out to be behind what other nodes wrote: fn keeps
+// nothing of an earlier run.
+func (db *DB) View(ctx context.Context, caller Caller, fn func(*Tx) error) error {
+	for {
+		seen := &seen{}
+		err := db.look(&Tx{Caller: caller, db: db, account: caller.Account, ctx: ctx, seen: seen, chance: db.chance}, fn)
+		switch fresh, failure := db.Fresh(ctx, seen.snapshots); {
+		case failure != nil:
+			return failure
+		case fresh:
+			return err
+		}
+	}
+}
+
+// look runs a rule that only reads.
+func (db *DB) look(tx *Tx, fn func(*Tx) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			b, ok := p.(broken)
@@ -113,7 +130,7 @@ func (db *DB) View(ctx context.Context, caller Caller, fn func(*Tx) error) (err 
 			err = b.err
 		}
 	}()
-	return fn(&Tx{Caller: caller, db: db, account: caller.Account, ctx: ctx, seen: &seen{}, chance: db.chance})
+	return fn(tx)
 }
 
 // Update runs fn in a transaction over the caller's account. See
@@ -199,7 +216,7 @@ func (tx *Tx) snapshot() reader {
 			return snap
 		}
 	}
-	snap, err := tx.db.Store.View(tx.ctx, tx.account)
+	snap, err := tx.db.Cached(tx.ctx, tx.account)
 	if err != nil {
 		panic(broken{err})
 	}

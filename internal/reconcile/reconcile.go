@@ -176,6 +176,17 @@ func (r *Reconciler) Changed(changes []store.Change) {
 	}
 }
 
+// LookAgain has all loops sweep, for when [Options.Mine] has come to say more.
+func (r *Reconciler) LookAgain() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, loops := range r.loops {
+		for _, l := range loops {
+			r.wake(task{loop: l})
+		}
+	}
+}
+
 // Settle waits until nothing is left to do now. It answers when something will
 // be, the next regular sweep apart; never if the answer is zero. A test moves
 // its clock there and settles again.

@@ -79,32 +79,22 @@ func ReadRoot(data string) (*Root, error) {
 // if the region was founded before.
 func found(ctx context.Context, db *kind.DB, facts catalog.Region, o Options) (*Root, error) {
 	caller := kind.Caller{Account: regionAccount}
-	var before *founding
-	err := db.View(ctx, caller, func(tx *kind.Tx) error {
-		if foundings.Has(tx, theFounding) {
-			before, _ = foundings.Get(tx, theFounding)
-		}
-		return nil
-	})
-	if err != nil {
+	if err := checkRegion(ctx, db, o); !errors.Is(err, errNotFounded) {
 		return nil, err
-	}
-	if before != nil {
-		if before.Region != o.Region {
-			return nil, fmt.Errorf("the store holds the region %s, not %s: start it with --region %s, or give another --data", before.Region, o.Region, before.Region)
-		}
-		return nil, nil
 	}
 	root := o.Root
 	root.fill(o.Chance)
-	// The file comes first: credentials that were kept and never used do no
-	// harm, while an account whose secret was lost cannot be used.
+	// They are kept first, under a name that nobody reads yet: an account whose
+	// secret was lost could not be used.
 	if o.Data != "" {
 		if err := root.keep(o.Data); err != nil {
 			return nil, fmt.Errorf("keeping the root account's credentials: %w", err)
 		}
 	}
-	return &root, db.Update(ctx, caller, func(tx *kind.Tx) error {
+	err := db.Update(ctx, caller, func(tx *kind.Tx) error {
+		if foundings.Has(tx, theFounding) {
+			return errFounded
+		}
 		account, err := cloud.NewAccount(tx, facts, iam.NewAccount{
 			AccountId: id.Account(root.AccountID), Email: root.Email, Password: root.Password,
 			CompanyName: "Bastide", FirstName: "Root", LastName: "Account", City: "Bastide", Country: "France", ZipCode: "00000",
@@ -119,6 +109,64 @@ func found(ctx context.Context, db *kind.DB, facts catalog.Region, o Options) (*
 			FoundingId: theFounding, Region: o.Region, RootAccount: account.AccountId, CreationDate: api.At(tx.Now()), Sealed: "open",
 		})
 	})
+	switch {
+	case errors.Is(err, errFounded):
+		// These credentials are nobody's.
+		return nil, errors.Join(root.forget(), checkRegion(ctx, db, o))
+	case err != nil:
+		return nil, err
+	}
+	return &root, root.confirm()
+}
+
+var (
+	// errFounded ends a founding that another node was faster with.
+	errFounded = errors.New("the region was founded meanwhile")
+	// errNotFounded says that the store holds no region.
+	errNotFounded = errors.New("no region was founded in this store")
+)
+
+// checkRegion makes sure that the store holds this region.
+func checkRegion(ctx context.Context, db *kind.DB, o Options) error {
+	var before *founding
+	err := db.View(ctx, kind.Caller{Account: regionAccount}, func(tx *kind.Tx) (err error) {
+		before = nil
+		if foundings.Has(tx, theFounding) {
+			before, err = foundings.Get(tx, theFounding)
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("reading what region this is: %w", err)
+	case before == nil:
+		return errNotFounded
+	case before.Region != o.Region:
+		return fmt.Errorf("the store holds the region %s, not %s: start it with --region %s, or give another --data", before.Region, o.Region, before.Region)
+	case o.Data == "":
+		return nil
+	}
+	return recoverRoot(o.Data, before.RootAccount)
+}
+
+// recoverRoot gives its name to the file of credentials that a process kept
+// that ended right after it had founded the region.
+func recoverRoot(data string, account id.Account) error {
+	kept, err := filepath.Glob(filepath.Join(data, RootFile+".*"))
+	if err != nil {
+		return err
+	}
+	for _, file := range kept {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		r := &Root{File: filepath.Join(data, RootFile)}
+		if json.Unmarshal(text, r) == nil && r.AccountID == string(account) && r.unconfirmed() == file {
+			return r.confirm()
+		}
+	}
+	return nil
 }
 
 // fill generates what was not given.
@@ -140,17 +188,41 @@ func (r *Root) fill(chance io.Reader) {
 	}
 }
 
-// keep writes the credentials where only the owner can read them.
+// keep writes the credentials where only the owner can read them, under a name
+// that is not theirs yet.
 func (r *Root) keep(data string) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
 	}
+	if err := os.MkdirAll(data, 0o700); err != nil {
+		return err
+	}
 	r.File = filepath.Join(data, RootFile)
-	f, err := os.OpenFile(r.File, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	f, err := os.OpenFile(r.unconfirmed(), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(append(text, '\n'))
 	return errors.Join(err, f.Chmod(0o600), f.Sync(), f.Close())
+}
+
+// unconfirmed is the file until the account exists. Nodes that found a region
+// at once may share the directory.
+func (r *Root) unconfirmed() string { return r.File + "." + r.AccessKey }
+
+// confirm gives the file its name: the account exists.
+func (r *Root) confirm() error {
+	if r.File == "" {
+		return nil
+	}
+	return os.Rename(r.unconfirmed(), r.File)
+}
+
+// forget removes the file: the account was never made.
+func (r *Root) forget() error {
+	if r.File == "" {
+		return nil
+	}
+	return os.Remove(r.unconfirmed())
 }

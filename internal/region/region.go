@@ -38,7 +38,9 @@ import (
 
 // Options configures a [Region].
 type Options struct {
-	Data           string // the directory of the embedded store; empty: nothing outlives the process
+	Data           string // the directory of the embedded store, and of the master key; empty: nothing outlives the process
+	Postgres       string // the URL of the database that nodes share, in place of the embedded store
+	Connections    int    // to that database; 0: 16
 	Region, Domain string
 	OpenAPI        []byte        // the document served at /openapi.json
 	MasterKey      string        // the file of the master key; empty: master.key in Data
@@ -65,22 +67,17 @@ type Region struct {
 	Loops *reconcile.Reconciler
 	World *sim.World
 
-	stop   context.CancelFunc // ends the loops
-	ended  chan struct{}      // closed when they have
+	journal       store.Journal
+	data, keyFile string // the directory and the file of the master key; empty: there is none
+
+	stop   func() // ends the loops, and answers when they have
 	closed atomic.Bool
 }
-
-// Headroom is how many bytes a program that serves a region does well to hold
-// and never touch. The garbage collector then lets a small heap grow by as much
-// before it collects it, rather than many times a second; a tenth of a call's
-// cost was measured. What is never touched takes no memory, and unlike a higher
-// GOGC it does not let a large heap grow to several times its size.
-const Headroom = 64 << 20
 
 // Open opens the region kept in o.Data, or founds one there.
 func Open(ctx context.Context, o Options) (*Region, error) {
 	o.Chance = &lockedReader{r: o.Chance}
-	r := &Region{}
+	r := &Region{data: o.Data, keyFile: o.keyFile()}
 	// What was opened is closed again, last first, if something after it fails.
 	var opened []io.Closer
 	fail := func(err error) (*Region, error) {
@@ -89,17 +86,16 @@ func Open(ctx context.Context, o Options) (*Region, error) {
 		}
 		return nil, err
 	}
-	var journal store.Journal
-	if o.Data != "" {
-		// The journal locks the directory, so it comes before anything else
-		// that is kept there.
-		j, err := sqljournal.Open(ctx, o.Data)
-		if err != nil {
-			return nil, err
-		}
-		journal = j
-		opened = append(opened, j)
+	// The embedded journal locks its directory, so it comes before anything
+	// else that is kept there.
+	journal, err := o.openJournal(ctx)
+	if err != nil {
+		return nil, err
 	}
+	if journal != nil {
+		opened = append(opened, journal)
+	}
+	r.journal = journal
 	key, err := masterKey(ctx, o, journal)
 	if err != nil {
 		return fail(err)
@@ -112,21 +108,28 @@ func Open(ctx context.Context, o Options) (*Region, error) {
 		o.Quotas = catalog.Limits()
 	}
 	loops := newLoopMetrics(registry)
-	r.Loops = reconcile.New(reconcile.Options{Clock: o.Clock, Log: o.Logger, Count: loops.count})
+	looping := reconcile.Options{Clock: o.Clock, Log: o.Logger, Count: loops.count, Sweep: o.sweep()}
+	leases := o.leases(journal, func() { r.Loops.LookAgain() })
+	if leases != nil {
+		looping.Mine = leases.Mine
+	}
+	r.Loops = reconcile.New(looping)
 	r.DB = kind.Open(kind.Options{
-		Kinds:   append(cloud.Kinds(), gate.Attempts, foundings),
+		Kinds:   Kinds(),
 		Journal: journal, Seal: key, Limits: o.Quotas, Now: o.Clock.Now, Chance: o.Chance, Log: o.Logger, Memory: o.Memory,
-		Changed: r.Loops.Changed,
+		Changed: r.Loops.Changed, After: time.After,
 	})
 	opened = []io.Closer{r.DB} // which closes its journal
 	if r.Founded, err = found(ctx, r.DB, facts, o); err != nil {
 		return fail(err)
 	}
-	logDir := ""
-	if o.Data != "" {
-		logDir = filepath.Join(o.Data, "apilog")
+	calls := apilog.Options{Now: o.Clock.Now, After: time.After, Log: o.Logger}
+	if shared, ok := journal.(*sqljournal.Postgres); ok {
+		calls.Postgres = shared.Pool()
+	} else if o.Data != "" {
+		calls.Dir = filepath.Join(o.Data, logDir)
 	}
-	r.Calls, err = apilog.Open(apilog.Options{Dir: logDir, Now: o.Clock.Now, After: time.After, Log: o.Logger})
+	r.Calls, err = apilog.Open(calls)
 	if err != nil {
 		return fail(fmt.Errorf("opening the API log: %w", err))
 	}
@@ -145,15 +148,70 @@ func Open(ctx context.Context, o Options) (*Region, error) {
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "bastide_store_held_bytes", Help: "Documents in memory, in bytes of their encoding."},
 			func() float64 { return float64(r.DB.Held()) }),
 	)
-	r.Admin = server.Admin(registry, r.ready)
-	var running context.Context
-	running, r.stop = context.WithCancel(context.WithoutCancel(ctx))
-	r.ended = make(chan struct{})
-	go func() {
-		defer close(r.ended)
-		r.Loops.Run(running, r.DB, cloud.Loops(r.DB, r.World)...)
-	}()
+	r.Admin = server.Admin(registry, r.ready, func(ctx context.Context, data, dir string) (fmt.Stringer, error) { return r.Backup(ctx, data, dir) })
+	if leases != nil {
+		if err := leases.Renew(ctx); err != nil {
+			return fail(fmt.Errorf("sharing the loops with the other nodes: %w", err))
+		}
+	}
+	background := context.WithoutCancel(ctx)
+	endLoops := start(background, func(ctx context.Context) { r.Loops.Run(ctx, r.DB, cloud.Loops(r.DB, r.World)...) })
+	r.stop = endLoops
+	if leases != nil {
+		// No step is under way any more when others take the loops over.
+		endLeases := start(background, leases.Run)
+		r.stop = func() { endLoops(); endLeases() }
+	}
 	return r, nil
+}
+
+// start runs something until it is told to end, which waits for it.
+func start(ctx context.Context, run func(context.Context)) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		run(ctx)
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
+// leases are this node's part of the loops; nil: it runs all of them, because
+// nobody shares its journal. They go by the time of the machine even if the
+// region's is another one, as the database's clock does.
+func (o *Options) leases(journal store.Journal, arrived func()) *reconcile.Leases {
+	shared, ok := journal.(*sqljournal.Postgres)
+	if !ok {
+		return nil
+	}
+	return reconcile.NewLeases(reconcile.LeaseOptions{
+		Lessor: shared, Node: kind.Random(o.Chance, 16, kind.Hexadecimal),
+		Clock: clock.System(), Log: o.Logger, Arrived: arrived,
+	})
+}
+
+// openJournal opens the journal; nil: nothing is kept.
+func (o *Options) openJournal(ctx context.Context) (store.Journal, error) {
+	switch {
+	case o.Postgres != "":
+		return sqljournal.OpenPostgres(ctx, o.Postgres,
+			sqljournal.After(time.After), sqljournal.Chance(o.Chance), sqljournal.PoolSize(o.Connections), sqljournal.PostgresLog(o.Logger))
+	case o.Data != "":
+		return sqljournal.Open(ctx, o.Data, sqljournal.Log(o.Logger))
+	}
+	return nil, nil
+}
+
+// sweep is how often the loops look for work that nobody told them of. In a
+// shared journal that is what other nodes have written.
+func (o *Options) sweep() time.Duration {
+	if o.Postgres != "" {
+		return time.Second
+	}
+	return 0
 }
 
 // loopMetrics count the steps of loops.
@@ -180,26 +238,34 @@ func (r *Region) ready() error {
 	return nil
 }
 
+// Drain makes the region say that it is not ready, so that whoever spreads calls
+// over nodes sends it no more. It still answers them.
+func (r *Region) Drain() { r.closed.Store(true) }
+
 // Failed delivers the error that makes the region end: see [store.Store.Failed].
 func (r *Region) Failed() <-chan error { return r.DB.Failed() }
 
-// Close ends the loops, writes what is left of the API log, and closes the
+// Close ends the loops and leaves them to the other nodes, writes what is left of the API log, and closes the
 // store. Nobody may call the region any more.
 func (r *Region) Close() error {
 	r.closed.Store(true)
 	r.stop()
-	<-r.ended
 	return errors.Join(r.Calls.Close(), r.DB.Close())
+}
+
+// keyFile is the file of the master key; empty: there is none.
+func (o *Options) keyFile() string {
+	if o.MasterKey == "" && o.Data != "" {
+		return filepath.Join(o.Data, keyFile)
+	}
+	return o.MasterKey
 }
 
 // masterKey reads the master key. For a new region it makes one; for a region
 // that was founded a new key would open nothing. Without a data directory and
 // a file, a key is made for as long as the process lives.
 func masterKey(ctx context.Context, o Options, journal store.Journal) (*seal.Key, error) {
-	file := o.MasterKey
-	if file == "" && o.Data != "" {
-		file = filepath.Join(o.Data, "master.key")
-	}
+	file := o.keyFile()
 	if file == "" {
 		master := make([]byte, 32)
 		if _, err := io.ReadFull(o.Chance, master); err != nil {

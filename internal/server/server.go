@@ -4,6 +4,7 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -111,6 +112,9 @@ func (s *Server) answer(x *exchange, r *http.Request) (err error) {
 			break
 		}
 	}
+	if ctx := s.DB.Glance(r.Context()); ctx != r.Context() {
+		r = r.WithContext(ctx)
+	}
 	body, bodyErr := readBody(r)
 	x.body = body
 	if x.call, err = x.protocol.Decode(r, body); err != nil {
@@ -148,7 +152,8 @@ func (s *Server) answer(x *exchange, r *http.Request) (err error) {
 // to our log, under the request id that the caller gets.
 func (s *Server) refuse(x *exchange, header http.Header, err error) {
 	f := fault.From(err)
-	if f.Code == fault.Internal {
+	// Who has hung up learns nothing, and nothing is wrong.
+	if f.Code == fault.Internal && !errors.Is(err, context.Canceled) {
 		s.Logger.Error("a call failed", "request", x.id, "action", x.call.Action, "account", x.caller.Account, "error", err)
 	}
 	if t, ok := errors.AsType[*gate.Throttled](err); ok {

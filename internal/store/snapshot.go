@@ -37,7 +37,8 @@ type table struct {
 	gone  int
 
 	// owner is the number of the group whose closures may write to the table,
-	// as nobody else has seen it; 0: none. Only the writer looks at it.
+	// as nobody else has seen it; 0: none. Only the writer looks at it, or, in a
+	// shared journal, who forks.
 	owner int64
 }
 
@@ -207,7 +208,7 @@ func (tx *Tx) In(account string) *Draft {
 	var base *Snapshot
 	if p, ok := tx.group.drafts[account]; ok {
 		base = p.snapshot
-	} else if base = tx.group.store.entry(account).snapshot.Load(); base == nil {
+	} else if base = tx.group.base(account); base == nil {
 		panic(absentAccount(account))
 	}
 	d := &Draft{Snapshot: base, base: base, group: tx.group}

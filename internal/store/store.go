@@ -96,24 +96,31 @@ type Options struct {
 	// longest are dropped above it. 0 means no bound.
 	Memory int64
 
-	// Changed is told of each commit, in order, on the writer's goroutine: it
-	// must return at once.
+	// Changed is told of each commit before it is answered, and of what others
+	// wrote to a shared journal when it is read. It must return at once.
 	Changed func([]Change)
+
+	// After is the pause before a transaction that met another one in a shared
+	// journal is run again: time.After, or a test's own.
+	After func(time.Duration) <-chan time.Time
 }
 
 // Store is safe for concurrent use.
 type Store struct {
 	Options
 	codecs   map[string]Codec
-	accounts sync.Map // string → *entry
+	shared   Shared     // the journal, if it is one
+	checks   checks     // of versions, in a shared journal
+	forking  sync.Mutex // held while tables are forked; only one writer may
+	accounts sync.Map   // string → *entry
 	queue    chan *update
 	done     chan struct{}
 	failed   chan error
 	held     atomic.Int64 // bytes of documents in memory
 	tick     atomic.Int64 // moves with each batch of commits; orders the use of accounts
 
-	// closing is held for reading while an update is handed in and while the
-	// journal is read. It is taken before the mutex of an entry.
+	// closing is held for reading while an update is handed in, or made in a
+	// shared journal, and while the journal is read. It is taken before the mutex of an entry.
 	closing sync.RWMutex
 	closed  bool
 }
@@ -125,6 +132,7 @@ type entry struct {
 	snapshot atomic.Pointer[Snapshot]
 	used     atomic.Int64
 	wanted   atomic.Int32 // how many updates need it in memory
+	lane     lane         // of its updates, in a shared journal
 }
 
 // ErrClosed answers calls on a store that was closed or has failed.
@@ -146,6 +154,7 @@ func Open(o Options) *Store {
 	for _, c := range o.Codecs {
 		s.codecs[c.Name()] = c
 	}
+	s.shared, _ = o.Journal.(Shared)
 	go s.write()
 	return s
 }
@@ -179,14 +188,15 @@ func (s *Store) Held() int64 { return s.held.Load() }
 // View answers the newest snapshot of the account. An account that nobody
 // wrote to has an empty one.
 func (s *Store) View(ctx context.Context, account string) (*Snapshot, error) {
-	e := s.entry(account)
-	if tick := s.tick.Load(); e.used.Load() != tick {
-		e.used.Store(tick)
+	for {
+		snap, err := s.Cached(ctx, account)
+		if err != nil || s.shared == nil {
+			return snap, err
+		}
+		if fresh, err := s.Fresh(ctx, []*Snapshot{snap}); err != nil || fresh {
+			return snap, err
+		}
 	}
-	if snap := e.snapshot.Load(); snap != nil {
-		return snap, nil
-	}
-	return s.load(ctx, account, e)
 }
 
 func (s *Store) entry(account string) *entry {
@@ -231,14 +241,26 @@ func (s *Store) load(ctx context.Context, account string, e *entry) (*Snapshot, 
 func (s *Store) place(snap *Snapshot, r Row) error {
 	codec, ok := s.codecs[r.Kind]
 	if !ok {
-		return fmt.Errorf("%s is of the kind %s, which this program does not know: was it written by a newer one?", r.ID, r.Kind)
+		return unknownKind(r)
 	}
-	value, err := codec.Decode(Place{snap.account, r.Kind, r.ID}, r.Doc)
+	o, err := s.object(snap.account, codec, r)
+	if err == nil {
+		snap.set(codec, o)
+	}
+	return err
+}
+
+func unknownKind(r Row) error {
+	return fmt.Errorf("%s is of the kind %s, which this program does not know: was it written by a newer one?", r.ID, r.Kind)
+}
+
+// object decodes a row.
+func (s *Store) object(account string, codec Codec, r Row) (*Object, error) {
+	value, err := codec.Decode(Place{account, r.Kind, r.ID}, r.Doc)
 	if err != nil {
-		return fmt.Errorf("decoding %s %s: %w", r.Kind, r.ID, err)
+		return nil, fmt.Errorf("decoding %s %s: %w", r.Kind, r.ID, err)
 	}
-	snap.set(codec, &Object{ID: r.ID, Seq: r.Seq, Gone: r.Gone, Value: value, size: int32(len(r.Doc))})
-	return nil
+	return &Object{ID: r.ID, Seq: r.Seq, Gone: r.Gone, Value: value, size: int32(len(r.Doc))}, nil
 }
 
 // Unsettled lists the accounts that have objects a loop must look at.
@@ -266,7 +288,8 @@ func (s *Store) Unsettled(ctx context.Context) ([]string, error) {
 type update struct {
 	fn     func(*Tx) error
 	err    error
-	absent string // an account that the closure needs and that is not in memory
+	absent string   // an account that the closure needs and that is not in memory
+	needs  []string // the accounts that a transaction in a shared journal must hold
 	done   chan struct{}
 }
 
@@ -275,6 +298,9 @@ type update struct {
 // may run again when it reaches an account that was not in memory, and others
 // wait while it runs, so it does no I/O.
 func (s *Store) Update(ctx context.Context, account string, fn func(*Tx) error) error {
+	if s.shared != nil {
+		return s.join(account, fn)
+	}
 	// What the closure has needed stays in memory until it is answered.
 	// Otherwise accounts that do not fit together could drop each other for ever.
 	var needs []*entry
@@ -323,7 +349,7 @@ func (s *Store) write() {
 	defer close(s.done)
 	var broken error
 	for first := range s.queue {
-		g := &group{store: s, number: s.tick.Add(1), drafts: map[string]*pending{}}
+		g := s.newGroup(s.inMemory)
 		for u := first; u != nil; u = next(s.queue, g) {
 			if u.err = broken; broken == nil {
 				u.absent, u.err = g.run(u.fn)
@@ -360,15 +386,19 @@ func next(queue <-chan *update, g *group) *update {
 // group is the closures that share a commit.
 type group struct {
 	store   *Store
-	number  int64 // never used twice
+	base    func(account string) *Snapshot // nil: the group does not have the account
+	number  int64                          // never used twice
 	updates []*update
 	drafts  map[string]*pending
+}
+
+func (s *Store) newGroup(base func(account string) *Snapshot) *group {
+	return &group{store: s, base: base, number: s.tick.Add(1), drafts: map[string]*pending{}}
 }
 
 // pending is an account as the closures of the group have left it so far.
 type pending struct {
 	snapshot *Snapshot
-	before   *Snapshot // the published one
 	rows     map[objectKey]Row
 }
 
@@ -408,7 +438,7 @@ func (g *group) run(fn func(*Tx) error) (absent string, err error) {
 	for account, rows := range rows {
 		p := g.drafts[account]
 		if p == nil {
-			p = &pending{before: tx.drafts[account].base, rows: map[objectKey]Row{}}
+			p = &pending{rows: map[objectKey]Row{}}
 			g.drafts[account] = p
 		}
 		p.snapshot = tx.drafts[account].Snapshot
@@ -429,13 +459,27 @@ func (p *Panic) Error() string {
 	return fmt.Sprintf("panic in a transaction: %v\n%s", p.Value, p.Stack)
 }
 
+// inMemory is the account as it is in memory, if it is.
+func (s *Store) inMemory(account string) *Snapshot { return s.entry(account).snapshot.Load() }
+
 // commit makes the group durable and then visible.
 func (g *group) commit() error {
-	if len(g.drafts) == 0 {
+	batches := g.batches()
+	if len(batches) == 0 {
 		return nil
 	}
+	if g.store.Journal != nil {
+		if err := g.store.Journal.Commit(context.Background(), batches); err != nil {
+			return fmt.Errorf("committing to the journal: %w", err)
+		}
+	}
+	g.publish(batches)
+	return nil
+}
+
+// batches are what the group's closures have written, by account.
+func (g *group) batches() []Batch {
 	batches := make([]Batch, 0, len(g.drafts))
-	var changes []Change
 	for account, p := range g.drafts {
 		b := Batch{Account: account, Version: p.snapshot.version, Unsettled: p.snapshot.unsettled, Rows: slices.Collect(maps.Values(p.rows))}
 		// The order of a map is chance; the journal and the loops get the
@@ -444,18 +488,25 @@ func (g *group) commit() error {
 		batches = append(batches, b)
 	}
 	slices.SortFunc(batches, func(x, y Batch) int { return cmp.Compare(x.Account, y.Account) })
-	if g.store.Journal != nil {
-		if err := g.store.Journal.Commit(context.Background(), batches); err != nil {
-			return fmt.Errorf("committing to the journal: %w", err)
-		}
-	}
+	return batches
+}
+
+// publish makes visible what was made durable. In a shared journal the account
+// may be newer in memory by then: others may have written to it since.
+func (g *group) publish(batches []Batch) {
+	var changes []Change
 	for _, b := range batches {
 		p := g.drafts[b.Account]
 		e := g.store.entry(b.Account)
 		e.mu.Lock()
-		e.snapshot.Store(p.snapshot)
+		if now := e.snapshot.Load(); now == nil || now.version < b.Version {
+			e.snapshot.Store(p.snapshot)
+			g.store.held.Add(p.snapshot.size)
+			if now != nil {
+				g.store.held.Add(-now.size)
+			}
+		}
 		e.mu.Unlock()
-		g.store.held.Add(p.snapshot.size - p.before.size)
 		for _, r := range b.Rows {
 			changes = append(changes, Change{b.Account, r.Kind, r.ID})
 		}
@@ -463,7 +514,6 @@ func (g *group) commit() error {
 	if g.store.Changed != nil {
 		g.store.Changed(changes)
 	}
-	return nil
 }
 
 // row encodes what a closure has left of an object. An object that cannot be

@@ -31,6 +31,7 @@ func (l *NetLoop) Step(ctx context.Context, account, netID string) (again time.T
 	var net *Net
 	var want driver.Net
 	err = l.db.View(ctx, kind.Caller{Account: account}, func(tx *kind.Tx) (err error) {
+		net = nil
 		if !Nets.Has(tx, id.Net(netID)) {
 			return nil
 		}

@@ -10,6 +10,9 @@ import (
 	"syscall"
 )
 
+// ErrInUse says that another process has the directory of a journal.
+var ErrInUse = errors.New("belongs to another running process")
+
 // lockDirectory makes the directory if there is none and takes it for this
 // process. The lock is the kernel's, and ends with the process however that
 // ends; the file only says whose it is.
@@ -27,7 +30,7 @@ func lockDirectory(dir string) (*os.File, error) {
 			return nil, fmt.Errorf("locking %s: %w", f.Name(), err)
 		}
 		owner, _ := os.ReadFile(f.Name())
-		return nil, fmt.Errorf("the directory %s belongs to another running process (%s)", dir, strings.TrimSpace(string(owner)))
+		return nil, fmt.Errorf("the directory %s %w (%s)", dir, ErrInUse, strings.TrimSpace(string(owner)))
 	}
 	if err := errors.Join(f.Truncate(0), writeOwner(f)); err != nil {
 		return nil, errors.Join(err, f.Close())

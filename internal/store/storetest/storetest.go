@@ -24,12 +24,27 @@ type Except struct{ Test, Reason string }
 
 // Run runs all tests, each on fresh data made by setup.
 func Run(t *testing.T, setup func(t *testing.T) Opener, except ...Except) {
+	run(t, setup, except, group{"Journal", journalTests}, group{"Store", storeTests})
+}
+
+// RunShared runs the tests of journals that are a [store.Shared]. Each is on
+// fresh data made by setup, and opens it several times at once.
+func RunShared(t *testing.T, setup func(t *testing.T) Opener, except ...Except) {
+	run(t, setup, except, group{"Shared", sharedTests})
+}
+
+type group struct {
+	name  string
+	tests []test
+}
+
+func run(t *testing.T, setup func(t *testing.T) Opener, except []Except, groups ...group) {
 	unused := slices.Clone(except)
-	run := func(group string, tests []test) {
-		for _, test := range tests {
-			t.Run(group+"/"+test.name, func(t *testing.T) {
+	for _, group := range groups {
+		for _, test := range group.tests {
+			t.Run(group.name+"/"+test.name, func(t *testing.T) {
 				for _, e := range except {
-					if e.Test == group || e.Test == group+"/"+test.name {
+					if e.Test == group.name || e.Test == group.name+"/"+test.name {
 						unused = slices.DeleteFunc(unused, func(u Except) bool { return u == e })
 						t.Skip(e.Reason)
 					}
@@ -39,8 +54,6 @@ func Run(t *testing.T, setup func(t *testing.T) Opener, except ...Except) {
 			})
 		}
 	}
-	run("Journal", journalTests)
-	run("Store", storeTests)
 	for _, e := range unused {
 		t.Errorf("there is no test %q to except", e.Test)
 	}

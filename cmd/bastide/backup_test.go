@@ -1,0 +1,170 @@
+package main
+
+import (
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// A region is copied while 64 write to it, and answers them meanwhile. The copy
+// starts, has all that was answered before the backup began, and has no half of
+// a transaction.
+func TestBackupWhileManyWrite(t *testing.T) {
+	t.Parallel()
+	data, to := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "copy")
+	p := start(t, data, "--throttle", "off")
+	work := newWorkload(p, 0)
+	var first sync.WaitGroup
+	for _, one := range work.writers {
+		first.Go(func() {
+			for step := range 12 {
+				if err := one.step(work.caller, step); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	first.Wait()
+	var before [writers]*writer // what was answered before the backup began
+	for i, one := range work.writers {
+		copied := *one
+		copied.nets, copied.pair, copied.keys, copied.deleted = slices.Clone(one.nets), slices.Clone(one.pair), slices.Clone(one.keys), slices.Clone(one.deleted)
+		before[i] = &copied
+	}
+
+	// They go on with tags, and with Nets that they delete at once: no quota ends
+	// that.
+	var answered atomic.Int64
+	var began, all sync.WaitGroup
+	began.Add(writers)
+	done := make(chan struct{})
+	for _, one := range work.writers {
+		all.Go(func() {
+			begun := sync.OnceFunc(began.Done)
+			defer begun()
+			for round := 12; ; round += 4 {
+				for step := round; step < round+2; step++ {
+					if err := one.step(work.caller, step); err != nil {
+						t.Error(err)
+						return
+					}
+					answered.Add(1)
+				}
+				begun()
+				select {
+				case <-done:
+					return
+				default:
+				}
+			}
+		})
+	}
+	began.Wait()
+	at := answered.Load()
+	out, err := program(t, "backup", "--data", data, "--admin", strings.TrimPrefix(p.admin, "http://"), to).CombinedOutput()
+	meanwhile := answered.Load() - at
+	close(done)
+	all.Wait()
+	if err != nil {
+		t.Fatalf("%v, %s\n%s", err, out, p.output())
+	}
+	if !strings.Contains(string(out), "can open every secret") || !strings.Contains(string(out), "bastide serve --data "+to) {
+		t.Errorf("the backup says: %s", out)
+	}
+	if meanwhile == 0 {
+		t.Error("nobody was answered while the region was copied")
+	}
+	t.Logf("%d writes were answered meanwhile", meanwhile)
+	p.stop(t)
+
+	for i, one := range before {
+		one.tagging = work.writers[i].tagging // may be in the copy, or not
+	}
+	copied := start(t, to, "--throttle", "off")
+	if strings.Contains(copied.output(), "founded") {
+		t.Errorf("the copy is a new region:\n%s", copied.output())
+	}
+	logs := copied.asRoot().call(t, "ReadApiLogs", params{"Filters": params{"QueryCallNames": []string{"CreateUser"}}, "ResultsPerPage": 1000})
+	if calls, _ := logs.get("Logs").([]any); len(calls) != writers {
+		t.Errorf("the API log of the copy has %d of the %d calls that made users", len(calls), writers)
+	}
+	(&workload{writers: before}).check(t, copied)
+	copied.stop(t)
+}
+
+func TestBackupOfAStoppedRegion(t *testing.T) {
+	t.Parallel()
+	data, to := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "copy")
+	p := start(t, data)
+	net := p.asRoot().call(t, "CreateNet", params{"IpRange": "10.0.0.0/16"}).text("Net", "NetId")
+	p.stop(t)
+	out, err := program(t, "backup", "--data", data, "--admin", "127.0.0.1:1", to).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "was copied to "+to) {
+		t.Fatalf("%v, %s", err, out)
+	}
+	for _, dir := range []string{data, to} {
+		p := start(t, dir)
+		found := p.asRoot().call(t, "ReadNets", params{"Filters": params{"NetIds": []string{net}}})
+		if found.text("Nets", 0, "NetId") != net {
+			t.Errorf("%s has not the Net: %v", dir, found)
+		}
+		p.stop(t)
+	}
+}
+
+func TestBackupRefusals(t *testing.T) {
+	t.Parallel()
+	data, other := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "other")
+	p, q := start(t, data), start(t, other)
+	full := t.TempDir()
+	if err := os.WriteFile(filepath.Join(full, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	to := filepath.Join(t.TempDir(), "copy")
+	admin := strings.TrimPrefix(p.admin, "http://")
+	for _, c := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"no directory", nil, "no directory was given"},
+		{"two directories", []string{to, full}, "follows the directory"},
+		{"a full directory", []string{"--data", data, "--admin", admin, full}, "is not empty"},
+		{"another region's address", []string{"--data", other, "--admin", admin, to}, "this region is the one in " + data},
+		{"nobody's address", []string{"--data", data, "--admin", "127.0.0.1:1", to}, "say the address of its administration"},
+		{"no administration", []string{"--data", data, "--admin", "off", to}, "say the address of its administration"},
+		{"the public address", []string{"--data", data, "--admin", strings.TrimPrefix(p.url, "http://"), to}, "answers: "},
+		{"no region", []string{"--data", filepath.Join(full, "none"), to}, "there is no region in"},
+	} {
+		out, err := program(t, append([]string{"backup"}, c.args...)...).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), c.want) {
+			t.Errorf("%s: %v, %s\nwant an error with %q", c.name, err, out, c.want)
+		}
+	}
+	if _, err := os.Stat(to); err == nil {
+		t.Error("a backup that was refused has left something")
+	}
+	// A page in somebody's browser is not the operator.
+	request, err := http.NewRequest(http.MethodPost, p.admin+"/backup?"+url.Values{"dir": {to}}.Encode(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Origin", "https://elsewhere.example")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if response.StatusCode != http.StatusForbidden {
+		t.Errorf("a page of another site was answered %s", response.Status)
+	}
+	p.stop(t)
+	q.stop(t)
+}

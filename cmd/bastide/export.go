@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/bastide-cloud/bastide/internal/dump"
+	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/region"
+	"github.com/bastide-cloud/bastide/internal/seal"
+	"github.com/bastide-cloud/bastide/internal/store"
+	"github.com/bastide-cloud/bastide/internal/store/sqljournal"
+)
+
+// place is where a command finds a store and the key of its secrets.
+type place struct {
+	data, store, masterKey string // the flags
+
+	dir string // of the embedded store, or of what a node keeps beside a database
+}
+
+func (p *place) flags(flags *flag.FlagSet) {
+	flags.StringVar(&p.data, "data", "./bastide-data", "`DIR` of the embedded store")
+	flags.StringVar(&p.store, "store", "", "`URL` of the store, as given to serve")
+	flags.StringVar(&p.masterKey, "master-key", "", "`FILE` of the key that seals secrets at rest (default DIR/master.key)")
+}
+
+// open opens the store, which no region may have open, and finds the file of its
+// key. Where there is no embedded store it makes one, if it may.
+func (p *place) open(ctx context.Context, create bool) (j store.Dumper, err error) {
+	if isPostgres(p.store) {
+		p.dir = p.data
+		j, err = sqljournal.OpenPostgres(ctx, p.store, sqljournal.After(time.After), sqljournal.Chance(rand.Reader))
+	} else {
+		j, err = p.openEmbedded(ctx, create)
+	}
+	if err != nil {
+		return nil, err // and not a journal that is nil
+	}
+	if p.masterKey == "" {
+		p.masterKey = filepath.Join(p.dir, "master.key")
+	}
+	return j, nil
+}
+
+func (p *place) openEmbedded(ctx context.Context, create bool) (_ *sqljournal.SQLite, err error) {
+	if p.dir, err = (&settings{data: p.data, store: p.store}).dataDir(); err != nil {
+		return nil, err
+	}
+	if p.dir == "" {
+		return nil, fmt.Errorf("--store: what is in %s ends with its process: there is nothing to read and nothing to fill", p.store)
+	}
+	if _, err := os.Stat(filepath.Join(p.dir, sqljournal.File)); !create && err != nil {
+		return nil, fmt.Errorf("there is no region in %s: %w", p.dir, err)
+	}
+	j, err := sqljournal.Open(ctx, p.dir)
+	if errors.Is(err, sqljournal.ErrInUse) {
+		err = fmt.Errorf("%w: stop it first", err)
+	}
+	return j, err
+}
+
+// exportStore writes all rows of a store as lines of JSON.
+func exportStore(ctx context.Context, args []string, out, messages io.Writer) (err error) {
+	var from place
+	var secrets bool
+	flags := flag.NewFlagSet("export", flag.ContinueOnError)
+	from.flags(flags)
+	flags.BoolVar(&secrets, "with-secrets", false, "write secrets as they are, not sealed with the master key")
+	file, err := parseWith("file", flags, args, messages)
+	if err != nil {
+		return err
+	}
+	journal, err := from.open(ctx, false)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, journal.Close()) }()
+	header := dump.Header{Time: time.Now().UTC().Truncate(time.Second), Secrets: dump.Sealed}
+	if header.Region, err = region.NameIn(ctx, journal); err != nil {
+		return err
+	}
+	if header.Region == "" {
+		return errors.New("no region was founded in this store")
+	}
+	var recode *dump.Recoder
+	if secrets {
+		key, err := seal.Load(from.masterKey, false, rand.Reader)
+		if err != nil {
+			return err
+		}
+		header.Secrets = dump.Open
+		recode = dump.NewRecoder(kind.Codecs(region.Kinds(), key), kind.Codecs(kind.WithSecrets(region.Kinds()), kind.AsIs))
+	}
+	total, err := journal.Count(ctx)
+	if err != nil {
+		return err
+	}
+	p := newProgress(messages, "exporting", int64(total), time.Now)
+	var totals dump.Totals
+	err = writeWhole(file, out, func(w io.Writer) (err error) {
+		totals, err = dump.Write(w, header, p.watch(journal.Dump(ctx), nil), recode)
+		return err
+	})
+	p.end()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(messages, "Exported %s of the region %s.\n", totals, header.Region)
+	if secrets {
+		fmt.Fprintln(messages, "Its secrets are in the open: whoever reads the export can use them.")
+	} else {
+		fmt.Fprintf(messages, "Its secrets are sealed: an import needs the master key %s, too.\n", from.masterKey)
+	}
+	return nil
+}
+
+// writeWhole writes a file that only its owner may read, and that is not there
+// before it is whole. No name, and a dash, are the output.
+func writeWhole(name string, out io.Writer, write func(io.Writer) error) error {
+	if name == "" || name == "-" {
+		return write(out)
+	}
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a file: give a dash and lead the output there", name)
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	if err := errors.Join(write(f), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), name)
+}

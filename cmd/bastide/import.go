@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/bastide-cloud/bastide/internal/dump"
+	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/region"
+	"github.com/bastide-cloud/bastide/internal/seal"
+	"github.com/bastide-cloud/bastide/internal/store"
+)
+
+// importStore fills a store with what exportStore wrote, all of it or nothing.
+func importStore(ctx context.Context, args []string, _, messages io.Writer) (err error) {
+	var into place
+	var force bool
+	flags := flag.NewFlagSet("import", flag.ContinueOnError)
+	into.flags(flags)
+	flags.BoolVar(&force, "force", false, "replace all that the store holds")
+	file, err := parseWith("file", flags, args, messages)
+	if err != nil {
+		return err
+	}
+	input, size, err := openInput(file)
+	if err != nil {
+		return err
+	}
+	defer input.Close()
+	counted := &countingReader{r: input}
+	lines, err := dump.NewReader(counted)
+	if err != nil {
+		return err
+	}
+	journal, err := into.open(ctx, true)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, journal.Close()) }()
+	recode, undo, err := into.recoder(lines.Header.Secrets)
+	if err != nil {
+		return err
+	}
+	p := newProgress(messages, "importing", size, time.Now)
+	err = journal.Fill(ctx, p.watch(dump.Ahead(lines.Batches(recode)), counted.n.Load), force)
+	p.end()
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		return errors.Join(errors.New("interrupted: nothing was imported"), undo())
+	case errors.Is(err, store.ErrNotEmpty):
+		return errors.Join(fmt.Errorf("%w: --force replaces all that it holds", err), undo())
+	default:
+		return errors.Join(fmt.Errorf("nothing was imported: %w", err), undo())
+	}
+	fmt.Fprintf(messages, "Imported %s of the region %s.\n", lines.Totals, lines.Header.Region)
+	if !exists(into.masterKey) {
+		fmt.Fprintf(messages, "Its secrets are sealed: before a start, put the master key of the region that was exported at %s.\n", into.masterKey)
+	}
+	if root := filepath.Join(into.dir, region.RootFile); force && exists(root) {
+		fmt.Fprintf(messages, "%s is of the region that was there before.\n", root)
+	}
+	return nil
+}
+
+// recoder checks documents, and seals their secrets if they are in the open. If
+// the store has no master key, secrets that are sealed stay so, unchecked, and
+// for those in the open a key is made; undo takes that back.
+func (p *place) recoder(secrets dump.Secrets) (_ *dump.Recoder, undo func() error, err error) {
+	kinds, there := region.Kinds(), exists(p.masterKey)
+	undo = func() error { return nil }
+	if secrets == dump.Sealed && !there {
+		return dump.NewRecoder(kind.Codecs(kinds, kind.AsIs), nil), undo, nil
+	}
+	key, err := seal.Load(p.masterKey, !there, rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	if secrets == dump.Sealed {
+		return dump.NewRecoder(kind.Codecs(kinds, &keyOf{key, p.masterKey}), nil), undo, nil
+	}
+	if !there {
+		undo = func() error { return os.Remove(p.masterKey) }
+	}
+	return dump.NewRecoder(kind.Codecs(kinds, kind.AsIs), kind.Codecs(kind.WithSecrets(kinds), key)), undo, nil
+}
+
+// keyOf is the key of a file, which it names when it does not fit.
+type keyOf struct {
+	*seal.Key
+	file string
+}
+
+// Open implements [kind.Sealer].
+func (k *keyOf) Open(sealed, place string) (string, error) {
+	text, err := k.Key.Open(sealed, place)
+	if err != nil {
+		err = fmt.Errorf("%w: %s must be the key of the region that was exported, or that be exported --with-secrets", err, k.file)
+	}
+	return text, err
+}
+
+func exists(name string) bool {
+	_, err := os.Stat(name)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// openInput opens a file; no name, and a dash, are the input. Its size is 0 if it
+// is not known.
+func openInput(name string) (_ *os.File, size int64, err error) {
+	f := os.Stdin
+	if name != "" && name != "-" {
+		if f, err = os.Open(name); err != nil {
+			return nil, 0, err
+		}
+	}
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+		size = info.Size()
+	}
+	return f, size, nil
+}
+
+// countingReader counts what was read, for others to see meanwhile.
+type countingReader struct {
+	r io.Reader
+	n atomic.Int64
+}
+
+func (c *countingReader) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n.Add(int64(n))
+	return n, err
+}

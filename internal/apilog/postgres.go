@@ -1,0 +1,346 @@
+package apilog
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// tables keep the days in PostgreSQL, in a table each, which the nodes of a
+// region share. A list of them counts the rows of each day.
+//
+// They are tables of their own and not partitions of one. CockroachDB cannot
+// drop a partition. PostgreSQL can, but to make or drop one it locks the whole,
+// and all nodes wait behind whoever reads any day. And a query has no use for the
+// whole: it takes the days one after the other until its page is full.
+type tables struct {
+	pool  *pgxpool.Pool
+	after func(time.Duration) <-chan time.Time
+	log   *slog.Logger
+
+	ahead day         // up to it this node has made the tables; for the holder of the Archive's turn
+	away  atomic.Bool // the database could not do the last that it was asked for
+}
+
+// The version of the schema is told where the journal tells its own: a newer one
+// must not be written to. Versions so far have this list and tableOfDay.
+const (
+	schemaVersion  = 1
+	readVersion    = `SELECT version FROM schema_version WHERE part = 'api log'`
+	makeListOfDays = `
+CREATE TABLE IF NOT EXISTS schema_version (part text NOT NULL PRIMARY KEY, version bigint NOT NULL);
+INSERT INTO schema_version (part, version) VALUES ('api log', 1) ON CONFLICT (part) DO NOTHING;
+CREATE TABLE IF NOT EXISTS api_log_day (
+	day  text   NOT NULL PRIMARY KEY, -- such as 2026-11-20, which has the table api_log_20261120
+	last bigint NOT NULL              -- the seq that was given last
+);`
+)
+
+// tableOfDay makes the table of a day. Whoever makes or drops one holds its row
+// in the list, so two nodes may make it at once. It is sent as one message, and
+// so is one transaction: a node that stops in the middle holds nothing.
+//
+// Texts are bytea because strangers wrote them: text takes no zero byte and
+// nothing but UTF-8, and one row that is refused takes all rows beside it along.
+// And bytes compare as bytes in every collation. An operator says
+// SET bytea_output = 'escape' to read them, and action = 'ReadVms' to find them.
+//
+// The index has an account's rows in the order of a query, and with what filters
+// look at, as that of SQLite does. It also refuses a row that is there already.
+// It is no primary key, which cannot have further columns everywhere.
+const tableOfDay = `
+INSERT INTO api_log_day (day, last) VALUES ('%[1]v', 0) ON CONFLICT (day) DO UPDATE SET last = api_log_day.last;
+CREATE TABLE IF NOT EXISTS %[2]s (
+	seq           bigint NOT NULL, -- orders rows of the same date
+	date          bigint NOT NULL, -- milliseconds since 1970, UTC
+	duration      bigint NOT NULL, -- microseconds
+	header_size   bigint NOT NULL,
+	payload_size  bigint NOT NULL,
+	response_size bigint NOT NULL,
+	status        bigint NOT NULL,
+	account       bytea  NOT NULL,
+	access_key    bytea  NOT NULL,
+	action        bytea  NOT NULL,
+	api           bytea  NOT NULL,
+	version       bytea  NOT NULL,
+	ip            bytea  NOT NULL,
+	user_agent    bytea  NOT NULL,
+	request_id    bytea  NOT NULL,
+	header        bytea  NOT NULL,
+	payload       bytea  NOT NULL
+);
+CREATE UNIQUE INDEX IF NOT EXISTS %[2]s_account_date
+	ON %[2]s (account, date, seq) INCLUDE (status, action, access_key, api, ip, request_id);`
+
+// dropDay gives up when somebody reads the day for long, such as a backup: the
+// rows of all callers wait behind it.
+const dropDay = `
+SET LOCAL lock_timeout = '1s';
+DELETE FROM api_log_day WHERE day = '%[1]v';
+DROP TABLE IF EXISTS %[2]s;`
+
+// giveSeqs takes some numbers for rows, so that a batch whose answer was lost can
+// be written again and is there once.
+const giveSeqs = `
+INSERT INTO api_log_day (day, last) VALUES ($1, $2)
+ON CONFLICT (day) DO UPDATE SET last = api_log_day.last + excluded.last RETURNING last`
+
+// table is the name of a day's table.
+func (d day) table() string {
+	return "api_log_" + strings.ReplaceAll(d.String(), "-", "")
+}
+
+// The codes of PostgreSQL that mean more here than that something went wrong.
+const (
+	uniqueViolation = "23505"
+	undefinedTable  = "42P01"
+	duplicateTable  = "42P07"
+	lockNotGranted  = "55P03"
+)
+
+func openTables(ctx context.Context, pool *pgxpool.Pool, after func(time.Duration) <-chan time.Time, log *slog.Logger) (*tables, error) {
+	t := &tables{pool: pool, after: after, log: log, ahead: math.MinInt64}
+	err := t.patiently(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		var version int
+		err := conn.QueryRow(ctx, readVersion).Scan(&version)
+		switch {
+		case version > schemaVersion:
+			return fmt.Errorf("it was written by a newer program: its schema has version %d, and this program knows %d", version, schemaVersion)
+		case errors.Is(err, pgx.ErrNoRows) || sqlState(err) == undefinedTable:
+			return run(ctx, conn, makeListOfDays)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("the API log in the database %q: %w", pool.Config().ConnConfig.Database, err)
+	}
+	return t, nil
+}
+
+// run runs statements that make what is not there. If another node made the same
+// at once, they can be run again.
+func run(ctx context.Context, conn *pgx.Conn, statements string) error {
+	_, err := conn.Exec(ctx, statements)
+	if code := sqlState(err); code == uniqueViolation || code == duplicateTable {
+		return fmt.Errorf("%w: %w", errAgain, err)
+	}
+	return err
+}
+
+func makeDay(ctx context.Context, conn *pgx.Conn, on day) error {
+	return run(ctx, conn, fmt.Sprintf(tableOfDay, on, on.table()))
+}
+
+// write implements [days]. The first rows of a day also make the table of the
+// next, so that at midnight nobody waits for it.
+func (t *tables) write(ctx context.Context, on day, rows rowReader) error {
+	var last int64 // seq of the rows; 0: they have none yet
+	unsure := false
+	err := t.patiently(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		if last == 0 {
+			if err := conn.QueryRow(ctx, giveSeqs, on.String(), rows.rows()).Scan(&last); err != nil {
+				return err
+			}
+		}
+		err := insertRows(ctx, conn, on, last-int64(rows.rows()), rows)
+		switch {
+		case sqlState(err) == undefinedTable:
+			// It was never made or is dropped, and then its numbers begin anew.
+			last, unsure = 0, false
+			if err := makeDay(ctx, conn, on); err != nil {
+				return err
+			}
+			return errAgain
+		case sqlState(err) == uniqueViolation && unsure:
+			return nil
+		}
+		unsure = unsure || conn.IsClosed()
+		return err
+	})
+	if err == nil && t.ahead <= on {
+		t.ahead = on + 1
+		// What goes wrong is told when the table is needed.
+		_ = t.once(ctx, func(ctx context.Context, conn *pgx.Conn) error { return makeDay(ctx, conn, on+1) })
+	}
+	return err
+}
+
+// insertRows copies rows, whose seqs follow one, in a transaction: elsewhere than
+// in PostgreSQL a COPY of its own may leave a part of them.
+func insertRows(ctx context.Context, conn *pgx.Conn, on day, seq int64, rows rowReader) error {
+	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		_, err := tx.Conn().PgConn().CopyFrom(ctx, &copyReader{rows: rows, seq: seq, left: []byte(copyHeader)}, "COPY "+on.table()+" FROM STDIN BINARY")
+		return err
+	})
+}
+
+// copyHeader says that what follows is in the binary format of COPY, without
+// anything special.
+const copyHeader = "PGCOPY\n\xff\r\n\x00" + "\x00\x00\x00\x00" + "\x00\x00\x00\x00"
+
+// copyReader reads as rows in the binary format of COPY.
+type copyReader struct {
+	rows  rowReader
+	seq   int64  // of the row that was encoded last
+	row   []byte // the memory of rows
+	left  []byte // what is encoded and was not read yet
+	ended bool
+}
+
+func (c *copyReader) Read(b []byte) (n int, err error) {
+	for n < len(b) {
+		switch {
+		case len(c.left) > 0:
+		case c.rows.more():
+			c.encode()
+		case !c.ended:
+			c.left, c.ended = []byte("\xff\xff"), true // no row has -1 columns
+		case n == 0:
+			return 0, io.EOF
+		default:
+			return n, nil
+		}
+		k := copy(b[n:], c.left)
+		n, c.left = n+k, c.left[k:]
+	}
+	return n, nil
+}
+
+func (c *copyReader) encode() {
+	c.seq++
+	numbers, texts := c.rows.next()
+	row := binary.BigEndian.AppendUint16(c.row[:0], 1+numberCount+textCount)
+	number := func(n int64) {
+		row = binary.BigEndian.AppendUint32(row, 8)
+		row = binary.BigEndian.AppendUint64(row, uint64(n))
+	}
+	number(c.seq)
+	for _, n := range numbers {
+		number(n)
+	}
+	for _, text := range texts {
+		row = binary.BigEndian.AppendUint32(row, uint32(len(text)))
+		row = append(row, text...)
+	}
+	c.row, c.left = row, row
+}
+
+// between implements [days].
+func (t *tables) between(ctx context.Context, first, last day) (list []day, err error) {
+	err = t.patiently(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		found, err := conn.Query(ctx, `SELECT day FROM api_log_day`)
+		if err != nil {
+			return err
+		}
+		list = nil
+		var date string
+		_, err = pgx.ForEachRow(found, []any{&date}, func() error {
+			on, err := parseDay(date)
+			if first <= on && on <= last {
+				list = append(list, on)
+			}
+			return err
+		})
+		return err
+	})
+	slices.Sort(list)
+	return list, err
+}
+
+// find implements [days].
+func (t *tables) find(ctx context.Context, on day, s *search, p *page) error {
+	before := *p
+	err := t.patiently(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		*p = before
+		sql, args := s.postgres(on, p.room()+1) // one more tells whether the page is the last
+		found, err := conn.Query(ctx, sql, slices.Concat(asked, args)...)
+		if err != nil {
+			return err
+		}
+		for found.Next() {
+			values := found.RawValues()
+			number := func(column int) int64 { return int64(binary.BigEndian.Uint64(values[column])) }
+			at := Position{Seq: number(0), Date: number(1)}
+			r, ok := p.add(at)
+			if !ok {
+				break
+			}
+			r.Date = time.UnixMilli(at.Date).UTC()
+			r.Duration = time.Duration(number(2)) * time.Microsecond
+			r.HeaderSize, r.PayloadSize, r.ResponseSize = int(number(3)), int(number(4)), int(number(5))
+			r.Status = int(number(6))
+			for i, text := range r.texts() {
+				*text = string(values[1+numberCount+i])
+			}
+		}
+		found.Close()
+		return found.Err()
+	})
+	if sqlState(err) == undefinedTable {
+		return nil
+	}
+	return err
+}
+
+// postgres is the statement of the search and its arguments. What matches is
+// found in the index first, and then only the rows of the page are read.
+func (s *search) postgres(on day, limit int) (string, []any) {
+	sql := fmt.Sprintf(`SELECT r.* FROM %[1]s AS r JOIN (
+		SELECT date, seq FROM %[1]s WHERE account = $1 AND date >= $2 AND (date > $2 OR seq > $3) AND date < $4`, on.table())
+	args := []any{[]byte(s.AccountID), s.from.Date, s.from.Seq, s.until, limit}
+	for _, f := range s.filters() {
+		set := f.set
+		if texts, ok := set.([]string); ok {
+			list := make([][]byte, len(texts))
+			for i, text := range texts {
+				list[i] = []byte(text)
+			}
+			set = list
+		}
+		args = append(args, set)
+		sql += fmt.Sprintf(` AND %s = ANY($%d)`, f.column, len(args))
+	}
+	return sql + ` ORDER BY date, seq LIMIT $5
+	) AS k ON r.account = $1 AND r.date = k.date AND r.seq = k.seq ORDER BY r.date, r.seq`, args
+}
+
+// asked plans a search anew each time, because a plan that is good for one
+// account may be bad for another, and has the values as find reads them.
+var asked = []any{pgx.QueryExecModeCacheDescribe, pgx.QueryResultFormats{pgx.BinaryFormatCode}}
+
+// drop implements [days]. Where somebody reads a day, the later ones wait, too:
+// it may well be a backup of all.
+func (t *tables) drop(ctx context.Context, first day) error {
+	list, err := t.between(ctx, math.MinInt64, first-1)
+	if err != nil {
+		return err
+	}
+	for _, on := range list {
+		err := t.once(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+			_, err := conn.Exec(ctx, fmt.Sprintf(dropDay, on, on.table()))
+			return err
+		})
+		if sqlState(err) == lockNotGranted {
+			return fmt.Errorf("somebody reads the table %s: %w", on.table(), err)
+		}
+		if err != nil {
+			return fmt.Errorf("dropping the table %s: %w", on.table(), err)
+		}
+	}
+	return nil
+}
+
+// close implements [days]. The pool is its owner's, who closes it when nothing is
+// under way.
+func (t *tables) close() error { return nil }

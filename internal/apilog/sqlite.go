@@ -1,0 +1,492 @@
+package apilog
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+)
+
+// schema makes a day's table. seq counts the rows of the day as they were
+// written. The index has an account's rows in the order of a query, and with
+// what filters look at, so that rows that do not match are passed over without
+// being read: ten times faster when few match, for a quarter more disk. The
+// user agent is too long for that.
+const schema = `
+CREATE TABLE IF NOT EXISTS call (
+	seq           INTEGER PRIMARY KEY,
+	date          INTEGER NOT NULL, -- milliseconds since 1970, UTC
+	duration      INTEGER NOT NULL, -- microseconds
+	header_size   INTEGER NOT NULL,
+	payload_size  INTEGER NOT NULL,
+	response_size INTEGER NOT NULL,
+	status        INTEGER NOT NULL,
+	account       TEXT NOT NULL,
+	access_key    TEXT NOT NULL,
+	action        TEXT NOT NULL,
+	api           TEXT NOT NULL,
+	version       TEXT NOT NULL,
+	ip            TEXT NOT NULL,
+	user_agent    TEXT NOT NULL,
+	request_id    TEXT NOT NULL,
+	header        TEXT NOT NULL,
+	payload       TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS call_account_date
+	ON call (account, date, seq, status, action, access_key, api, ip, request_id);
+`
+
+// insertRow lets SQLite count seq on.
+const insertRow = `INSERT INTO call VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+
+// files keep the days in SQLite, in a database each.
+//
+// Each has a connection that writes and some that read. Whoever holds the
+// Archive's turn writes, and takes files away; a query takes a reader and gives
+// it back. SQLite's write-ahead log keeps the two out of each other's way. Days
+// in memory have none, and there a write waits for the queries of its day.
+type files struct {
+	dir  string // empty for days in memory
+	uri  string // of the days in memory, up to the date
+	log  *slog.Logger
+	turn chan struct{} // the Archive's; it comes before mu
+
+	mu    sync.Mutex    // guards the rest
+	files map[day]*file // those that can be read
+	idle  []reader      // no query has them; the one that was used longest ago is first
+	freed sync.Cond     // a reader of a file that is taken away was closed
+}
+
+// A file is the database of a day, until the day is dropped or its file is
+// found damaged.
+type file struct {
+	day    day
+	path   string
+	writer *sqlite.Conn // nil when not open; for the holder of the turn
+	busy   int          // readers that queries have; guarded by files.mu
+}
+
+// A reader is a connection for queries.
+type reader struct {
+	file *file
+	conn *sqlite.Conn
+}
+
+// idleReaders is how many readers wait for a query, so that four callers can
+// read the last 48 hours, which touch three days, without opening a file.
+const idleReaders = 12
+
+// logsInMemory numbers the logs of this process that are kept in memory,
+// whose databases share one space of names.
+var logsInMemory atomic.Int64
+
+func openFiles(dir string, turn chan struct{}, log *slog.Logger) (*files, error) {
+	d := &files{dir: dir, log: log, turn: turn, files: map[day]*file{}}
+	d.freed.L = &d.mu
+	if dir == "" {
+		d.uri = fmt.Sprintf("file:/apilog-%d/", logsInMemory.Add(1))
+		return d, nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("making the directory of the API log: %w", err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("listing the API log: %w", err)
+	}
+	for _, entry := range entries {
+		if day, rest, ok := dayOfName(entry.Name()); ok && rest == "" {
+			d.files[day] = d.file(day)
+		}
+	}
+	return d, nil
+}
+
+// dayOfName is the day a name in the directory belongs to. A day has its
+// database, what SQLite keeps beside it, and what was set aside as damaged;
+// rest tells them apart and is empty for the database.
+func dayOfName(name string) (d day, rest string, ok bool) {
+	date, rest, ok := strings.Cut(name, ".db")
+	d, err := parseDay(date)
+	return d, rest, ok && err == nil
+}
+
+// write implements [days]. A disk is not waited for. A file that turns out to be
+// unusable is set aside, and its day starts anew.
+func (d *files) write(_ context.Context, on day, rows rowReader) error {
+	f := d.file(on)
+	err := d.insert(f, rows)
+	if !unusable(err) {
+		return err
+	}
+	if err := d.setAside(f, err); err != nil {
+		return err
+	}
+	return d.insert(d.file(on), rows)
+}
+
+// file is the file of a day, which may be new.
+func (d *files) file(on day) *file {
+	if f := d.files[on]; f != nil {
+		return f
+	}
+	if d.dir == "" {
+		return &file{day: on, path: d.uri + on.String() + "?vfs=memdb"}
+	}
+	return &file{day: on, path: filepath.Join(d.dir, on.String()+".db")}
+}
+
+// insert writes rows in one transaction.
+func (d *files) insert(f *file, rows rowReader) (err error) {
+	if f.writer == nil {
+		if err := d.openWriter(f); err != nil {
+			return err
+		}
+	}
+	defer func() {
+		// A connection that failed is not trusted again. Closing it also
+		// takes back what it had written of the rows.
+		if err != nil {
+			_ = f.writer.Close()
+			f.writer = nil
+		}
+	}()
+	if err := sqlitex.Execute(f.writer, "BEGIN IMMEDIATE", nil); err != nil {
+		return err
+	}
+	stmt, err := f.writer.Prepare(insertRow)
+	if err != nil {
+		return err
+	}
+	for rows.more() {
+		bind(stmt, &rows)
+		if _, err := stmt.Step(); err != nil {
+			return err
+		}
+		if err := stmt.Reset(); err != nil {
+			return err
+		}
+	}
+	return sqlitex.Execute(f.writer, "COMMIT", nil)
+}
+
+// bind gives the next row to stmt, which is insertRow.
+func bind(stmt *sqlite.Stmt, rows *rowReader) {
+	numbers, texts := rows.next()
+	for i, number := range numbers {
+		stmt.BindInt64(1+i, number)
+	}
+	for i, text := range texts {
+		stmt.BindText(1+numberCount+i, text)
+	}
+}
+
+// openWriter opens f to write, and lets it be read from then on. It closes
+// the writers of days that are not its neighbours: around midnight two days
+// are written, and never three.
+func (d *files) openWriter(f *file) error {
+	if d.dir != "" {
+		// SQLite would let everybody read what it makes.
+		made, err := os.OpenFile(f.path, os.O_CREATE, 0o600)
+		if err != nil {
+			return err
+		}
+		if err := made.Close(); err != nil {
+			return err
+		}
+	}
+	conn, err := d.connect(f, sqlite.OpenCreate|sqlite.OpenWAL)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(
+		sqlitex.ExecuteTransient(conn, "PRAGMA synchronous = NORMAL", nil),
+		sqlitex.ExecuteScript(conn, schema, nil),
+	)
+	if err != nil {
+		return errors.Join(err, conn.Close())
+	}
+	f.writer = conn
+
+	d.mu.Lock()
+	d.files[f.day] = f
+	d.mu.Unlock()
+
+	if d.dir == "" {
+		return nil // where a day lasts as long as a connection to it
+	}
+	for _, other := range d.files {
+		if other.writer != nil && (other.day < f.day-1 || f.day+1 < other.day) {
+			if err := other.writer.Close(); err != nil {
+				d.log.Warn("a day of the API log was not closed well", "file", other.path, "cause", err)
+			}
+			other.writer = nil
+		}
+	}
+	return nil
+}
+
+func (d *files) connect(f *file, flags sqlite.OpenFlags) (*sqlite.Conn, error) {
+	if d.dir == "" {
+		flags |= sqlite.OpenURI
+	}
+	return sqlite.OpenConn(f.path, sqlite.OpenReadWrite, flags)
+}
+
+// list lists the files of the days from first to last, in their order.
+func (d *files) list(first, last day) []*file {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var list []*file
+	for _, f := range d.files {
+		if first <= f.day && f.day <= last {
+			list = append(list, f)
+		}
+	}
+	slices.SortFunc(list, func(a, b *file) int { return cmp.Compare(a.day, b.day) })
+	return list
+}
+
+// between implements [days].
+func (d *files) between(_ context.Context, first, last day) ([]day, error) {
+	var list []day
+	for _, f := range d.list(first, last) {
+		list = append(list, f.day)
+	}
+	return list, nil
+}
+
+// find implements [days].
+func (d *files) find(ctx context.Context, on day, s *search, p *page) error {
+	d.mu.Lock()
+	f := d.files[on]
+	d.mu.Unlock()
+	if f == nil {
+		return nil
+	}
+	return d.read(ctx, f, func(conn *sqlite.Conn) error { return fill(conn, s, p) })
+}
+
+// read calls fn with a connection to f, unless f was taken away. A file that
+// turns out to be unusable is set aside, as if it had no rows.
+func (d *files) read(ctx context.Context, f *file, fn func(*sqlite.Conn) error) error {
+	r, ok, err := d.take(f)
+	if ok {
+		r.conn.SetInterrupt(ctx.Done())
+		err = fn(r.conn)
+		r.conn.SetInterrupt(nil)
+		d.give(r)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if !unusable(err) {
+		return err
+	}
+	select {
+	case d.turn <- struct{}{}:
+		defer func() { <-d.turn }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if d.files[f.day] != f {
+		return nil // somebody was faster
+	}
+	return d.setAside(f, err)
+}
+
+// fill adds the rows of a day to a page.
+func fill(conn *sqlite.Conn, s *search, p *page) error {
+	sql, sets, err := s.sqlite()
+	if err != nil {
+		return err
+	}
+	stmt, err := conn.Prepare(sql)
+	if err != nil {
+		return err
+	}
+	stmt.BindText(1, s.AccountID)
+	stmt.BindInt64(2, s.from.Date)
+	stmt.BindInt64(3, s.from.Seq)
+	stmt.BindInt64(4, s.until)
+	stmt.BindInt64(5, int64(p.room()+1)) // one more tells whether the page is the last
+	for i, set := range sets {
+		stmt.BindText(6+i, set)
+	}
+	for {
+		if found, err := stmt.Step(); err != nil || !found {
+			return errors.Join(err, stmt.Reset())
+		}
+		at := Position{Seq: stmt.ColumnInt64(0), Date: stmt.ColumnInt64(1)}
+		r, ok := p.add(at)
+		if !ok {
+			return stmt.Reset()
+		}
+		r.Date = time.UnixMilli(at.Date).UTC()
+		r.Duration = time.Duration(stmt.ColumnInt64(2)) * time.Microsecond
+		r.HeaderSize = stmt.ColumnInt(3)
+		r.PayloadSize = stmt.ColumnInt(4)
+		r.ResponseSize = stmt.ColumnInt(5)
+		r.Status = stmt.ColumnInt(6)
+		for i, text := range r.texts() {
+			*text = stmt.ColumnText(1 + numberCount + i)
+		}
+	}
+}
+
+// sqlite is the statement of the search, and the sets it is to be given as JSON
+// lists. Searches with sets for the same columns share a statement, so few are
+// ever prepared.
+func (s *search) sqlite() (string, []string, error) {
+	sql := `SELECT * FROM call WHERE account = ?1 AND date >= ?2 AND (date > ?2 OR seq > ?3) AND date < ?4`
+	var sets []string
+	for _, f := range s.filters() {
+		set, err := json.Marshal(f.set)
+		if err != nil {
+			return "", nil, err
+		}
+		sets = append(sets, string(set))
+		sql += fmt.Sprintf(` AND %s IN (SELECT value FROM json_each(?%d))`, f.column, 5+len(sets))
+	}
+	return sql + ` ORDER BY date, seq LIMIT ?5`, sets, nil
+}
+
+// take gives a reader of f, or nothing when f was taken away meanwhile.
+func (d *files) take(f *file) (r reader, ok bool, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.files[f.day] != f {
+		return reader{}, false, nil
+	}
+	f.busy++
+	for i, r := range slices.Backward(d.idle) {
+		if r.file == f {
+			d.idle = slices.Delete(d.idle, i, i+1)
+			return r, true, nil
+		}
+	}
+
+	// After a crash this reads the whole write-ahead log: not under mu.
+	d.mu.Unlock()
+	conn, err := d.connect(f, 0)
+	if err != nil && d.dir != "" {
+		if _, missing := os.Stat(f.path); missing != nil {
+			err = missing // SQLite only says that it cannot open it
+		}
+	}
+	d.mu.Lock()
+	if err != nil {
+		f.busy--
+		d.freed.Broadcast()
+	}
+	return reader{f, conn}, err == nil, err
+}
+
+// give takes a reader back.
+func (d *files) give(r reader) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r.file.busy--
+	if d.files[r.file.day] != r.file {
+		_ = r.conn.Close() // a reader has nothing to lose
+	} else if d.idle = append(d.idle, r); len(d.idle) > idleReaders {
+		_ = d.idle[0].conn.Close()
+		d.idle = slices.Delete(d.idle, 0, 1)
+	}
+	d.freed.Broadcast()
+}
+
+// forget closes f, once the queries that read it are done.
+func (d *files) forget(f *file) error {
+	d.mu.Lock()
+	delete(d.files, f.day)
+	d.idle = slices.DeleteFunc(d.idle, func(r reader) bool {
+		if r.file == f {
+			_ = r.conn.Close()
+		}
+		return r.file == f
+	})
+	for f.busy > 0 {
+		d.freed.Wait()
+	}
+	d.mu.Unlock()
+	if f.writer == nil {
+		return nil
+	}
+	return f.writer.Close()
+}
+
+// drop implements [days], and forgets what was set aside, too.
+func (d *files) drop(_ context.Context, first day) error {
+	var failed []error
+	for _, f := range d.list(math.MinInt64, first-1) {
+		failed = append(failed, d.forget(f))
+	}
+	if d.dir == "" {
+		return errors.Join(failed...)
+	}
+	entries, err := os.ReadDir(d.dir)
+	failed = append(failed, err)
+	for _, entry := range entries {
+		if on, _, ok := dayOfName(entry.Name()); ok && on < first {
+			failed = append(failed, os.Remove(filepath.Join(d.dir, entry.Name())))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// unusable says whether err is of the file itself, so that trying again is no
+// use: it is damaged, or somebody removed it.
+func unusable(err error) bool {
+	switch sqlite.ErrCode(err).ToPrimary() {
+	case sqlite.ResultCorrupt, sqlite.ResultNotADB:
+		return true
+	}
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// setAside renames the file of a day, for an operator to look into, so that the
+// day can start anew. The write-ahead log is part of the file, where SQLite left
+// one, and goes with it.
+func (d *files) setAside(f *file, cause error) error {
+	_ = d.forget(f) // what a damaged file says when it is closed adds nothing
+	aside := f.path + ".damaged"
+	for n := 2; exists(aside); n++ {
+		aside = fmt.Sprintf("%s.damaged-%d", f.path, n)
+	}
+	for _, part := range []string{"", "-wal"} {
+		if err := os.Rename(f.path+part, aside+part); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("setting the damaged %s aside: %w", f.path, err)
+		}
+	}
+	d.log.Error("a day of the API log is damaged or missing: it was set aside, and the day starts anew", "file", f.path, "aside", aside, "cause", cause)
+	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// close implements [days].
+func (d *files) close() error {
+	var failed []error
+	for _, f := range d.list(math.MinInt64, math.MaxInt64) {
+		failed = append(failed, d.forget(f))
+	}
+	return errors.Join(failed...)
+}

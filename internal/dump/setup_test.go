@@ -1,0 +1,58 @@
+package dump_test
+
+import (
+	"math/rand/v2"
+	"slices"
+
+	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/seal"
+)
+
+// The tests keep houses, and keys that have a secret.
+type (
+	House string
+	Key   string
+)
+
+func (House) Form() kind.Form {
+	return kind.Form{Prefix: "house-", Length: 8, Alphabet: kind.Hexadecimal}
+}
+func (Key) Form() kind.Form {
+	return kind.Form{Prefix: "key-", Length: 8, Alphabet: kind.Hexadecimal}
+}
+
+type house struct {
+	HouseId House
+	Name    string
+	Text    string
+	Floors  []floor
+	Burning bool
+}
+
+type floor struct {
+	Number int
+	Name   string
+}
+
+// Unsettled makes a house that burns work for a loop.
+func (h *house) Unsettled() bool { return h.Burning }
+
+type key struct {
+	KeyId Key
+	Opens House
+	Teeth kind.Secret
+}
+
+var (
+	houses = &kind.Kind[house, House]{Name: "House"}
+	keys   = &kind.Kind[key, Key]{Name: "Key"}
+	kinds  = []kind.Any{houses, keys}
+)
+
+func masterKey(seed byte) *seal.Key {
+	k, err := seal.New(slices.Repeat([]byte{seed}, 32), rand.NewChaCha8([32]byte{seed}))
+	if err != nil {
+		panic(err)
+	}
+	return k
+}

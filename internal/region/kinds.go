@@ -1,0 +1,34 @@
+package region
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/bastide-cloud/bastide/internal/cloud"
+	"github.com/bastide-cloud/bastide/internal/gate"
+	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/store"
+)
+
+// Kinds are all kinds that are in the store of a region.
+func Kinds() []kind.Any { return append(cloud.Kinds(), gate.Attempts, foundings) }
+
+// NameIn is the name of the region that a journal holds; empty: none was founded
+// there.
+func NameIn(ctx context.Context, j store.Journal) (name string, err error) {
+	codec := kind.Codecs([]kind.Any{foundings}, kind.AsIs)[0]
+	_, err = j.Load(ctx, regionAccount, func(r store.Row) error {
+		if r.Kind != codec.Name() {
+			return nil
+		}
+		value, err := codec.Decode(store.Place{Account: regionAccount, Kind: r.Kind, ID: r.ID}, r.Doc)
+		if err == nil {
+			name = value.(*founding).Region
+		}
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("reading the region's name: %w", err)
+	}
+	return name, nil
+}

@@ -1,0 +1,387 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Shared is a journal that other processes write to as well. A snapshot in
+// memory may then be behind, so a reader asks for the version of each account
+// it sees, and a writer locks the accounts it writes to and first reads what
+// others have written.
+type Shared interface {
+	Journal
+	// Versions answers the versions of accounts as they are at some moment
+	// between the call and the answer: 0 if there is no such account.
+	Versions(ctx context.Context, accounts []string) (map[string]uint64, error)
+	// Since hands the rows of the account written after a version to each, in
+	// any order, removed ones too (without a document), and answers the version
+	// that they lead to. It answers [ErrForgotten] if rows removed since are no
+	// longer known.
+	Since(ctx context.Context, account string, version uint64, each func(Row) error) (uint64, error)
+	// Lock begins a transaction that alone may write to the accounts until it
+	// ends. It waits for those that hold one of them.
+	Lock(ctx context.Context, accounts []string) (Locked, error)
+}
+
+// Locked is a transaction that holds accounts. One of its last two methods
+// ends it.
+type Locked interface {
+	// Versions are those of the accounts held.
+	Versions() map[string]uint64
+	// Since is as [Shared.Since], within the transaction.
+	Since(ctx context.Context, account string, version uint64, each func(Row) error) (uint64, error)
+	// Commit writes all batches or none. After [ErrAgain] none was written; any
+	// other error leaves that unknown.
+	Commit(ctx context.Context, batches []Batch) error
+	// Rollback leaves everything as it was.
+	Rollback(ctx context.Context)
+}
+
+var (
+	// ErrForgotten says that an account must be loaded as a whole.
+	ErrForgotten = errors.New("rows removed since that version are no longer known")
+	// ErrAgain says that a transaction wrote nothing because of others, and may
+	// succeed when it is run again.
+	ErrAgain = errors.New("the transaction met another one")
+)
+
+// checks asks for versions. Those who ask while a question is on its way share
+// the next one, so that a node asks one question at a time however many read.
+type checks struct {
+	mu      sync.Mutex // guards what follows
+	next    *check     // the question that is being put together
+	running bool
+}
+
+// check is one question.
+type check struct {
+	accounts map[string]bool
+	versions map[string]uint64
+	err      error
+	done     chan struct{}
+}
+
+// versions answers the versions of accounts, as they were at some moment since
+// the call.
+func (s *Store) versions(ctx context.Context, accounts []string) (map[string]uint64, error) {
+	s.checks.mu.Lock()
+	c := s.checks.next
+	if c == nil {
+		c = &check{accounts: map[string]bool{}, done: make(chan struct{})}
+		s.checks.next = c
+	}
+	for _, account := range accounts {
+		c.accounts[account] = true
+	}
+	if !s.checks.running {
+		s.checks.running = true
+		go s.ask()
+	}
+	s.checks.mu.Unlock()
+	select {
+	case <-c.done:
+		return c.versions, c.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// ask asks one question after the other until nobody waits.
+func (s *Store) ask() {
+	for {
+		s.checks.mu.Lock()
+		c := s.checks.next
+		s.checks.next = nil
+		s.checks.running = c != nil
+		s.checks.mu.Unlock()
+		if c == nil {
+			return
+		}
+		// No asker's context bounds the question: the others would share its
+		// end. The journal has a bound of its own.
+		c.versions, c.err = s.shared.Versions(context.Background(), slices.Collect(maps.Keys(c.accounts)))
+		close(c.done)
+	}
+}
+
+// Glance is what one reader has made sure of: the versions of accounts, each
+// as it was at some moment since the Glance began. Snapshots of these versions
+// or newer ones are fresh for this reader.
+type Glance struct {
+	mu       sync.Mutex // guards versions
+	versions map[string]uint64
+}
+
+type glanceKey struct{}
+
+// Glance begins a [Glance] for all that reads with the context. A call of the
+// region is one: it looks at the same accounts several times, and asks once.
+func (s *Store) Glance(ctx context.Context) context.Context {
+	if s.shared == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, glanceKey{}, &Glance{})
+}
+
+// Cached answers the account as it is in memory, which may be behind; if it is
+// not there, it is loaded. Whoever uses it must ask [Store.Fresh] afterwards.
+func (s *Store) Cached(ctx context.Context, account string) (*Snapshot, error) {
+	e := s.entry(account)
+	if tick := s.tick.Load(); e.used.Load() != tick {
+		e.used.Store(tick)
+	}
+	if snap := e.snapshot.Load(); snap != nil {
+		return snap, nil
+	}
+	return s.load(ctx, account, e)
+}
+
+// Fresh reports whether the snapshots are as new as the accounts were at some
+// moment since the call, or since the context's [Glance] began. Those that are
+// not it brings up to date in memory, so that [Store.Cached] answers better.
+func (s *Store) Fresh(ctx context.Context, snapshots []*Snapshot) (bool, error) {
+	if s.shared == nil {
+		return true, nil
+	}
+	g, _ := ctx.Value(glanceKey{}).(*Glance)
+	if g == nil {
+		g = &Glance{}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var unsure []string
+	for _, snap := range snapshots {
+		if _, sure := g.versions[snap.account]; !sure {
+			unsure = append(unsure, snap.account)
+		}
+	}
+	if len(unsure) > 0 {
+		versions, err := s.versions(ctx, unsure)
+		if err != nil {
+			return false, fmt.Errorf("asking for the versions of accounts: %w", err)
+		}
+		if g.versions == nil {
+			g.versions = map[string]uint64{}
+		}
+		for _, account := range unsure {
+			g.versions[account] = versions[account]
+		}
+	}
+	fresh := true
+	for _, snap := range snapshots {
+		if snap.version < g.versions[snap.account] {
+			fresh = false
+			if _, err := s.refresh(ctx, snap.account, g.versions[snap.account], s.shared.Since); err != nil {
+				return false, err
+			}
+		}
+	}
+	return fresh, nil
+}
+
+// since is how the rows of an account since a version are read: in a
+// transaction or outside of one.
+type since func(ctx context.Context, account string, version uint64, each func(Row) error) (uint64, error)
+
+// refresh brings the account in memory to a version at least, and answers it.
+func (s *Store) refresh(ctx context.Context, account string, version uint64, read since) (*Snapshot, error) {
+	e := s.entry(account)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	snap := e.snapshot.Load()
+	if snap != nil && snap.version >= version {
+		return snap, nil
+	}
+	if snap == nil {
+		snap = &Snapshot{account: account, tables: map[string]*table{}}
+	}
+	fresh, changes, err := s.absorb(ctx, snap, read)
+	if errors.Is(err, ErrForgotten) {
+		fresh, changes, err = s.absorb(ctx, &Snapshot{account: account, tables: map[string]*table{}}, read)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading what others wrote to the account %s: %w", account, err)
+	}
+	if old := e.snapshot.Swap(fresh); old != nil {
+		s.held.Add(-old.size)
+	}
+	s.held.Add(fresh.size)
+	if s.Changed != nil && len(changes) > 0 {
+		s.Changed(changes)
+	}
+	return fresh, nil
+}
+
+// absorb is the snapshot with what was written since.
+func (s *Store) absorb(ctx context.Context, snap *Snapshot, read since) (*Snapshot, []Change, error) {
+	type change struct {
+		codec Codec
+		id    string
+		o     *Object // nil: removed
+	}
+	var all []change
+	var changes []Change
+	version, err := read(ctx, snap.account, snap.version, func(r Row) error {
+		c := change{codec: s.codecs[r.Kind], id: r.ID}
+		if c.codec == nil {
+			return unknownKind(r)
+		}
+		if r.Doc != nil {
+			var err error
+			if c.o, err = s.object(snap.account, c.codec, r); err != nil {
+				return err
+			}
+		}
+		all = append(all, c)
+		changes = append(changes, Change{snap.account, r.Kind, r.ID})
+		return nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	s.forking.Lock()
+	defer s.forking.Unlock()
+	fresh := *snap
+	fresh.version, fresh.tables = version, maps.Clone(snap.tables)
+	own := map[string]bool{}
+	for _, c := range all {
+		name := c.codec.Name()
+		if t := fresh.tables[name]; t != nil && !own[name] {
+			fresh.tables[name] = t.fork()
+		}
+		own[name] = true
+		if c.o != nil {
+			fresh.set(c.codec, c.o)
+		} else if old, ok := fresh.Get(name, c.id); ok {
+			fresh.tables[name].take(c.codec, old)
+			fresh.count(c.codec, old, -1)
+		}
+	}
+	return &fresh, changes, nil
+}
+
+// lane is the updates of an account that wait for those before them. They share
+// a transaction, as those of all accounts share a commit of a journal that is
+// not shared.
+type lane struct {
+	mu      sync.Mutex // guards what follows
+	waiting []*update
+	busy    bool
+}
+
+// join runs the closure in a transaction with those that wait for the same
+// account.
+func (s *Store) join(account string, fn func(*Tx) error) error {
+	s.closing.RLock()
+	defer s.closing.RUnlock()
+	if s.closed {
+		return ErrClosed
+	}
+	u := &update{fn: fn, needs: []string{account}, done: make(chan struct{})}
+	l := &s.entry(account).lane
+	l.mu.Lock()
+	l.waiting = append(l.waiting, u)
+	if !l.busy {
+		l.busy = true
+		go s.drive(l)
+	}
+	l.mu.Unlock()
+	<-u.done
+	return u.err
+}
+
+// drive runs the updates of a lane, as many together as wait, until none does.
+func (s *Store) drive(l *lane) {
+	for {
+		l.mu.Lock()
+		n := min(len(l.waiting), maxGroup)
+		updates := slices.Clone(l.waiting[:n])
+		l.waiting = l.waiting[n:]
+		l.busy = n > 0
+		l.mu.Unlock()
+		if n == 0 {
+			return
+		}
+		s.together(updates)
+		s.evict()
+	}
+}
+
+// How often a transaction that met others is run again, and the longest pause
+// before that.
+const (
+	maxAttempts = 10
+	maxPause    = 500 * time.Millisecond
+)
+
+// together runs updates in one transaction, and those that turn out to need
+// more accounts in another that holds these too.
+func (s *Store) together(updates []*update) {
+	ctx := context.Background()
+	for attempt := 1; len(updates) > 0; attempt++ {
+		more, err := s.attempt(ctx, updates)
+		if errors.Is(err, ErrAgain) && attempt < maxAttempts {
+			// Longer each time, so that they do not meet again and again.
+			<-s.After(min(time.Millisecond<<attempt, maxPause))
+			continue
+		}
+		for _, u := range updates {
+			if slices.Contains(more, u) {
+				continue
+			}
+			if err != nil {
+				u.err = err
+			}
+			close(u.done)
+		}
+		updates = more
+	}
+}
+
+// attempt runs updates in one transaction. It answers those that need more
+// accounts than it held; they have written nothing.
+func (s *Store) attempt(ctx context.Context, updates []*update) (more []*update, err error) {
+	held := map[string]bool{}
+	for _, u := range updates {
+		for _, account := range u.needs {
+			held[account] = true
+		}
+	}
+	locked, err := s.shared.Lock(ctx, slices.Sorted(maps.Keys(held)))
+	if err != nil {
+		return nil, fmt.Errorf("locking accounts: %w", err)
+	}
+	bases := map[string]*Snapshot{}
+	for account, version := range locked.Versions() {
+		if bases[account], err = s.refresh(ctx, account, version, locked.Since); err != nil {
+			locked.Rollback(ctx)
+			return nil, err
+		}
+	}
+	g := s.newGroup(func(account string) *Snapshot { return bases[account] })
+	s.forking.Lock()
+	for _, u := range updates {
+		var absent string
+		if absent, u.err = g.run(u.fn); absent != "" {
+			u.needs = append(u.needs, absent)
+			more = append(more, u)
+		}
+	}
+	s.forking.Unlock()
+	batches := g.batches()
+	if len(batches) == 0 {
+		locked.Rollback(ctx)
+		return more, nil
+	}
+	if err := locked.Commit(ctx, batches); err != nil {
+		return nil, fmt.Errorf("committing to the journal: %w", err)
+	}
+	g.publish(batches)
+	return more, nil
+}

@@ -1,0 +1,441 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/bastide-cloud/bastide/internal/store"
+)
+
+var sharedTests = []test{
+	{"shows what others wrote", on(showsOthers)},
+	{"shows what others removed", on(showsRemoved)},
+	{"answers versions of many accounts", on(answersVersions)},
+	{"holds an account for one alone", on(holdsAlone)},
+	{"holds an account that nobody has made", on(holdsUnmade)},
+	{"takes accounts in any order", on(takesAnyOrder)},
+	{"leaves nothing of a rollback", on(leavesNothing)},
+	{"writes only what it holds", on(writesOnlyHeld)},
+	{"stops waiting for an account", on(stopsWaiting)},
+	{"lets a writer be followed", on(letsFollow)},
+	{"forgets what was removed long ago", on(forgetsRemoved)},
+	{"tells accounts apart by their bytes", on(tellsAccountsApart)},
+}
+
+// shared opens the journal once more, for the length of a test.
+func shared(t *testing.T, open Opener) store.Shared {
+	t.Helper()
+	j, ok := session(t, open).(store.Shared)
+	if !ok {
+		t.Fatal("the journal is not one that can be shared")
+	}
+	return j
+}
+
+func lock(t *testing.T, j store.Shared, accounts ...string) store.Locked {
+	t.Helper()
+	tx, err := j.Lock(t.Context(), accounts)
+	if err != nil {
+		t.Fatalf("locking %q: %v", accounts, err)
+	}
+	return tx
+}
+
+// sinceReader is what rows written since a version can be asked of.
+type sinceReader interface {
+	Since(ctx context.Context, account string, version uint64, each func(store.Row) error) (uint64, error)
+}
+
+func since(ctx context.Context, j sinceReader, account string, version uint64) (now uint64, rows []store.Row, err error) {
+	now, err = j.Since(ctx, account, version, func(r store.Row) error {
+		rows = append(rows, r)
+		return nil
+	})
+	slices.SortFunc(rows, byKey)
+	return now, rows, err
+}
+
+// wrote checks what is answered to have been written since a version.
+func wrote(t *testing.T, j sinceReader, account string, after, version uint64, want ...store.Row) {
+	t.Helper()
+	now, rows, err := since(t.Context(), j, account, after)
+	if err != nil || now != version {
+		t.Errorf("since version %d %q has come to %d (%v), want %d", after, account, now, err, version)
+	}
+	slices.SortFunc(want, byKey)
+	if len(rows) != len(want) || len(rows) > 0 && !reflect.DeepEqual(rows, want) {
+		t.Errorf("since version %d these rows of %q were written:\n%+v, want\n%+v", after, account, rows, want)
+	}
+}
+
+func showsOthers(t *testing.T, open Opener) {
+	one, other := shared(t, open), shared(t, open)
+	wrote(t, other, "one", 0, 0)
+	a, b := row("box", "a", 1, 1, `{"n":1}`), row("box", "b", 1, 2, `{}`)
+	commit(t, one, batch("one", 1, a, b), batch("two", 1, a))
+	wrote(t, other, "one", 0, 1, a, b)
+	wrote(t, other, "one", 1, 1)
+
+	tx := lock(t, one, "one")
+	wrote(t, tx, "one", 0, 1, a, b)
+	a2, c := row("box", "a", 2, 1, `{"n":2}`), row("lid", "c", 3, 3, `{}`)
+	c.Gone = 7
+	if err := tx.Commit(t.Context(), []store.Batch{batch("one", 3, a2, c)}); err != nil {
+		t.Fatal(err)
+	}
+	wrote(t, other, "one", 1, 3, a2, c)
+	wrote(t, other, "one", 2, 3, c)
+	wrote(t, other, "one", 3, 3)
+	wrote(t, other, "two", 0, 1, a)
+	holds(t, other, "one", 3, a2, b, c)
+}
+
+func showsRemoved(t *testing.T, open Opener) {
+	one, other := shared(t, open), shared(t, open)
+	kept := row("box", "kept", 1, 1, `{}`)
+	commit(t, one, batch("one", 1, kept, row("box", "a", 1, 2, `{}`), row("box", "b", 1, 3, `{}`)))
+	a := store.Row{Kind: "box", ID: "a", Version: 2}
+	commit(t, one, batch("one", 2, a))
+	wrote(t, other, "one", 1, 2, a)
+	again, b := row("box", "a", 3, 4, `{"again":true}`), store.Row{Kind: "box", ID: "b", Version: 3}
+	commit(t, one, batch("one", 3, again, b))
+	wrote(t, other, "one", 1, 3, again, b)
+	wrote(t, other, "one", 2, 3, again, b)
+	holds(t, other, "one", 3, kept, again)
+}
+
+func answersVersions(t *testing.T, open Opener) {
+	one, other := shared(t, open), shared(t, open)
+	accounts, want := []string{"nobody"}, map[string]uint64{"nobody": 0}
+	var batches []store.Batch
+	for i := range 100 {
+		account := fmt.Sprint("account ", i)
+		batches = append(batches, batch(account, uint64(i+1), row("box", "a", 1, 1, `{}`)))
+		accounts = append(accounts, account)
+		want[account] = uint64(i + 1)
+	}
+	commit(t, one, batches...)
+	got, err := other.Versions(t.Context(), accounts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for account, version := range want {
+		if got[account] != version {
+			t.Errorf("%s is at version %d, want %d", account, got[account], version)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := other.Versions(ctx, accounts); !errors.Is(err, context.Canceled) {
+		t.Errorf("a canceled question answered %v", err)
+	}
+}
+
+// count writes one more row to each account than it has, in a transaction.
+func count(ctx context.Context, j store.Shared, accounts ...string) error {
+	tx, err := j.Lock(ctx, accounts)
+	if err != nil {
+		return fmt.Errorf("locking %q: %w", accounts, err)
+	}
+	var batches []store.Batch
+	for account, version := range tx.Versions() {
+		now, rows, err := since(ctx, tx, account, 0)
+		if err == nil && (now != version || uint64(len(rows)) != version) {
+			err = fmt.Errorf("%s is held at version %d, and has %d rows at version %d", account, version, len(rows), now)
+		}
+		if err != nil {
+			tx.Rollback(ctx)
+			return err
+		}
+		n := version + 1
+		batches = append(batches, batch(account, n, row("box", fmt.Sprint(n), n, n, `{}`)))
+	}
+	return tx.Commit(ctx, batches)
+}
+
+func counted(t *testing.T, j store.Shared, account string, want uint64) {
+	t.Helper()
+	version, rows, err := load(t.Context(), j, account)
+	if err != nil || version != want || uint64(len(rows)) != want {
+		t.Errorf("%s has %d rows at version %d (%v), want %d of both", account, len(rows), version, err, want)
+	}
+}
+
+// If two held the account at once, both would count from the same number.
+func holdsAlone(t *testing.T, open Opener) {
+	const handles, each = 4, 25
+	var wg sync.WaitGroup
+	for range handles {
+		j := shared(t, open)
+		for range 2 {
+			wg.Go(func() {
+				for range each {
+					if err := count(t.Context(), j, "one"); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	counted(t, shared(t, open), "one", handles*2*each)
+}
+
+// There is no row yet that could be locked.
+func holdsUnmade(t *testing.T, open Opener) {
+	handles := []store.Shared{shared(t, open), shared(t, open), shared(t, open)}
+	const rounds = 20
+	for round := range rounds {
+		account := fmt.Sprint("account ", round)
+		var wg sync.WaitGroup
+		for _, j := range handles {
+			wg.Go(func() {
+				if err := count(t.Context(), j, account); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		counted(t, handles[0], account, uint64(len(handles)))
+	}
+}
+
+func takesAnyOrder(t *testing.T, open Opener) {
+	names := []string{"a", "B", "b", "A", "é", "z", "Z", "_"}
+	const handles, each = 3, 20
+	var wg sync.WaitGroup
+	for h := range handles {
+		j := shared(t, open)
+		for range 2 {
+			wg.Go(func() {
+				r := rand.New(rand.NewPCG(uint64(h), 0))
+				for range each {
+					// All that exist and some that do not, mixed and doubled.
+					wanted := slices.Concat(names, names[:2], []string{fmt.Sprint("new ", r.IntN(10))})
+					r.Shuffle(len(wanted), func(i, j int) { wanted[i], wanted[j] = wanted[j], wanted[i] })
+					if err := count(t.Context(), j, wanted...); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	for _, name := range names {
+		counted(t, shared(t, open), name, handles*2*each)
+	}
+}
+
+func leavesNothing(t *testing.T, open Opener) {
+	one, other := shared(t, open), shared(t, open)
+	a := row("box", "a", 1, 1, `{}`)
+	commit(t, one, batch("one", 1, a))
+	tx := lock(t, one, "one", "new")
+	if got, want := tx.Versions(), map[string]uint64{"one": 1, "new": 0}; !maps.Equal(got, want) {
+		t.Errorf("the accounts held are at %v, want %v", got, want)
+	}
+	wrote(t, tx, "one", 0, 1, a)
+	tx.Rollback(t.Context())
+	holds(t, other, "one", 1, a)
+	holds(t, other, "new", 0)
+
+	// It holds nothing any more, and neither does one that writes nothing or
+	// ends with its caller.
+	tx = lock(t, other, "one", "new")
+	if err := tx.Commit(t.Context(), nil); err != nil {
+		t.Errorf("committing nothing answered %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	tx = lock(t, one, "new", "one")
+	cancel()
+	tx.Rollback(ctx)
+	tx = lock(t, other, "new", "one")
+	ctx, cancel = context.WithCancel(t.Context())
+	cancel()
+	if err := tx.Commit(ctx, []store.Batch{batch("new", 1, a)}); !errors.Is(err, context.Canceled) {
+		t.Errorf("a commit that was canceled before it began answered %v", err)
+	}
+	lock(t, one, "new", "one").Rollback(t.Context())
+	holds(t, other, "one", 1, a)
+	holds(t, other, "new", 0)
+}
+
+func writesOnlyHeld(t *testing.T, open Opener) {
+	j := shared(t, open)
+	tx := lock(t, j, "one")
+	a := row("box", "a", 1, 1, `{}`)
+	if err := tx.Commit(t.Context(), []store.Batch{batch("one", 1, a), batch("two", 1, a)}); err == nil {
+		t.Error("an account was written to that was not held")
+	}
+	holds(t, j, "one", 0)
+	holds(t, j, "two", 0)
+	commit(t, j, batch("one", 1, a), batch("two", 1, a))
+}
+
+func stopsWaiting(t *testing.T, open Opener) {
+	one, other := shared(t, open), shared(t, open)
+	for _, account := range []string{"made", "new"} {
+		if account == "made" {
+			commit(t, one, batch(account, 1))
+		}
+		tx := lock(t, one, account)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() {
+			_, err := other.Lock(ctx, []string{account})
+			done <- err
+		}()
+		// It has either begun to wait by then or not.
+		if _, err := other.Versions(t.Context(), []string{account}); err != nil {
+			t.Error(err)
+		}
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("waiting for an account was canceled, and answered %v", err)
+		}
+		version := tx.Versions()[account] + 1
+		if err := tx.Commit(t.Context(), []store.Batch{batch(account, version)}); err != nil {
+			t.Error(err)
+		}
+		tx = lock(t, other, account)
+		if got := tx.Versions()[account]; got != version {
+			t.Errorf("%s is held at version %d, want %d", account, got, version)
+		}
+		tx.Rollback(t.Context())
+	}
+}
+
+// deed is what a writer does at a version: it puts a box, or removes it.
+func deed(version uint64) store.Row {
+	r := rand.New(rand.NewPCG(version, 0))
+	id := fmt.Sprint(r.IntN(20))
+	if r.IntN(3) == 0 {
+		return store.Row{Kind: "box", ID: id, Version: version}
+	}
+	return row("box", id, version, version, fmt.Sprintf(`{"at":%d}`, version))
+}
+
+// A follower adds to what it has what was written since, and always has what
+// the writer had at that version.
+func letsFollow(t *testing.T, open Opener) {
+	const versions, group = 300, 3
+	writer := shared(t, open)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var wg sync.WaitGroup
+	for range 3 {
+		j := shared(t, open)
+		wg.Go(func() {
+			has, want := map[string]store.Row{}, map[string]store.Row{}
+			for version := uint64(0); version < versions; {
+				now, rows, err := since(ctx, j, "one", version)
+				if err != nil {
+					t.Errorf("following from version %d: %v", version, err)
+					return
+				}
+				for _, r := range rows {
+					if has[r.ID] = r; r.Doc == nil {
+						delete(has, r.ID)
+					}
+				}
+				for v := version + 1; v <= now; v++ {
+					r := deed(v)
+					if want[r.ID] = r; r.Doc == nil {
+						delete(want, r.ID)
+					}
+				}
+				if !reflect.DeepEqual(has, want) {
+					t.Errorf("from version %d to %d the account has become\n%+v, want\n%+v", version, now, has, want)
+					return
+				}
+				version = now
+			}
+		})
+	}
+	for version := uint64(0); version < versions; version += group {
+		b := batch("one", version+group)
+		newest := map[string]store.Row{}
+		for v := version + 1; v <= b.Version; v++ {
+			newest[deed(v).ID] = deed(v)
+		}
+		b.Rows = slices.Collect(maps.Values(newest))
+		if err := writer.Commit(ctx, []store.Batch{b}); err != nil {
+			t.Errorf("committing version %d: %v", b.Version, err)
+			cancel() // nobody can follow further
+			break
+		}
+	}
+	wg.Wait()
+}
+
+// A journal that remembered all removals for ever would grow for ever. Whoever
+// is told that they are forgotten loads the account, and follows from there.
+func forgetsRemoved(t *testing.T, open Opener) {
+	writer, follower := shared(t, open), shared(t, open)
+	kept := row("box", "kept", 1, 1, `{}`)
+	commit(t, writer, batch("one", 1, kept))
+	const each, most = 500, 100_000
+	removed := 0
+	version := uint64(1)
+	for ; removed < most; removed += each {
+		version++
+		b := batch("one", version)
+		for i := range each {
+			b.Rows = append(b.Rows, store.Row{Kind: "box", ID: fmt.Sprint(removed + i), Version: version})
+		}
+		commit(t, writer, b)
+		now, rows, err := since(t.Context(), follower, "one", 1)
+		if errors.Is(err, store.ErrForgotten) {
+			break
+		}
+		if err != nil || now != version || len(rows) != removed+each {
+			t.Fatalf("after %d removals %d rows were written up to version %d (%v)", removed+each, len(rows), now, err)
+		}
+	}
+	if removed >= most {
+		t.Fatalf("%d removals are remembered", removed)
+	}
+	tx := lock(t, follower, "one")
+	if _, _, err := since(t.Context(), tx, "one", 1); !errors.Is(err, store.ErrForgotten) {
+		t.Errorf("a transaction that asks for what is forgotten is answered %v", err)
+	}
+	tx.Rollback(t.Context())
+	holds(t, follower, "one", version, kept)
+	wrote(t, follower, "one", version, version)
+	// Whoever has nothing yet needs no removals.
+	wrote(t, follower, "one", 0, version, kept)
+	last := store.Row{Kind: "box", ID: "kept", Version: version + 1}
+	commit(t, writer, batch("one", version+1, last))
+	wrote(t, follower, "one", version, version+1, last)
+	holds(t, follower, "one", version+1)
+}
+
+func tellsAccountsApart(t *testing.T, open Opener) {
+	handles := []store.Shared{shared(t, open), shared(t, open)}
+	var wg sync.WaitGroup
+	for _, j := range handles {
+		wg.Go(func() {
+			if err := count(t.Context(), j, alike...); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	for i, account := range alike {
+		if i%2 == 0 {
+			if err := count(t.Context(), handles[0], account); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	for i, account := range alike {
+		counted(t, handles[1], account, uint64(3-i%2))
+	}
+}
