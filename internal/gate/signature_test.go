@@ -448,7 +448,7 @@ func TestCurl(t *testing.T) {
 	t.Parallel()
 	curl, err := exec.LookPath("curl")
 	if err != nil {
-		t.Skip("curl is not installed")
+		t.Skip("curl is not installed: apt-get install curl")
 	}
 	v := NewVerifier(10)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
