@@ -232,8 +232,10 @@ func (s *Server) command(name string, args ...string) *exec.Cmd {
 }
 
 // keep runs a server until it is told to stop. When the process with the tests
-// ends, in whatever way, nothing is left.
+// ends, in whatever way, nothing is left: it may be killed before it could hear
+// that the server is ready, and saying so must not end the shell.
 const keep = `
+trap '' PIPE
 "$1/pg_ctl" -D "$2/data" -l "$2/log" -o "-k $2 -c listen_addresses= -c max_connections=300 -c lc_messages=C" -s -w start || exit
 echo ready
 read -r order
