@@ -55,8 +55,9 @@ const explanation = `
   or the cores are the bound. The wait for the disk is that of a file that grows, as the journal's log does.
 - **A restart** reads nothing of an account before it is called. The files are in the operating system's memory at that time, as they are after
   an upgrade, but not after a power cut. The resources are Nets and Subnets with tags, %d bytes each in the journal, about as large as a VM.
-- **Other accounts** cost a call nothing but its share of the garbage collections, which pass over them. The program keeps garbage to a small part
-  of the memory; where calls matter more than memory, ` + "`GOGC=100`" + ` in its environment makes collections three times as rare.
+- **Other accounts** are not looked at by a call. What they cost it is a large heap: garbage collections pass over all of it, and memory that is
+  used again after a long while only has left the processor's caches. The program keeps garbage to a small part of the memory; where calls
+  matter more, ` + "`GOGC=100`" + ` in its environment makes collections three times as rare.
 `
 
 // row is a line of the table.
