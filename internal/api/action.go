@@ -120,7 +120,8 @@ type Resource[T any, I kind.ID, V any] struct {
 }
 
 // NewResource joins a kind to its view. The view gets a copy that it may
-// complete and return.
+// complete and return. A view that returns nil hides the resource: it is one
+// that the region made for its own needs.
 func NewResource[T any, I kind.ID, V any](k *kind.Kind[T, I], view func(*kind.Tx, *T) *V) Resource[T, I, V] {
 	return Resource[T, I, V]{k, view}
 }
@@ -156,7 +157,9 @@ func actionName(request reflect.Type) string {
 }
 
 // Create is the action that makes a resource: rule returns it without its id.
-func Create[T, V, Req any, I kind.ID](r Resource[T, I, V], rule func(*kind.Tx, *Req) (*T, error)) Action {
+// What must be made along with it, and refers to it, is made by the functions
+// that follow.
+func Create[T, V, Req any, I kind.ID](r Resource[T, I, V], rule func(*kind.Tx, *Req) (*T, error), then ...func(*kind.Tx, *T) error) Action {
 	req, facts := reflect.TypeFor[Req](), r.kind.Facts()
 	response := answer(facts.Name, reflect.TypeFor[*V]())
 	return Action{
@@ -170,6 +173,11 @@ func Create[T, V, Req any, I kind.ID](r Resource[T, I, V], rule func(*kind.Tx, *
 				}
 				if err := r.kind.Insert(tx, v); err != nil {
 					return err
+				}
+				for _, make := range then {
+					if err := make(tx, v); err != nil {
+						return err
+					}
 				}
 				shown = r.show(tx, v)
 				return nil

@@ -64,9 +64,7 @@ func newSelection(filters, resource reflect.Type) *selection {
 			panic(fmt.Sprintf("api: the filter %s.%s is a %s, and %s is a %s", filters, f.Name, f.Type, name, p.Type))
 		}
 		c.path = p
-		top, _, _ := strings.Cut(name, ".")
-		field, _ := resource.FieldByName(top)
-		c.late = field.Tag.Get("json") == "-"
+		c.late = p.Computed
 		s.late = s.late || c.late
 		s.filters = append(s.filters, c)
 	}

@@ -22,7 +22,7 @@ type Source[V any] interface {
 // candidate is a value that filters have not seen yet.
 type candidate[V any] struct {
 	stored reflect.Value
-	show   func() *V
+	show   func() *V // nil: it is hidden
 }
 
 func (r Resource[T, I, V]) names() (string, string) {
@@ -181,12 +181,9 @@ func (l *list[V, G]) collect(tx *kind.Tx, req reflect.Value, after Position, ski
 		if selection != nil && !selection.pass(filters, c.stored, false) {
 			continue
 		}
-		var v *V
-		if selection != nil && selection.late {
-			v = c.show()
-			if !selection.pass(filters, reflect.ValueOf(v).Elem(), true) {
-				continue
-			}
+		v := c.show()
+		if v == nil || selection != nil && selection.late && !selection.pass(filters, reflect.ValueOf(v).Elem(), true) {
+			continue
 		}
 		if skip > 0 {
 			skip--
@@ -194,9 +191,6 @@ func (l *list[V, G]) collect(tx *kind.Tx, req reflect.Value, after Position, ski
 		}
 		if len(shown) == size {
 			return shown, last, true
-		}
-		if v == nil {
-			v = c.show()
 		}
 		shown, last = append(shown, v), position
 	}

@@ -26,7 +26,7 @@ func Actions(region catalog.Region, checkLogin iam.LoginCheck) []api.Action {
 	return slices.Concat(
 		iam.Actions(checkLogin),
 		network.Actions(networkRegion(region)),
-		catalog.Actions(region),
+		catalog.Actions(region, network.Meters()...),
 		tagActions(),
 	)
 }
@@ -46,9 +46,12 @@ func NewAccount(tx *kind.Tx, region catalog.Region, n iam.NewAccount) (*iam.Acco
 }
 
 func networkRegion(region catalog.Region) network.Region {
-	r := network.Region{Name: region.RegionName}
+	r := network.Region{Name: region.RegionName, Domain: region.Domain, PublicIps: region.PublicIps}
 	for _, s := range region.Subregions {
 		r.Subregions = append(r.Subregions, s.SubregionName)
+	}
+	for _, l := range region.Locations {
+		r.Locations = append(r.Locations, l.Code)
 	}
 	return r
 }

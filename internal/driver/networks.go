@@ -27,7 +27,8 @@ type Networks interface {
 	ObserveNets(ctx context.Context) ([]Net, error)
 }
 
-// Net is a private network with all that is in it.
+// Net is a private network with all that is in it. Lists are in any order
+// unless said otherwise.
 type Net struct {
 	Account, ID string // together they name the Net: an id is unique in its account
 
@@ -35,16 +36,25 @@ type Net struct {
 	// same value.
 	Generation uint64
 
-	IpRange netip.Prefix
-	Subnets []Subnet // no two of them overlap; in any order
-	Dhcp    DhcpOptions
+	IpRange         netip.Prefix
+	Dhcp            DhcpOptions
+	Subnets         []Subnet // no two of them overlap
+	RouteTables     []RouteTable
+	SecurityGroups  []SecurityGroup
+	Nics            []Nic
+	InternetService string // the id of the way to the Internet; empty: there is none
+	VirtualGateway  string // the id of the gateway to tunnels and DirectLink interfaces; empty: there is none
+	Nats            []Nat
+	Peerings        []Peering     // the active ones
+	AccessPoints    []AccessPoint // to services of the region
 }
 
 // Subnet is a part of the range of a Net, in one Subregion.
 type Subnet struct {
-	ID        string
-	IpRange   netip.Prefix
-	Subregion string
+	ID         string
+	IpRange    netip.Prefix
+	Subregion  string
+	RouteTable string // the id of the table that routes what leaves the Subnet
 }
 
 // DhcpOptions is what machines in a Net are told when they ask for an address.
@@ -53,4 +63,91 @@ type DhcpOptions struct {
 	DomainNameServers []string // addresses, or OutscaleProvidedDNS for the region's own
 	LogServers        []string // addresses
 	NtpServers        []string // addresses
+}
+
+// RouteTable says where packets go. The route with the longest matching prefix
+// counts; what no route matches is dropped. Routes that lead nowhere are among
+// them, with the target [Blackhole], since they hide wider ones.
+type RouteTable struct {
+	ID     string
+	Routes []Route
+}
+
+// Route is an entry of a table. It has a destination or a service.
+type Route struct {
+	Destination netip.Prefix
+	Service     string // the id of a service of the region, whose ranges an access point has
+	Target      Target
+	ID          string // of what the target is; empty for local and blackhole
+}
+
+// Target is what a route leads to.
+type Target string
+
+// The targets of routes.
+const (
+	Local         Target = "local"            // the Net itself
+	Blackhole     Target = "blackhole"        // nothing: packets are dropped
+	ToInternet    Target = "internet service" // for NICs with a public IP
+	ToNat         Target = "nat service"
+	ToPeering     Target = "net peering"
+	ToGateway     Target = "virtual gateway"
+	ToNic         Target = "nic"
+	ToAccessPoint Target = "net access point"
+)
+
+// SecurityGroup filters what the NICs that are in it receive and send. Answers
+// to what was let through are let through.
+type SecurityGroup struct {
+	ID                string
+	Inbound, Outbound []Rule
+}
+
+// Rule lets some packets through: of one protocol, between some ports, from or
+// to any of the ranges, groups and services.
+type Rule struct {
+	Protocol string // tcp, udp, icmp, a number of IANA's list, or -1 for all
+	From, To int    // ports, both included; of ICMP, type and code; -1 for all
+	Ranges   []netip.Prefix
+	Groups   []GroupName
+	Services []string // the ids of services of the region
+}
+
+// GroupName names a security group, perhaps of another account, in a Net that
+// is peered.
+type GroupName struct{ Account, ID string }
+
+// Nic is a network interface card in a Subnet.
+type Nic struct {
+	ID, Subnet      string
+	MAC             string
+	Machine         string    // the id of the VM that it is linked to; empty: none
+	Device          int       // its number there
+	Addresses       []Address // the first is the primary one
+	SecurityGroups  []string
+	SourceDestCheck bool // it only receives and sends what is addressed to or by it
+}
+
+// Address is a private address of a NIC, and the public one that stands for it
+// on the Internet, if one does.
+type Address struct{ Private, Public netip.Addr }
+
+// Nat lets NICs without a public IP reach the Internet, under its own.
+type Nat struct {
+	ID, Subnet string
+	Nic        string // the id of the NIC that has its private address
+	Public     []netip.Addr
+}
+
+// Peering joins the Net to another one, perhaps of another account.
+type Peering struct {
+	ID           string
+	Account, Net string       // the other
+	IpRange      netip.Prefix // of the other
+}
+
+// AccessPoint leads to a service of the region without the Internet.
+type AccessPoint struct {
+	ID, Service string
+	Ranges      []netip.Prefix // of the service
 }

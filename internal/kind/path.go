@@ -9,10 +9,11 @@ import (
 // Path leads from a struct to the values of a field, through structs, pointers
 // and slices. `Nics.SubnetId` names one value per NIC.
 type Path struct {
-	Name  string
-	Type  reflect.Type // of the values at its end
-	steps []int        // field numbers; slices and pointers are passed on the way
-	flat  []int        // the steps, if only structs are on the way
+	Name     string
+	Type     reflect.Type // of the values at its end
+	Computed bool         // it leads through a field that is never stored
+	steps    []int        // field numbers; slices and pointers are passed on the way
+	flat     []int        // the steps, if only structs are on the way
 }
 
 // ParsePath finds a field by its dotted name.
@@ -31,6 +32,7 @@ func ParsePath(t reflect.Type, name string) (Path, error) {
 			return Path{}, fmt.Errorf("%s: %s has no field %s", name, at, part)
 		}
 		p.steps = append(p.steps, f.Index[0])
+		p.Computed = p.Computed || f.Tag.Get("json") == "-"
 		at = f.Type
 	}
 	end, passed := element(at)

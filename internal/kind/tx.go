@@ -47,7 +47,9 @@ type DB struct {
 }
 
 // Open opens the store for these kinds. It panics if two of them share a name
-// or an id type, or if a reference leads to no kind: mistakes of ours.
+// or an id type, or if a reference leads to no kind: mistakes of ours. A weak
+// reference may lead to no kind, so that a domain can be had without those
+// above it.
 func Open(o Options) *DB {
 	db := &DB{
 		kinds: o.Kinds, limits: o.Limits, now: o.Now, chance: o.Chance,
@@ -68,7 +70,7 @@ func Open(o Options) *DB {
 	}
 	for _, k := range o.Kinds {
 		for _, r := range k.layout().refs {
-			if db.byID[r.Type] == nil {
+			if db.byID[r.Type] == nil && !r.weak {
 				panic(fmt.Sprintf("%s of the kind %s refers to a %s, and no kind has such ids", r.Name, k.Facts().Name, r.Type))
 			}
 			db.refs[r.Type] = append(db.refs[r.Type], r)
@@ -238,6 +240,9 @@ func (tx *Tx) Version() uint64 { return tx.snapshot().Version() }
 // account.
 func (tx *Tx) checkRef(r ref, v reflect.Value) error {
 	target := tx.db.byID[r.Type]
+	if target == nil {
+		return nil
+	}
 	var err error
 	r.Each(v, func(f reflect.Value) bool {
 		if f.Len() == 0 {

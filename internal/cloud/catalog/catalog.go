@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
 // Region is a Region of the cloud: what ReadRegions shows of it, and the facts
@@ -67,7 +68,7 @@ func NewRegion(name, domain string) Region {
 
 // Actions are the actions of this package, in the given region. The meters read
 // what counting resources does not tell of the use of quotas.
-func Actions(region Region, meters ...Meter) []api.Action {
+func Actions(region Region, meters ...kind.Meter) []api.Action {
 	return []api.Action{
 		readLocations(region),
 		readProductTypes(),

@@ -22,7 +22,7 @@ type world struct {
 
 var alice = kind.Caller{Account: "123456789012"}
 
-func newWorld(t *testing.T, region Region, limits map[string]int, kinds []kind.Any, meters ...Meter) world {
+func newWorld(t *testing.T, region Region, limits map[string]int, kinds []kind.Any, meters ...kind.Meter) world {
 	t.Parallel()
 	db := kind.Open(kind.Options{
 		Kinds: kinds, Limits: limits, Now: func() time.Time { return time.UnixMilli(1_800_000_000_000) },

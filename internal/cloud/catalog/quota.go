@@ -27,19 +27,6 @@ type QuotaTypes struct {
 	Quotas    []*Quota // One or more quotas.
 }
 
-// Global is the type of the quotas that are for the whole account.
-const Global = "global"
-
-// Meter reads how much of a quota is used, where that is not the number of the
-// resources of a kind: the sum of the sizes of all volumes, or the listeners of
-// each load balancer.
-type Meter struct {
-	Quota string // its name
-	// Read yields the use by the quota's type: [Global], or the name or id of
-	// each resource for a quota that every resource has of its own.
-	Read func(*kind.Tx) iter.Seq2[string, int]
-}
-
 // ReadQuotasRequest lists the quotas of the account and what is used of them. A
 // page has so many quotas, of whatever types.
 type ReadQuotasRequest struct {
@@ -55,7 +42,7 @@ type FiltersQuota struct {
 	ShortDescriptions []string `path:"Quota.ShortDescription"` // The short descriptions of the quotas.
 }
 
-func readQuotas(meters []Meter) api.Action {
+func readQuotas(meters []kind.Meter) api.Action {
 	source := api.Values("Quota", "QuotaTypes", func(tx *kind.Tx) iter.Seq2[api.Position, typedQuota] {
 		return func(yield func(api.Position, typedQuota) bool) {
 			for i, q := range quotas {
@@ -94,8 +81,8 @@ func byType(shown []*typedQuota) []*QuotaTypes {
 
 // usesOf reads the use of a quota by type: from its meter if it has one, else
 // by counting the resources that it limits.
-func usesOf(tx *kind.Tx, q quota, meters []Meter) map[string]int {
-	if i := slices.IndexFunc(meters, func(m Meter) bool { return m.Quota == q.name }); i >= 0 {
+func usesOf(tx *kind.Tx, q quota, meters []kind.Meter) map[string]int {
+	if i := slices.IndexFunc(meters, func(m kind.Meter) bool { return m.Quota == q.name }); i >= 0 {
 		return maps.Collect(meters[i].Read(tx))
 	}
 	if q.each {
@@ -107,7 +94,7 @@ func usesOf(tx *kind.Tx, q quota, meters []Meter) map[string]int {
 			used = max(used, kind.MostUsed(tx, k))
 		}
 	}
-	return map[string]int{Global: used}
+	return map[string]int{kind.Global: used}
 }
 
 func (q quota) show(tx *kind.Tx, used int) Quota {

@@ -93,7 +93,7 @@ func TestReadQuotasFilters(t *testing.T) {
 		"nothing, no groups": {`{"QuotaTypes":["three"]}`, []string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			listeners := Meter{"lb_listeners_limit", func(*kind.Tx) iter.Seq2[string, int] {
+			listeners := kind.Meter{Quota: "lb_listeners_limit", Read: func(*kind.Tx) iter.Seq2[string, int] {
 				return maps.All(map[string]int{"two": 2, "one": 1})
 			}}
 			w := newWorld(t, NewRegion("home", "cloud.test"), Limits(), nil, listeners)
@@ -128,7 +128,7 @@ func TestReadQuotasInPages(t *testing.T) {
 
 func TestReadQuotasShowsWhatIsUsed(t *testing.T) {
 	towns, houses := townKinds()
-	volumes := Meter{"volume_size_limit", func(*kind.Tx) iter.Seq2[string, int] { return maps.All(map[string]int{Global: 70}) }}
+	volumes := kind.Meter{Quota: "volume_size_limit", Read: func(*kind.Tx) iter.Seq2[string, int] { return maps.All(map[string]int{kind.Global: 70}) }}
 	limits := map[string]int{"vpc_limit": 5, "subnet_limit": 3, "volume_size_limit": 100}
 	w := newWorld(t, NewRegion("home", "cloud.test"), limits, []kind.Any{towns, houses}, volumes)
 	err := w.db.Update(t.Context(), alice, func(tx *kind.Tx) error {

@@ -73,7 +73,7 @@ type CreateApiAccessRuleRequest struct {
 
 func createApiAccessRule(tx *kind.Tx, req *CreateApiAccessRuleRequest) (*ApiAccessRule, error) {
 	if ApiAccessRules.Count(tx) >= maxAccessRules {
-		return nil, fault.TooManyAccessRules.Errorf("An account has at most %d API access rules.", maxAccessRules)
+		return nil, fault.TooManyRules.Errorf("An account has at most %d API access rules.", maxAccessRules)
 	}
 	r := &ApiAccessRule{CaIds: req.CaIds, Cns: req.Cns, Description: req.Description, IpRanges: req.IpRanges}
 	return r, r.check()

@@ -111,5 +111,5 @@ func TestTooManyApiAccessRules(t *testing.T) {
 	for range maxAccessRules - 1 {
 		r.call("CreateApiAccessRule", `{"IpRanges": ["192.0.2.1"]}`)
 	}
-	r.refused("CreateApiAccessRule", `{"IpRanges": ["192.0.2.1"]}`, fault.TooManyAccessRules)
+	r.refused("CreateApiAccessRule", `{"IpRanges": ["192.0.2.1"]}`, fault.TooManyRules)
 }

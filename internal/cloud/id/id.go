@@ -16,21 +16,55 @@ func long(prefix string) kind.Form {
 }
 
 type (
-	Account        string // of 12 digits
-	User           string // of an EIM user
-	AccessKey      string // the public half of a key pair
-	ApiAccessRule  string
-	Ca             string // of a client certificate authority
-	Net            string
-	Subnet         string
-	DhcpOptionsSet string
+	Account             string // of 12 digits
+	User                string // of an EIM user
+	AccessKey           string // the public half of a key pair
+	ApiAccessRule       string
+	Ca                  string // of a client certificate authority
+	Net                 string
+	Subnet              string
+	DhcpOptionsSet      string
+	RouteTable          string
+	LinkRouteTable      string // of the link between a route table and a Subnet or Net
+	InternetService     string
+	NatService          string
+	PublicIp            string
+	LinkPublicIp        string // of the link between a public IP and a NIC
+	SecurityGroup       string
+	Nic                 string
+	LinkNic             string // of the link between a NIC and a VM
+	NetPeering          string
+	NetAccessPoint      string
+	VirtualGateway      string
+	ClientGateway       string
+	VpnConnection       string
+	DirectLink          string
+	DirectLinkInterface string
+	Vm                  string
 )
 
-func (Account) Form() kind.Form        { return kind.Form{Length: 12, Alphabet: kind.Decimal} }
-func (User) Form() kind.Form           { return kind.Form{Length: 32, Alphabet: kind.Alphanumeric} }
-func (AccessKey) Form() kind.Form      { return kind.Form{Length: 20, Alphabet: kind.Alphanumeric} }
-func (ApiAccessRule) Form() kind.Form  { return long("aar-") }
-func (Ca) Form() kind.Form             { return long("ca-") }
-func (Net) Form() kind.Form            { return hex("vpc-") }
-func (Subnet) Form() kind.Form         { return hex("subnet-") }
-func (DhcpOptionsSet) Form() kind.Form { return hex("dopt-") }
+func (Account) Form() kind.Form             { return kind.Form{Length: 12, Alphabet: kind.Decimal} }
+func (User) Form() kind.Form                { return kind.Form{Length: 32, Alphabet: kind.Alphanumeric} }
+func (AccessKey) Form() kind.Form           { return kind.Form{Length: 20, Alphabet: kind.Alphanumeric} }
+func (ApiAccessRule) Form() kind.Form       { return long("aar-") }
+func (Ca) Form() kind.Form                  { return long("ca-") }
+func (Net) Form() kind.Form                 { return hex("vpc-") }
+func (Subnet) Form() kind.Form              { return hex("subnet-") }
+func (DhcpOptionsSet) Form() kind.Form      { return hex("dopt-") }
+func (RouteTable) Form() kind.Form          { return hex("rtb-") }
+func (LinkRouteTable) Form() kind.Form      { return hex("rtbassoc-") }
+func (InternetService) Form() kind.Form     { return hex("igw-") }
+func (NatService) Form() kind.Form          { return hex("nat-") }
+func (PublicIp) Form() kind.Form            { return hex("eipalloc-") }
+func (LinkPublicIp) Form() kind.Form        { return hex("eipassoc-") }
+func (SecurityGroup) Form() kind.Form       { return hex("sg-") }
+func (Nic) Form() kind.Form                 { return hex("eni-") }
+func (LinkNic) Form() kind.Form             { return hex("eni-attach-") }
+func (NetPeering) Form() kind.Form          { return hex("pcx-") }
+func (NetAccessPoint) Form() kind.Form      { return hex("vpce-") }
+func (VirtualGateway) Form() kind.Form      { return hex("vgw-") }
+func (ClientGateway) Form() kind.Form       { return hex("cgw-") }
+func (VpnConnection) Form() kind.Form       { return hex("vpn-") }
+func (DirectLink) Form() kind.Form          { return hex("dxcon-") }
+func (DirectLinkInterface) Form() kind.Form { return hex("dxvif-") }
+func (Vm) Form() kind.Form                  { return hex("i-") }

@@ -89,8 +89,10 @@ func wanted(tx *kind.Tx, n *Net) (driver.Net, error) {
 			NtpServers:        texts(set.NtpServers),
 		},
 	}
-	for s := range Subnets.Of(tx, n.NetId) {
-		want.Subnets = append(want.Subnets, driver.Subnet{ID: string(s.SubnetId), IpRange: s.IpRange.Prefix(), Subregion: s.SubregionName})
+	for _, family := range families {
+		if err := family.want(tx, n, &want); err != nil {
+			return want, err
+		}
 	}
 	return want, nil
 }
@@ -120,19 +122,24 @@ func applied(tx *kind.Tx, done driver.Net) error {
 	if err := Nets.Put(tx, net); err != nil {
 		return err
 	}
-	had := map[id.Subnet]bool{}
-	for _, s := range done.Subnets {
-		had[id.Subnet(s.ID)] = true
-	}
-	for s := range Subnets.Of(tx, netID) {
-		next, ok := subnetLife.Next(s.State, "ready")
-		if !ok || !had[s.SubnetId] {
+	for _, family := range families {
+		if family.settle == nil {
 			continue
 		}
-		s.State = next
-		if err := Subnets.Put(tx, s); err != nil {
+		if err := family.settle(tx, net, done); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// families are what a Net as the world should have it is made of.
+var families = []struct {
+	// want adds what a family has in a Net.
+	want func(*kind.Tx, *Net, *driver.Net) error
+	// settle moves on what waited for the world to have it. What became of it
+	// since the world was asked stays as it is. nil: nothing waits.
+	settle func(*kind.Tx, *Net, driver.Net) error
+}{
+	{wantSubnets, settleSubnets},
 }

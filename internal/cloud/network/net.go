@@ -33,6 +33,16 @@ type Net struct {
 // Unsettled reports whether the world is behind.
 func (n *Net) Unsettled() bool { return n.Applied < n.Generation }
 
+// touch makes the world hear of a change in a Net.
+func touch(tx *kind.Tx, netID id.Net) error {
+	net, err := Nets.Get(tx, netID)
+	if err != nil {
+		return err
+	}
+	net.Generation++
+	return Nets.Put(tx, net)
+}
+
 // Nets are the Nets of the region.
 var Nets = &kind.Kind[Net, id.Net]{
 	Name:    "Net",

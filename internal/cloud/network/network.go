@@ -1,12 +1,13 @@
-// Package network has the families of private networks: Nets, the Subnets that
-// divide them, and the DHCP options that machines in them are told.
+// Package network has the families of private networks: Nets and the Subnets
+// that divide them, what is connected to them and how it is addressed, routed
+// and filtered, and the gateways that lead to other Nets and to the outside.
 //
 // Rules say what there shall be and answer at once. [NetLoop] brings it to the
-// world afterwards, each Net with all that is in it as one value.
+// world afterwards, each Net with all that is in it as one value: a rule that
+// changes anything in a Net ends with [touch].
 package network
 
 import (
-	"net/netip"
 	"slices"
 
 	"github.com/bastide-cloud/bastide/internal/api"
@@ -16,11 +17,23 @@ import (
 // Region is what the rules must know of the region they are in.
 type Region struct {
 	Name       string
-	Subregions []string // their names; the first is used where a caller names none
+	Domain     string     // that public DNS names end in
+	Subregions []string   // their names; the first is used where a caller names none
+	Locations  []string   // the codes of the datacenters where dedicated links can end
+	PublicIps  []api.CIDR // where public IPs come from
 }
 
 // Kinds are the kinds of the package.
-func Kinds() []kind.Any { return []kind.Any{DhcpOptionsSets, Nets, Subnets} }
+func Kinds() []kind.Any {
+	return []kind.Any{
+		DhcpOptionsSets, Nets, Subnets,
+		RouteTables, InternetServices, NatServices,
+		Nics, PublicIps, pool,
+		SecurityGroups,
+		NetPeerings, NetAccessPoints,
+		VirtualGateways, ClientGateways,
+	}
+}
 
 // Actions are the actions of the package in a region.
 func Actions(region Region) []api.Action {
@@ -33,7 +46,5 @@ func Welcome(tx *kind.Tx, region Region) error {
 	return DhcpOptionsSets.Insert(tx, region.defaultDhcpOptions())
 }
 
-// within reports whether all addresses of a range are in another.
-func within(inner, outer netip.Prefix) bool {
-	return outer.Bits() <= inner.Bits() && outer.Contains(inner.Addr())
-}
+// Meters read the use of the quotas that do not count the resources of a kind.
+func Meters() []kind.Meter { return nil }

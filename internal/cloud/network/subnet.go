@@ -62,12 +62,8 @@ func subnetActions(region Region) []api.Action {
 	}
 }
 
-// reservedIps is how many addresses of a Subnet can never be used: the first
-// four and the last.
-const reservedIps = 5
-
 func viewSubnet(_ *kind.Tx, s *Subnet) *Subnet {
-	s.AvailableIpsCount = 1<<(32-s.IpRange.Prefix().Bits()) - reservedIps
+	s.AvailableIpsCount = sizeOf(s.IpRange.Prefix()) - reservedIps
 	return s
 }
 
@@ -105,8 +101,7 @@ func (region Region) createSubnet(tx *kind.Tx, req *CreateSubnetRequest) (*Subne
 	if !slices.Contains(region.Subregions, subregion) {
 		return nil, fault.SubregionNotFound.Errorf("The SubregionName '%s' is none of %s.", subregion, strings.Join(region.Subregions, ", "))
 	}
-	net.Generation++
-	if err := Nets.Put(tx, net); err != nil {
+	if err := touch(tx, net.NetId); err != nil {
 		return nil, err
 	}
 	return &Subnet{NetId: net.NetId, SubregionName: subregion, IpRange: req.IpRange, State: SubnetPending}, nil
@@ -146,11 +141,4 @@ type DeleteSubnetRequest struct {
 }
 
 // leaveNet makes the world hear that a Net has lost a Subnet.
-func leaveNet(tx *kind.Tx, s *Subnet) error {
-	net, err := Nets.Get(tx, s.NetId)
-	if err != nil {
-		return err
-	}
-	net.Generation++
-	return Nets.Put(tx, net)
-}
+func leaveNet(tx *kind.Tx, s *Subnet) error { return touch(tx, s.NetId) }

@@ -1,0 +1,32 @@
+package network
+
+import (
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/driver"
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+func wantSubnets(tx *kind.Tx, n *Net, want *driver.Net) error {
+	for s := range Subnets.Of(tx, n.NetId) {
+		want.Subnets = append(want.Subnets, driver.Subnet{ID: string(s.SubnetId), IpRange: s.IpRange.Prefix(), Subregion: s.SubregionName})
+	}
+	return nil
+}
+
+func settleSubnets(tx *kind.Tx, n *Net, done driver.Net) error {
+	had := map[id.Subnet]bool{}
+	for _, s := range done.Subnets {
+		had[id.Subnet(s.ID)] = true
+	}
+	for s := range Subnets.Of(tx, n.NetId) {
+		next, ok := subnetLife.Next(s.State, "ready")
+		if !ok || !had[s.SubnetId] {
+			continue
+		}
+		s.State = next
+		if err := Subnets.Put(tx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,28 @@
+package kind
+
+import (
+	"iter"
+
+	"github.com/bastide-cloud/bastide/internal/fault"
+)
+
+// Meter reads how much of a quota is used, where that is not the number of the
+// resources of a kind: the sum of the sizes of all volumes, or the listeners of
+// each load balancer.
+type Meter struct {
+	Quota string // its name
+	// Read yields the use by the quota's type: [Global], or the name or id of
+	// each resource for a quota that every resource has of its own.
+	Read func(*Tx) iter.Seq2[string, int]
+}
+
+// Global is the type of the quotas that are for a whole account.
+const Global = "global"
+
+// CheckLimit refuses a use of a quota above its limit.
+func (tx *Tx) CheckLimit(quota string, code fault.Code, use int) error {
+	if limit, ok := tx.Limit(quota); ok && use > limit {
+		return code.Errorf("The quota %s is %d, and %d would be used.", quota, limit, use)
+	}
+	return nil
+}
