@@ -119,8 +119,9 @@ type Resource[T any, I kind.ID, V any] struct {
 	view func(*kind.Tx, *T) *V
 }
 
-// NewResource joins a kind to its view. The view gets a copy that it may
-// complete and return. A view that returns nil hides the resource: it is one
+// NewResource joins a kind to its view. The view gets a copy of the struct that
+// it may complete and return; lists in it are shared with others, so it copies
+// those that it completes. A view that returns nil hides the resource: it is one
 // that the region made for its own needs.
 func NewResource[T any, I kind.ID, V any](k *kind.Kind[T, I], view func(*kind.Tx, *T) *V) Resource[T, I, V] {
 	return Resource[T, I, V]{k, view}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,8 +35,9 @@ type garden struct {
 }
 
 type bed struct {
-	Flower string
-	Rows   int
+	Flower  string
+	Rows    int
+	Flowers int `json:"-"` // computed: seven in a row
 }
 
 type (
@@ -103,9 +105,13 @@ type FiltersGarden struct {
 	Planted    *DateTime
 	BedFlowers []string `path:"Beds.Flower"`
 	BedRows    []int    `path:"Beds.Rows"`
+	InBeds     []int    `path:"Beds.Flowers"`
 	Areas      []int
 	TagFilters
 }
+
+// hidden is the title of a garden that nobody is shown.
+const hidden = "secret"
 
 // town is a region with plots and gardens.
 type town struct {
@@ -132,7 +138,14 @@ func newTown(t rapid.TB) *town {
 		Chance: rand.NewChaCha8([32]byte{}), Log: slog.New(slog.DiscardHandler),
 	})
 	gardens := NewResource(w.gardens, func(_ *kind.Tx, g *garden) *garden {
+		if g.Title == hidden {
+			return nil
+		}
 		g.Area = 10 * g.Size
+		g.Beds = slices.Clone(g.Beds)
+		for i := range g.Beds {
+			g.Beds[i].Flowers = 7 * g.Beds[i].Rows
+		}
 		return g
 	})
 	seasons := []season{{"spring"}, {"summer"}, {"autumn"}, {"winter"}}
@@ -142,6 +155,14 @@ func newTown(t rapid.TB) *town {
 				return nil, fault.InvalidValue.Errorf("There is one already.")
 			}
 			return &garden{PlotId: req.PlotId, Title: req.Title}, nil
+		}, func(tx *kind.Tx, g *garden) error {
+			switch g.Title {
+			case "walled":
+				return fault.InvalidState.Errorf("No stones are left to wall %s.", g.GardenId)
+			case "double":
+				return w.gardens.Insert(tx, &garden{PlotId: g.PlotId, Title: "the other of " + string(g.GardenId)})
+			}
+			return nil
 		}),
 		Read[ReadGardensRequest](gardens),
 		Read[ReadGardenersRequest](gardens),
@@ -269,6 +290,43 @@ func TestCreateReadUpdateDelete(t *testing.T) {
 	}
 	if got := w.ask("ReadGardens", `{"Filters":{"GardenIds":["`+id+`"]}}`); got != `{"Gardens":[]}` {
 		t.Errorf("after DeleteGarden there is %s", got)
+	}
+}
+
+func TestCreateMakesWhatGoesAlong(t *testing.T) {
+	t.Parallel()
+	w := newTown(t)
+	of := w.plant(&garden{Title: "first"})
+	w.ask("CreateGarden", `{"PlotId": "`+string(of.PlotId)+`", "Title": "double"}`)
+	if got := w.ask("CheckGardens", "{}"); !strings.Contains(got, `"Count":3`) {
+		t.Errorf("after one garden and a double one there are %s", got)
+	}
+	_, err := w.call(alice, "1.42.0", "CreateGarden", `{"PlotId": "`+string(of.PlotId)+`", "Title": "walled"}`)
+	if !fault.InvalidState.Is(err) {
+		t.Errorf("a garden whose wall cannot be made: %v", err)
+	}
+	if got := w.ask("CheckGardens", "{}"); !strings.Contains(got, `"Count":3`) {
+		t.Errorf("a garden without its wall stays: %s", got)
+	}
+}
+
+func TestHiddenIsNotShown(t *testing.T) {
+	t.Parallel()
+	w := newTown(t)
+	w.plant(&garden{Title: "one"})
+	w.plant(&garden{Title: hidden})
+	w.plant(&garden{Title: "two"})
+	for name, body := range map[string]string{
+		"ReadGardens": `{}`, "ReadGardeners": `{"FirstItem": 1}`,
+	} {
+		if got := w.ask(name, body); strings.Contains(got, hidden) || !strings.Contains(got, `"two"`) {
+			t.Errorf("%s %s answers %s", name, body, got)
+		}
+	}
+	// A page is as full as without it.
+	got := w.ask("ReadGardens", `{"ResultsPerPage": 2}`)
+	if !strings.Contains(got, `"one"`) || !strings.Contains(got, `"two"`) || strings.Contains(got, "NextPageToken") {
+		t.Errorf("a page of both that are shown is %s", got)
 	}
 }
 

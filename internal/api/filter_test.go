@@ -31,6 +31,7 @@ func passes(f *FiltersGarden, g *garden) bool {
 		(f.Planted == nil || *f.Planted == g.Planted) &&
 		(len(f.BedFlowers) == 0 || slices.ContainsFunc(g.Beds, func(b bed) bool { return slices.Contains(f.BedFlowers, b.Flower) })) &&
 		(len(f.BedRows) == 0 || slices.ContainsFunc(g.Beds, func(b bed) bool { return slices.Contains(f.BedRows, b.Rows) })) &&
+		(len(f.InBeds) == 0 || slices.ContainsFunc(g.Beds, func(b bed) bool { return slices.Contains(f.InBeds, 7*b.Rows) })) &&
 		(len(f.Areas) == 0 || slices.Contains(f.Areas, 10*g.Size)) &&
 		(len(f.TagKeys) == 0 || tag(func(t Tag) bool { return slices.Contains(f.TagKeys, t.Key) })) &&
 		(len(f.TagValues) == 0 || tag(func(t Tag) bool { return slices.Contains(f.TagValues, t.Value) })) &&
@@ -63,7 +64,7 @@ func TestFiltersMeanWhatTheySay(t *testing.T) {
 				Planted: few(t, "planted", DateTime(0), 86_400_000),
 			}
 			for range rapid.IntRange(0, 2).Draw(t, "beds") {
-				g.Beds = append(g.Beds, bed{few(t, "flower", "rose", "iris"), few(t, "rows", 1, 2, 3)})
+				g.Beds = append(g.Beds, bed{Flower: few(t, "flower", "rose", "iris"), Rows: few(t, "rows", 1, 2, 3)})
 			}
 			for _, key := range some(t, "keys", "k", "l:m", "n=o") {
 				g.Tags = append(g.Tags, Tag{Key: key, Value: few(t, "value", "", "v", ":w", "x=y")})
@@ -76,7 +77,7 @@ func TestFiltersMeanWhatTheySay(t *testing.T) {
 		filters := &FiltersGarden{
 			Titles: some(t, "titles", "Eden 0", "Kew*", "* 1", "?den ?", "*", " 2"), Berries: some(t, "berries", "red", "green", ""),
 			Boxes: some(t, "boxes", "a", "c"), Sizes: some(t, "sizes", 1, 3), Shares: some(t, "shares", 0.5, 2),
-			BedFlowers: some(t, "flowers", "rose", "tulip"), BedRows: some(t, "bed rows", 2, 3), Areas: some(t, "areas", 10, 30),
+			BedFlowers: some(t, "flowers", "rose", "tulip"), BedRows: some(t, "bed rows", 2, 3), InBeds: some(t, "in beds", 7, 21, 8), Areas: some(t, "areas", 10, 30),
 			TagFilters: TagFilters{
 				TagKeys: some(t, "tag keys", "k", "n=o"), TagValues: some(t, "tag values", "v", ""), Tags: some(t, "tags", "k=v", "l:m=:w", "n=o=x=y"),
 			},

@@ -2,6 +2,7 @@ package kind_test
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -143,5 +144,18 @@ func TestQuotas(t *testing.T) {
 		t.Parallel()
 		db := open(t, limits(map[string]int{"towns": 0}))
 		refused(t, db, alice, fault.TooManyNets, "0 of 0", found)
+	})
+}
+
+func TestCheckLimit(t *testing.T) {
+	t.Parallel()
+	db := open(t, limits(map[string]int{"stones": 7}))
+	view(t, db, alice, func(tx *kind.Tx) {
+		must(tx.CheckLimit("stones", fault.TooManyNets, 7))
+		must(tx.CheckLimit("pebbles", fault.TooManyNets, 1_000_000)) // which has no limit
+		err := tx.CheckLimit("stones", fault.TooManyNets, 8)
+		if !fault.TooManyNets.Is(err) || !strings.Contains(err.Error(), "The quota stones is 7, and 8 would be used.") {
+			t.Errorf("8 of 7 stones: %v", err)
+		}
 	})
 }

@@ -2,8 +2,10 @@ package kind_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
@@ -173,4 +175,27 @@ func TestHoldersAreNamedOnce(t *testing.T) {
 	of := insert(t, db, alice, towns, town{})
 	dug := insert(t, db, alice, tunnels, tunnel{From: of.TownId, To: of.TownId})
 	refused(t, db, alice, fault.NetInUse, fmt.Sprintf("in use by %s.", dug.KeyId), func(tx *kind.Tx) error { return towns.Delete(tx, of) })
+}
+
+// Domains are above each other: what is below may point to what is above, and
+// be had without it.
+func TestWeakReferencesToNoKind(t *testing.T) {
+	t.Parallel()
+	type sign struct {
+		KeyId Key
+		Way   House `ref:"weak"`
+	}
+	signs := &kind.Kind[sign, Key]{Name: "Sign"}
+	db := kind.Open(kind.Options{Kinds: []kind.Any{signs}, Now: time.Now, Chance: rand.NewChaCha8([32]byte{})})
+	t.Cleanup(func() { _ = db.Close() })
+	update(t, db, alice, func(tx *kind.Tx) error { return signs.Insert(tx, &sign{Way: "house-0"}) })
+	view(t, db, alice, func(tx *kind.Tx) {
+		n := 0
+		for range signs.Find(tx, "Way", "house-0") {
+			n++
+		}
+		if n != 1 {
+			t.Errorf("%d signs to the house are found, want 1", n)
+		}
+	})
 }
