@@ -51,7 +51,7 @@ const (
 	InvalidProtocol             Code = 4053
 	InvalidTagKey               Code = 4069 // a tag key that is empty or reserved
 	TagValueTooLong             Code = 4071
-	InvalidVpnOptions           Code = 4079
+	InvalidPropagation          Code = 4079 // of routes by a gateway that is linked elsewhere
 	InvalidVpnType              Code = 4080
 	InvalidID                   Code = 4104 // an id without the prefix of its kind
 	MalformedID                 Code = 4105 // an id of the right prefix and the wrong form

@@ -137,6 +137,9 @@ var naming = map[string][]string{
 	"DhcpOptionsSetId": {"id.DhcpOptionsSet", "network.DhcpOptionsChoice", ".ResourceIds"},
 	"NetId":            {"id.Net", ".ResourceIds"},
 	"NextPageToken":    {".NextPageToken"},
+	"ClientGatewayId":  {"id.ClientGateway", ".ResourceIds"},
+	"VirtualGatewayId": {"id.VirtualGateway", ".ResourceIds"},
+	"VpnConnectionId":  {"id.VpnConnection", ".ResourceIds"},
 	"SubnetId":         {"id.Subnet", ".ResourceIds"},
 	"UserId":           {"id.User"},
 }

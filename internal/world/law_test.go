@@ -307,7 +307,7 @@ func TestSecretsAreNotTold(t *testing.T) {
 		w.unsigned().with("Authorization", "AWS4-HMAC-SHA256 Credential=AKIA0000000000000000/20261120/eu-west-2/osc/aws4_request, SignedHeaders=host, Signature="+secret()).
 			call(a.Name, "{}")
 		for _, p := range parameters(a.Request) {
-			if strings.Contains(p.key, "Password") {
+			if strings.Contains(p.key, "Password") || strings.Contains(p.key, "PreSharedKey") {
 				w.as("alice").call(a.Name, jsonOf(w.with(a, p, secret(), has)))
 			}
 		}
@@ -318,15 +318,15 @@ func TestSecretsAreNotTold(t *testing.T) {
 	}
 }
 
-// reading finds the action of a family that reads what another one answers,
-// and where its answer has that.
+// reading finds the action that reads what another one answers, of the same
+// family or of that of the resource, and where its answer has that.
 func (w *world) reading(a api.Action) (read api.Action, member, list string) {
 	if a.Reads || a.Response.NumField() != 1 {
 		return api.Action{}, "", ""
 	}
 	member = a.Response.Field(0).Name
 	for _, read := range w.API.Actions() {
-		if !read.Reads || read.Family != a.Family {
+		if !read.Reads || read.Family != a.Family && read.Family != member {
 			continue
 		}
 		for _, f := range reflect.VisibleFields(read.Response) {
@@ -338,6 +338,13 @@ func (w *world) reading(a api.Action) (read api.Action, member, list string) {
 	return api.Action{}, member, ""
 }
 
+// elsewhere are the actions whose answer no action of their family reads, each
+// with the reason.
+var elsewhere = map[string]string{
+	"LinkVirtualGateway":     "it answers a part of the virtual gateway",
+	"UpdateRoutePropagation": "no action reads route tables yet",
+}
+
 // shownOnce are the fields that only the answer to a creation has.
 var shownOnce = []string{"SecretKey"}
 
@@ -347,7 +354,7 @@ func TestChangesAnswerWhatReadingShows(t *testing.T) {
 	checked := 0
 	forEach(t, func(t *testing.T, w *world, a api.Action) {
 		read, member, list := w.reading(a)
-		if member == "" {
+		if member == "" || elsewhere[a.Name] != "" {
 			return
 		}
 		if list == "" {

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/cloud/network"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -100,6 +102,8 @@ var examples = map[string]any{
 
 	"CreateCaRequest.CaPem":      func(w *world) any { return newAuthority(w.t, "Example authority").pem() },
 	"CreateUserRequest.UserName": func(w *world) any { return w.fresh() },
+
+	"DeleteVpnConnectionRouteRequest.DestinationIpRange": "10.77.0.0/16",
 
 	// A limit needs access keys that all end.
 	"UpdateApiAccessPolicyRequest.MaxAccessKeyExpirationSeconds": 0,
@@ -282,5 +286,30 @@ func (w *world) equip(name string) belongings {
 		"id.Subnet": subnet, "FiltersSubnet.NetIds": net, "FiltersNet.DhcpOptionsSetIds": set, "FiltersApiAccessRule.CaIds": ca,
 		"network.DhcpOptionsChoice": set, ".ResourceIds": net,
 	})
+	w.equipVpn(name, made, has)
 	return has
+}
+
+// equipVpn makes gateways that nothing uses, and a VPN connection whose routes a
+// route table takes over.
+func (w *world) equipVpn(name string, made func(path, action, format string, args ...any) string, has belongings) {
+	gateway := func() string {
+		return made("VirtualGateway.VirtualGatewayId", "CreateVirtualGateway", `{"ConnectionType": "ipsec.1"}`)
+	}
+	client := func(ip string) string {
+		return made("ClientGateway.ClientGatewayId", "CreateClientGateway", `{"BgpAsn": 65000, "PublicIp": %q, "ConnectionType": "ipsec.1"}`, ip)
+	}
+	net := made("Net.NetId", "CreateNet", `{"IpRange": "10.7.0.0/16"}`)
+	linked, used := gateway(), client("192.0.2.1")
+	made("", "LinkVirtualGateway", `{"VirtualGatewayId": %q, "NetId": %q}`, linked, net)
+	vpn := made("VpnConnection.VpnConnectionId", "CreateVpnConnection", `{"VirtualGatewayId": %q, "ClientGatewayId": %q, "ConnectionType": "ipsec.1", "StaticRoutesOnly": true}`, linked, used)
+	made("", "CreateVpnConnectionRoute", `{"VpnConnectionId": %q, "DestinationIpRange": "10.77.0.0/16"}`, vpn)
+	table := &network.RouteTable{NetId: id.Net(net)}
+	w.update(name, func(tx *kind.Tx) error { return network.RouteTables.Insert(tx, table) })
+	made("", "UpdateRoutePropagation", `{"RouteTableId": %q, "VirtualGatewayId": %q, "Enable": true}`, table.RouteTableId, linked)
+	maps.Copy(has, belongings{
+		"id.VirtualGateway": gateway(), "id.ClientGateway": client("192.0.2.2"), "id.VpnConnection": vpn, "id.RouteTable": string(table.RouteTableId),
+		"FiltersVirtualGateway.LinkNetIds": net, "FiltersVpnConnection.VirtualGatewayIds": linked, "FiltersVpnConnection.ClientGatewayIds": used,
+		"UnlinkVirtualGatewayRequest.NetId": net, "UnlinkVirtualGatewayRequest.VirtualGatewayId": linked, "UpdateRoutePropagationRequest.VirtualGatewayId": linked,
+	})
 }

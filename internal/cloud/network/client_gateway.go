@@ -1,6 +1,8 @@
 package network
 
 import (
+	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
@@ -12,7 +14,7 @@ import (
 // ClientGateway is the client's end of VPN connections, as the client describes
 // it.
 type ClientGateway struct {
-	BgpAsn          int64            // The autonomous system number of the client's network in BGP.
+	BgpAsn          GatewayAsn       // The autonomous system number of the client's network in BGP.
 	ClientGatewayId id.ClientGateway // The ID of the client gateway.
 	ConnectionType  ConnectionType   // The type of VPN connection that it supports.
 	PublicIp        api.IPv4         // The public IP of the client gateway.
@@ -28,4 +30,100 @@ var ClientGateways = &kind.Kind[ClientGateway, id.ClientGateway]{
 	Held:    fault.ClientGatewayInUse,
 	Quota:   &kind.Quota{Name: "cgw_limit", Code: fault.TooManyClientGateways},
 	Keep:    time.Hour,
+}
+
+// GatewayAsn is the number of an autonomous system that a client's network can
+// be.
+type GatewayAsn int64
+
+// regionAsn is the number of our own autonomous system, towards tunnels.
+const regionAsn GatewayAsn = 50624
+
+// ownAsns are the numbers that the regions of the real service have themselves.
+var ownAsns = []GatewayAsn{regionAsn, 53306, 132418}
+
+// Bounds implements [api.Bounded]: a number has 32 bits, and 0 is none.
+func (GatewayAsn) Bounds() (low, high int64) { return 1, 1<<32 - 1 }
+
+// Check reports a number that no client can have.
+func (n GatewayAsn) Check() error {
+	if low, high := n.Bounds(); int64(n) < low || int64(n) > high {
+		return fault.InvalidAsn.Errorf("%d is not between %d and %d.", n, low, high)
+	}
+	if slices.Contains(ownAsns, n) {
+		return fault.InvalidAsn.Errorf("%d is a number of the regions themselves.", n)
+	}
+	return nil
+}
+
+func clientGatewayActions() []api.Action {
+	r := api.NewResource(ClientGateways, api.Plain[ClientGateway])
+	return []api.Action{
+		api.Create(r, createClientGateway),
+		api.Read[ReadClientGatewaysRequest](r),
+		api.Delete[DeleteClientGatewayRequest](r, deleteClientGateway),
+	}
+}
+
+// CreateClientGatewayRequest describes the client's end of VPN connections.
+type CreateClientGatewayRequest struct {
+	BgpAsn         GatewayAsn     `api:"required"` // The autonomous system number of the client's network, between 1 and 4294967295 but for 50624, 53306 and 132418. Who has none takes one between 64512 and 65534 or between 4200000000 and 4294967295.
+	ConnectionType ConnectionType `api:"required"` // The type of VPN connection that it supports: always `ipsec.1`.
+	PublicIp       api.IPv4       `api:"required"` // The fixed public IP of the client gateway.
+}
+
+func createClientGateway(_ *kind.Tx, req *CreateClientGatewayRequest) (*ClientGateway, error) {
+	if !isPublic(req.PublicIp) {
+		return nil, fault.InvalidIPAddress.Errorf("The PublicIp %s is not an address that can be reached over the Internet.", req.PublicIp)
+	}
+	return &ClientGateway{BgpAsn: req.BgpAsn, ConnectionType: req.ConnectionType, PublicIp: req.PublicIp, State: GatewayAvailable}, nil
+}
+
+// unreachable are the ranges of IPv4 that nobody has on the Internet. Those for
+// documents and for tests are not among them: the published examples have
+// addresses of the first, and the pool of this region is of the second.
+var unreachable = []netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"),
+	netip.MustParsePrefix("10.0.0.0/8"),
+	netip.MustParsePrefix("100.64.0.0/10"),
+	netip.MustParsePrefix("127.0.0.0/8"),
+	netip.MustParsePrefix("169.254.0.0/16"),
+	netip.MustParsePrefix("172.16.0.0/12"),
+	netip.MustParsePrefix("192.0.0.0/24"),
+	netip.MustParsePrefix("192.168.0.0/16"),
+	netip.MustParsePrefix("224.0.0.0/3"), // groups, and what is set aside
+}
+
+// isPublic reports whether a machine on the Internet can have the address.
+func isPublic(ip api.IPv4) bool {
+	a := netip.MustParseAddr(string(ip))
+	return !slices.ContainsFunc(unreachable, func(r netip.Prefix) bool { return r.Contains(a) })
+}
+
+// ReadClientGatewaysRequest asks for client gateways. Deleted ones are among
+// them for an hour.
+type ReadClientGatewaysRequest struct {
+	Filters *FiltersClientGateway // Which client gateways to list; all of them if absent.
+	api.Page
+}
+
+// FiltersClientGateway selects client gateways.
+type FiltersClientGateway struct {
+	BgpAsns          []GatewayAsn       // The autonomous system numbers of the clients' networks.
+	ClientGatewayIds []id.ClientGateway // The IDs of the client gateways.
+	ConnectionTypes  []ConnectionType   // The types of VPN connection that they support.
+	PublicIps        []api.IPv4         // The public IPs of the client gateways.
+	States           []GatewayState     // The states of the client gateways.
+	api.TagFilters
+}
+
+// DeleteClientGatewayRequest deletes a client gateway that no VPN connection
+// leads to any more.
+type DeleteClientGatewayRequest struct {
+	ClientGatewayId id.ClientGateway `api:"required"` // The ID of the client gateway to delete.
+}
+
+func deleteClientGateway(_ *kind.Tx, g *ClientGateway) error {
+	g.State = GatewayDeleted
+	return nil
 }

@@ -1,10 +1,16 @@
 package network
 
-import "testing"
+import (
+	"testing"
+)
 
-func TestSubnetLife(t *testing.T) {
+func TestLives(t *testing.T) {
 	t.Parallel()
-	if err := subnetLife.Check(); err != nil {
-		t.Error(err)
+	for name, life := range map[string]interface{ Check() error }{
+		"Subnet": subnetLife, "gateway": gatewayLife, "VpnConnection": vpnConnectionLife,
+	} {
+		if err := life.Check(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

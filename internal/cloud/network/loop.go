@@ -141,5 +141,5 @@ var families = []struct {
 	// since the world was asked stays as it is. nil: nothing waits.
 	settle func(*kind.Tx, *Net, driver.Net) error
 }{
-	{wantSubnets, settleSubnets},
+	{wantSubnets, settleSubnets}, {wantVirtualGateway, nil},
 }

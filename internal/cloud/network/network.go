@@ -31,13 +31,16 @@ func Kinds() []kind.Any {
 		Nics, PublicIps, pool,
 		SecurityGroups,
 		NetPeerings, NetAccessPoints,
-		VirtualGateways, ClientGateways,
+		VirtualGateways, ClientGateways, VpnConnections,
 	}
 }
 
 // Actions are the actions of the package in a region.
 func Actions(region Region) []api.Action {
-	return slices.Concat(netActions(), subnetActions(region), dhcpOptionActions(region))
+	return slices.Concat(
+		netActions(), subnetActions(region), dhcpOptionActions(region),
+		virtualGatewayActions(), clientGatewayActions(), vpnConnectionActions(region),
+	)
 }
 
 // Welcome gives a new account, the one the transaction is in, what every
@@ -47,4 +50,4 @@ func Welcome(tx *kind.Tx, region Region) error {
 }
 
 // Meters read the use of the quotas that do not count the resources of a kind.
-func Meters() []kind.Meter { return nil }
+func Meters() []kind.Meter { return vpnMeters() }

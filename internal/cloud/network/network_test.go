@@ -18,6 +18,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/seal"
 	"github.com/bastide-cloud/bastide/internal/store"
 	"github.com/google/go-cmp/cmp"
 )
@@ -26,7 +27,7 @@ const alice, bob = "000000000001", "000000000002"
 
 var (
 	start = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
-	here  = network.Region{Name: "test-1", Subregions: []string{"test-1a", "test-1b"}}
+	here  = network.Region{Name: "test-1", Subregions: []string{"test-1a", "test-1b"}, PublicIps: []api.CIDR{"198.18.0.0/24"}}
 )
 
 // tester is what tests and properties have in common.
@@ -66,8 +67,13 @@ var guests = &kind.Kind[Guest, guestID]{Name: "Guest"}
 func open(t tester, journal store.Journal, limits map[string]int) *region {
 	r := &region{tester: t, clock: clock.NewVirtual(start), version: api.Latest}
 	r.api = api.New(network.Actions(here), api.NewPager([]byte("key")))
+	chance := rand.NewChaCha8([32]byte{})
+	key, err := seal.New(make([]byte, 32), chance)
+	if err != nil {
+		t.Fatal(err)
+	}
 	r.db = kind.Open(kind.Options{
-		Kinds: append(network.Kinds(), guests), Journal: journal, Limits: limits, Now: r.clock.Now, Chance: rand.NewChaCha8([32]byte{}),
+		Kinds: append(network.Kinds(), guests), Journal: journal, Seal: key, Limits: limits, Now: r.clock.Now, Chance: chance,
 		Changed: func(changes []store.Change) {
 			if heard := r.changed.Load(); heard != nil {
 				(*heard)(changes)

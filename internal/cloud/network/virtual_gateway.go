@@ -1,19 +1,21 @@
 package network
 
 import (
+	"slices"
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/state"
 )
 
 // VirtualGateway is where VPN connections and DirectLink interfaces end, and
 // the way of the [Net] that it is linked to into them.
 type VirtualGateway struct {
 	ConnectionType           ConnectionType            // The type of VPN connection that it supports.
-	NetToVirtualGatewayLinks []NetToVirtualGatewayLink // The Net that it is linked to, and those that it was linked to.
+	NetToVirtualGatewayLinks []NetToVirtualGatewayLink // The Net that it is linked to, then those that it was linked to, the latest first.
 	State                    GatewayState              // The state of the virtual gateway.
 	Tags                     []api.Tag                 // The tags of the virtual gateway.
 	VirtualGatewayId         id.VirtualGateway         // The ID of the virtual gateway.
@@ -48,6 +50,14 @@ const Ipsec ConnectionType = "ipsec.1"
 // Literals implements [api.Enum].
 func (ConnectionType) Literals() []string { return []string{"ipsec.1"} }
 
+// Check reports any other type.
+func (t ConnectionType) Check() error {
+	if t != Ipsec {
+		return fault.InvalidVpnType.Errorf("'%s' is not a type of VPN connection: the only one is %s.", t, Ipsec)
+	}
+	return nil
+}
+
 // GatewayState is the state of a virtual gateway, a client gateway or a VPN
 // connection.
 type GatewayState string
@@ -77,4 +87,149 @@ const (
 // Literals implements [api.Enum].
 func (GatewayLinkState) Literals() []string {
 	return []string{"attaching", "attached", "detaching", "detached"}
+}
+
+// gatewayLife is the life of a virtual gateway or a client gateway: there is
+// nothing to wait for at either end of it.
+var gatewayLife = state.Machine[GatewayState]{
+	"":               {"create": GatewayAvailable},
+	GatewayAvailable: {"delete": GatewayDeleted},
+	GatewayDeleted:   {"forget": ""},
+}
+
+func virtualGatewayActions() []api.Action {
+	r := api.NewResource(VirtualGateways, api.Plain[VirtualGateway])
+	return []api.Action{
+		api.Create(r, createVirtualGateway),
+		api.Read[ReadVirtualGatewaysRequest](r),
+		api.Delete[DeleteVirtualGatewayRequest](r, deleteVirtualGateway),
+		api.Do("VirtualGateway", linkVirtualGateway),
+		api.Do("VirtualGateway", unlinkVirtualGateway),
+		api.Do("VirtualGateway", updateRoutePropagation),
+	}
+}
+
+// CreateVirtualGatewayRequest asks for a virtual gateway, which is then linked
+// to a Net.
+type CreateVirtualGatewayRequest struct {
+	ConnectionType ConnectionType `api:"required"` // The type of VPN connection that it shall support: always `ipsec.1`.
+}
+
+func createVirtualGateway(_ *kind.Tx, req *CreateVirtualGatewayRequest) (*VirtualGateway, error) {
+	return &VirtualGateway{ConnectionType: req.ConnectionType, State: GatewayAvailable}, nil
+}
+
+// ReadVirtualGatewaysRequest asks for virtual gateways. Deleted ones are among
+// them for an hour.
+type ReadVirtualGatewaysRequest struct {
+	Filters *FiltersVirtualGateway // Which virtual gateways to list; all of them if absent.
+	api.Page
+}
+
+// FiltersVirtualGateway selects virtual gateways.
+type FiltersVirtualGateway struct {
+	ConnectionTypes   []ConnectionType    // The types of VPN connection that they support.
+	LinkNetIds        []id.Net            `path:"NetToVirtualGatewayLinks.NetId"` // The IDs of the Nets that they are or were linked to.
+	LinkStates        []GatewayLinkState  `path:"NetToVirtualGatewayLinks.State"` // The states of their links.
+	States            []GatewayState      // The states of the virtual gateways.
+	VirtualGatewayIds []id.VirtualGateway // The IDs of the virtual gateways.
+	api.TagFilters
+}
+
+// DeleteVirtualGatewayRequest deletes a virtual gateway that is linked to no
+// Net and that no VPN connection or DirectLink interface uses.
+type DeleteVirtualGatewayRequest struct {
+	VirtualGatewayId id.VirtualGateway `api:"required"` // The ID of the virtual gateway to delete.
+}
+
+func deleteVirtualGateway(_ *kind.Tx, g *VirtualGateway) error {
+	if g.NetId != "" {
+		return fault.InUse.Errorf("The VirtualGateway %s is linked to %s.", g.VirtualGatewayId, g.NetId)
+	}
+	g.State = GatewayDeleted
+	return nil
+}
+
+// LinkVirtualGatewayRequest links a virtual gateway to a Net. Neither may be
+// linked already.
+type LinkVirtualGatewayRequest struct {
+	NetId            id.Net            `api:"required"` // The ID of the Net.
+	VirtualGatewayId id.VirtualGateway `api:"required"` // The ID of the virtual gateway.
+}
+
+// LinkVirtualGatewayResponse shows the link.
+type LinkVirtualGatewayResponse struct{ NetToVirtualGatewayLink *NetToVirtualGatewayLink }
+
+func linkVirtualGateway(tx *kind.Tx, req *LinkVirtualGatewayRequest) (*LinkVirtualGatewayResponse, error) {
+	gateway, err := VirtualGateways.Get(tx, req.VirtualGatewayId)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := Nets.Get(tx, req.NetId); err != nil {
+		return nil, err
+	}
+	if gateway.NetId != "" {
+		return nil, fault.GatewayLinked.Errorf("The VirtualGateway %s is linked to %s already.", gateway.VirtualGatewayId, gateway.NetId)
+	}
+	for other := range VirtualGateways.Of(tx, req.NetId) {
+		return nil, fault.NetLinked.Errorf("The Net %s is linked to %s already.", req.NetId, other.VirtualGatewayId)
+	}
+	gateway.NetId = req.NetId
+	link := gateway.note(tx, NetToVirtualGatewayLink{req.NetId, GatewayAttached})
+	return &LinkVirtualGatewayResponse{link}, gateway.moved(tx, req.NetId)
+}
+
+// UnlinkVirtualGatewayRequest ends the link between a virtual gateway and a
+// Net. Route tables of the Net no longer take over routes from the gateway.
+type UnlinkVirtualGatewayRequest struct {
+	NetId            id.Net            `api:"required"` // The ID of the Net.
+	VirtualGatewayId id.VirtualGateway `api:"required"` // The ID of the virtual gateway.
+}
+
+func unlinkVirtualGateway(tx *kind.Tx, req *UnlinkVirtualGatewayRequest) (*struct{}, error) {
+	gateway, err := VirtualGateways.Get(tx, req.VirtualGatewayId)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := Nets.Get(tx, req.NetId); err != nil {
+		return nil, err
+	}
+	switch gateway.NetId {
+	case req.NetId:
+	case "":
+		return nil, fault.GatewayNotLinked.Errorf("The VirtualGateway %s is linked to no Net.", gateway.VirtualGatewayId)
+	default:
+		return nil, fault.VirtualGatewayLinkNotFound.Errorf("The VirtualGateway %s is linked to %s, not to %s.", gateway.VirtualGatewayId, gateway.NetId, req.NetId)
+	}
+	if err := endPropagation(tx, gateway.VirtualGatewayId); err != nil {
+		return nil, err
+	}
+	gateway.NetId = ""
+	gateway.note(tx, NetToVirtualGatewayLink{req.NetId, GatewayDetached})
+	return &struct{}{}, gateway.moved(tx, req.NetId)
+}
+
+// note puts a link first in the list, in place of what it says of the same Net.
+// Nets that are gone leave the list, which is so never longer than that of Nets.
+func (g *VirtualGateway) note(tx *kind.Tx, link NetToVirtualGatewayLink) *NetToVirtualGatewayLink {
+	others := slices.DeleteFunc(slices.Clone(g.NetToVirtualGatewayLinks), func(old NetToVirtualGatewayLink) bool {
+		return old.NetId == link.NetId || !Nets.Has(tx, old.NetId)
+	})
+	g.NetToVirtualGatewayLinks = append([]NetToVirtualGatewayLink{link}, others...)
+	return &link
+}
+
+// moved writes a gateway that was linked to a Net, or unlinked from it, and
+// makes the world hear of it: of the Net and of each tunnel.
+func (g *VirtualGateway) moved(tx *kind.Tx, netID id.Net) error {
+	if err := VirtualGateways.Put(tx, g); err != nil {
+		return err
+	}
+	for connection := range VpnConnections.Of(tx, g.VirtualGatewayId) {
+		connection.Generation++
+		if err := VpnConnections.Put(tx, connection); err != nil {
+			return err
+		}
+	}
+	return touch(tx, netID)
 }

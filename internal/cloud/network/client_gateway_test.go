@@ -1,0 +1,91 @@
+package network_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/bastide-cloud/bastide/internal/fault"
+)
+
+// clientGateway makes a client gateway and answers its ID.
+func (r *region) clientGateway(account string, asn int, ip string) string {
+	r.Helper()
+	return r.one("ClientGateway", account, "CreateClientGateway", describing(asn, ip)).id("ClientGatewayId")
+}
+
+func describing(asn int, ip string) string {
+	return fmt.Sprintf(`{"BgpAsn": %d, "PublicIp": %q, "ConnectionType": "ipsec.1"}`, asn, ip)
+}
+
+func TestCreateClientGateway(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	got := r.one("ClientGateway", alice, "CreateClientGateway", describing(65000, "192.0.2.0"))
+	r.shows(got, fmt.Sprintf(`{"BgpAsn": 65000, "ClientGatewayId": %q, "ConnectionType": "ipsec.1", "PublicIp": "192.0.2.0", "State": "available", "Tags": []}`, got.id("ClientGatewayId")))
+	for _, asn := range []int{1, 50623, 4294967295} {
+		r.clientGateway(alice, asn, "192.0.2.1")
+	}
+	for _, ip := range []string{"192.0.2.0", "198.18.0.1", "203.0.113.255", "1.1.1.1", "223.255.255.255", "100.63.255.255", "172.32.0.0", "169.253.0.1"} {
+		r.clientGateway(alice, 65000, ip)
+	}
+	for name, refused := range map[string]struct {
+		code fault.Code
+		body string
+	}{
+		"ASN 0":              {fault.InvalidAsn, describing(0, "192.0.2.1")},
+		"a negative ASN":     {fault.InvalidAsn, describing(-1, "192.0.2.1")},
+		"an ASN of 33 bits":  {fault.InvalidAsn, describing(4294967296, "192.0.2.1")},
+		"the region's ASN":   {fault.InvalidAsn, describing(50624, "192.0.2.1")},
+		"a second one":       {fault.InvalidAsn, describing(53306, "192.0.2.1")},
+		"a third one":        {fault.InvalidAsn, describing(132418, "192.0.2.1")},
+		"no address":         {fault.InvalidIP, describing(65000, "192.0.2.1/32")},
+		"no address at all":  {fault.InvalidIP, describing(65000, "")},
+		"IPv6":               {fault.InvalidIP, describing(65000, "2001:db8::1")},
+		"10/8":               {fault.InvalidIPAddress, describing(65000, "10.255.255.255")},
+		"172.16/12":          {fault.InvalidIPAddress, describing(65000, "172.31.0.1")},
+		"192.168/16":         {fault.InvalidIPAddress, describing(65000, "192.168.0.1")},
+		"shared":             {fault.InvalidIPAddress, describing(65000, "100.64.0.0")},
+		"the machine itself": {fault.InvalidIPAddress, describing(65000, "127.0.0.1")},
+		"link-local":         {fault.InvalidIPAddress, describing(65000, "169.254.254.1")},
+		"any":                {fault.InvalidIPAddress, describing(65000, "0.0.0.0")},
+		"a group":            {fault.InvalidIPAddress, describing(65000, "224.0.0.1")},
+		"everybody":          {fault.InvalidIPAddress, describing(65000, "255.255.255.255")},
+		"another type":       {fault.InvalidVpnType, `{"BgpAsn": 1, "PublicIp": "192.0.2.1", "ConnectionType": "gre"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := r.with(t)
+			r.refuse(refused.code, alice, "CreateClientGateway", refused.body)
+		})
+	}
+}
+
+func TestReadClientGateways(t *testing.T) {
+	t.Parallel()
+	r := setup(t, map[string]int{"cgw_limit": 3})
+	one, two, gone := r.clientGateway(alice, 65000, "192.0.2.1"), r.clientGateway(alice, 65001, "192.0.2.2"), r.clientGateway(alice, 65000, "192.0.2.3")
+	r.refuse(fault.TooManyClientGateways, alice, "CreateClientGateway", describing(65000, "192.0.2.4"))
+	r.refuse(fault.ClientGatewayNotFound, bob, "DeleteClientGateway", about("ClientGatewayId", gone))
+	r.call(alice, "DeleteClientGateway", about("ClientGatewayId", gone))
+	r.refuse(fault.ClientGatewayNotFound, alice, "DeleteClientGateway", about("ClientGatewayId", gone))
+	// The same gateway may be described twice.
+	twin := r.clientGateway(alice, 65000, "192.0.2.1")
+	r.tag(alice, two, "env", "test")
+	for name, row := range map[string]struct {
+		filters string
+		want    []string
+	}{
+		"all":         {`{}`, []string{one, two, gone, twin}},
+		"by ASN":      {`{"BgpAsns": [65001, 7]}`, []string{two}},
+		"by ID":       {fmt.Sprintf(`{"ClientGatewayIds": [%q]}`, one), []string{one}},
+		"by type":     {`{"ConnectionTypes": ["ipsec.1"]}`, []string{one, two, gone, twin}},
+		"by address":  {`{"PublicIps": ["192.0.2.1"]}`, []string{one, twin}},
+		"deleted":     {`{"States": ["deleted"]}`, []string{gone}},
+		"by tag key":  {`{"TagKeys": ["env"]}`, []string{two}},
+		"by no value": {`{"TagValues": ["prod"]}`, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := r.with(t)
+			r.selects(r.list("ClientGateways", alice, "ReadClientGateways", `{"Filters": `+row.filters+`}`), "ClientGatewayId", row.want...)
+		})
+	}
+}

@@ -1,0 +1,161 @@
+package network_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+// virtualGateway makes a virtual gateway and answers its ID.
+func (r *region) virtualGateway(account string) string {
+	r.Helper()
+	return r.one("VirtualGateway", account, "CreateVirtualGateway", `{"ConnectionType": "ipsec.1"}`).id("VirtualGatewayId")
+}
+
+// linkGateway links a virtual gateway to a Net.
+func (r *region) linkGateway(account, gateway, net string) {
+	r.Helper()
+	r.call(account, "LinkVirtualGateway", linking(gateway, net))
+}
+
+// linking is a request about a virtual gateway and a Net.
+func linking(gateway, net string) string {
+	return fmt.Sprintf(`{"VirtualGatewayId": %q, "NetId": %q}`, gateway, net)
+}
+
+// about is a request with an ID.
+func about(field, id string) string { return fmt.Sprintf(`{%q: %q}`, field, id) }
+
+// gatewayLinks checks the links of a virtual gateway, each given as its state and Net.
+func (r *region) gatewayLinks(account, gateway string, want ...string) {
+	r.Helper()
+	found := r.list("VirtualGateways", account, "ReadVirtualGateways", fmt.Sprintf(`{"Filters": {"VirtualGatewayIds": [%q]}}`, gateway))
+	if len(found) != 1 {
+		r.Fatalf("%d virtual gateways have the ID %s", len(found), gateway)
+	}
+	got := []string{}
+	for _, l := range found[0]["NetToVirtualGatewayLinks"].([]any) {
+		link := object(l.(map[string]any))
+		got = append(got, link.id("State")+" "+link.id("NetId"))
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		r.Errorf("the links are %q, want %q", got, want)
+	}
+}
+
+func TestVirtualGatewayLinks(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	gateway, other := r.virtualGateway(alice), r.virtualGateway(alice)
+	net, second := r.net(alice, "10.0.0.0/16"), r.net(alice, "10.1.0.0/16")
+	r.gatewayLinks(alice, gateway)
+	r.shows(r.call(alice, "LinkVirtualGateway", linking(gateway, net)), fmt.Sprintf(`{"NetToVirtualGatewayLink": {"NetId": %q, "State": "attached"}}`, net))
+	r.gatewayLinks(alice, gateway, "attached "+net)
+
+	for name, refused := range map[string]struct {
+		code         fault.Code
+		action, body string
+	}{
+		"linked to that Net already":    {fault.GatewayLinked, "LinkVirtualGateway", linking(gateway, net)},
+		"linked to another Net already": {fault.GatewayLinked, "LinkVirtualGateway", linking(gateway, second)},
+		"the Net has another gateway":   {fault.NetLinked, "LinkVirtualGateway", linking(other, net)},
+		"no such gateway":               {fault.VirtualGatewayNotFound, "LinkVirtualGateway", linking("vgw-00000000", net)},
+		"no such Net":                   {fault.NetNotFound, "LinkVirtualGateway", linking(other, "vpc-00000000")},
+		"linked to no Net":              {fault.GatewayNotLinked, "UnlinkVirtualGateway", linking(other, net)},
+		"not linked to that Net":        {fault.VirtualGatewayLinkNotFound, "UnlinkVirtualGateway", linking(gateway, second)},
+		"unlinking no Net":              {fault.NetNotFound, "UnlinkVirtualGateway", linking(gateway, "vpc-00000000")},
+		"unlinking no gateway":          {fault.VirtualGatewayNotFound, "UnlinkVirtualGateway", linking("vgw-00000000", net)},
+		"the link keeps the gateway":    {fault.InUse, "DeleteVirtualGateway", about("VirtualGatewayId", gateway)},
+		"the link keeps the Net":        {fault.NetInUse, "DeleteNet", about("NetId", net)},
+		"another type":                  {fault.InvalidVpnType, "CreateVirtualGateway", `{"ConnectionType": "ipsec.2"}`},
+		"no type":                       {fault.InvalidVpnType, "CreateVirtualGateway", `{"ConnectionType": ""}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := r.with(t)
+			r.refuse(refused.code, alice, refused.action, refused.body)
+		})
+	}
+	r.refuse(fault.VirtualGatewayNotFound, bob, "UnlinkVirtualGateway", linking(gateway, net))
+
+	r.call(alice, "UnlinkVirtualGateway", linking(gateway, net))
+	r.gatewayLinks(alice, gateway, "detached "+net)
+	r.linkGateway(alice, gateway, second)
+	r.gatewayLinks(alice, gateway, "attached "+second, "detached "+net)
+	r.linkGateway(alice, other, net)
+	r.call(alice, "UnlinkVirtualGateway", linking(gateway, second))
+	r.gatewayLinks(alice, gateway, "detached "+second, "detached "+net)
+	r.call(alice, "UnlinkVirtualGateway", linking(other, net))
+	r.linkGateway(alice, gateway, net)
+	r.gatewayLinks(alice, gateway, "attached "+net, "detached "+second)
+
+	// A Net that is gone is forgotten at the next change.
+	r.call(alice, "DeleteNet", about("NetId", second))
+	r.gatewayLinks(alice, gateway, "attached "+net, "detached "+second)
+	r.call(alice, "UnlinkVirtualGateway", linking(gateway, net))
+	r.gatewayLinks(alice, gateway, "detached "+net)
+	r.call(alice, "DeleteNet", about("NetId", net))
+}
+
+func TestReadVirtualGateways(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	net, second := r.net(alice, "10.0.0.0/16"), r.net(alice, "10.1.0.0/16")
+	idle, linked, moved := r.virtualGateway(alice), r.virtualGateway(alice), r.virtualGateway(alice)
+	gone := r.virtualGateway(alice)
+	r.linkGateway(alice, moved, net)
+	r.call(alice, "UnlinkVirtualGateway", linking(moved, net))
+	r.linkGateway(alice, moved, second)
+	r.linkGateway(alice, linked, net)
+	r.call(alice, "DeleteVirtualGateway", about("VirtualGatewayId", gone))
+	r.tag(alice, idle, "env", "test")
+	for name, row := range map[string]struct {
+		filters string
+		want    []string
+	}{
+		"all":             {`{}`, []string{idle, linked, moved, gone}},
+		"by ID":           {fmt.Sprintf(`{"VirtualGatewayIds": [%q]}`, linked), []string{linked}},
+		"by type":         {`{"ConnectionTypes": ["ipsec.1"]}`, []string{idle, linked, moved, gone}},
+		"by another type": {`{"ConnectionTypes": ["ipsec.2"]}`, nil},
+		"by Net":          {fmt.Sprintf(`{"LinkNetIds": [%q]}`, net), []string{linked, moved}},
+		"attached":        {`{"LinkStates": ["attached"]}`, []string{linked, moved}},
+		"detached":        {`{"LinkStates": ["detached"]}`, []string{moved}},
+		"available":       {`{"States": ["available"]}`, []string{idle, linked, moved}},
+		"deleted":         {`{"States": ["deleted"]}`, []string{gone}},
+		"by tag":          {`{"Tags": ["env=test"]}`, []string{idle}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := r.with(t)
+			r.selects(r.list("VirtualGateways", alice, "ReadVirtualGateways", `{"Filters": `+row.filters+`}`), "VirtualGatewayId", row.want...)
+		})
+	}
+	if others := r.list("VirtualGateways", bob, "ReadVirtualGateways", `{}`); len(others) > 0 {
+		t.Errorf("bob sees %v", others)
+	}
+
+	// A deleted gateway is shown for an hour, and nothing can be done with it.
+	r.refuse(fault.VirtualGatewayNotFound, alice, "DeleteVirtualGateway", about("VirtualGatewayId", gone))
+	r.refuse(fault.VirtualGatewayNotFound, alice, "LinkVirtualGateway", linking(gone, r.net(alice, "10.2.0.0/16")))
+	r.clock.Advance(time.Hour)
+	r.update(alice, func(tx *kind.Tx) error {
+		for _, k := range tx.Kinds() {
+			if k.Facts().Keep > 0 {
+				k.Purge(tx)
+			}
+		}
+		return nil
+	})
+	r.selects(r.list("VirtualGateways", alice, "ReadVirtualGateways", `{}`), "VirtualGatewayId", idle, linked, moved)
+}
+
+func TestVirtualGatewayQuota(t *testing.T) {
+	t.Parallel()
+	r := setup(t, map[string]int{"vpg_limit": 1})
+	first := r.virtualGateway(alice)
+	r.refuse(fault.TooManyVirtualGatewayLinks, alice, "CreateVirtualGateway", `{"ConnectionType": "ipsec.1"}`)
+	r.virtualGateway(bob)
+	r.call(alice, "DeleteVirtualGateway", about("VirtualGatewayId", first))
+	r.virtualGateway(alice)
+}

@@ -1,0 +1,261 @@
+package network_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bastide-cloud/bastide/internal/cloud/network"
+	"github.com/bastide-cloud/bastide/internal/driver"
+	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/reconcile"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// tunnels is a world that has tunnels only. Each is down until a test says
+// otherwise.
+type tunnels struct {
+	driver.Links // none of interfaces
+	now          func() time.Time
+
+	mu    sync.Mutex
+	has   map[string]driver.TunnelStatus
+	later time.Time // until when changes are under way
+	fail  error
+}
+
+func (w *tunnels) EnsureTunnel(_ context.Context, t driver.Tunnel) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	old, ok := w.has[t.ID]
+	switch {
+	case w.fail != nil:
+		return w.fail
+	case ok && old.Generation > t.Generation:
+		return driver.ErrStale
+	case w.now().Before(w.later):
+		return driver.Later{At: w.later}
+	case !ok:
+		old.Since = w.now()
+	}
+	old.Tunnel = t
+	w.has[t.ID] = old
+	return nil
+}
+
+func (w *tunnels) RemoveTunnel(_ context.Context, _, id string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.fail != nil {
+		return w.fail
+	}
+	delete(w.has, id)
+	return nil
+}
+
+func (w *tunnels) ObserveTunnels(context.Context) ([]driver.TunnelStatus, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Collect(maps.Values(w.has)), w.fail
+}
+
+// change changes the world behind the back of the loop.
+func (w *tunnels) change(fn func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	fn()
+}
+
+// runTunnels starts the loop over a world.
+func (r *region) runTunnels() (*tunnels, *reconcile.Reconciler) {
+	world := &tunnels{now: r.clock.Now, has: map[string]driver.TunnelStatus{}}
+	loops := reconcile.New(reconcile.Options{Clock: r.clock})
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		loops.Run(ctx, r.db, network.NewTunnelLoop(r.db, world))
+	}()
+	r.changed.Store(new(loops.Changed))
+	r.tester.(*testing.T).Cleanup(func() {
+		cancel()
+		<-ended
+	})
+	return world, loops
+}
+
+func TestTunnelLoop(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	world, loops := r.runTunnels()
+	e, net := r.ends(alice), r.net(alice, "10.0.0.0/16")
+	vpn := r.vpn(alice, e, "192.168.0.0/16", "172.16.0.0/12")
+	r.call(alice, "DeleteVpnConnectionRoute", routing(vpn, "172.16.0.0/12"))
+	r.call(alice, "UpdateVpnConnection", fmt.Sprintf(`{"VpnConnectionId": %q, "VpnOptions": {"TunnelInsideIpRange": "169.254.254.6/30",
+		"Phase1Options": {"IkeVersions": ["ikev2"], "Phase1DhGroupNumbers": [14], "Phase1EncryptionAlgorithms": ["AES256"], "Phase1IntegrityAlgorithms": ["SHA2-256"],
+			"Phase1LifetimeSeconds": 7200, "DpdTimeoutAction": "restart", "DpdTimeoutSeconds": 40, "ReplayWindowSize": 128, "StartupAction": "start"},
+		"Phase2Options": {"Phase2DhGroupNumbers": [5], "Phase2EncryptionAlgorithms": ["AES128"], "Phase2IntegrityAlgorithms": ["SHA1"], "Phase2LifetimeSeconds": 1800, "PreSharedKey": "hunter2"}}}`, vpn))
+	r.linkGateway(alice, e.virtual, net)
+	r.settle(loops)
+	c := r.connection(alice, vpn)
+	if c.id("State") != "available" {
+		t.Errorf("the connection is %s", c.id("State"))
+	}
+	want := driver.Tunnel{
+		Account: alice, ID: vpn, Gateway: e.virtual, Net: net,
+		Local: netip.MustParseAddr(c.at("VgwTelemetries", 0, "OutsideIpAddress").(string)), Remote: netip.MustParseAddr("192.0.2.1"),
+		Inside: netip.MustParsePrefix("169.254.254.4/30"), RemoteAsn: 65000, StaticOnly: true,
+		StaticRoutes: []netip.Prefix{netip.MustParsePrefix("192.168.0.0/16")}, Secret: "hunter2",
+		Phase1:    driver.Phase{DhGroups: []int{14}, Encryptions: []string{"AES256"}, Integrities: []string{"SHA2-256"}, Lifetime: 2 * time.Hour},
+		Phase2:    driver.Phase{DhGroups: []int{5}, Encryptions: []string{"AES128"}, Integrities: []string{"SHA1"}, Lifetime: 30 * time.Minute},
+		DpdAction: "restart", DpdTimeout: 40 * time.Second, StartUp: "start", IkeVersions: []string{"ikev2"}, ReplayWindow: 128,
+	}
+	in := func() driver.Tunnel { return world.has[vpn].Tunnel }
+	comparing := cmp.Options{cmpopts.IgnoreFields(driver.Tunnel{}, "Generation"), cmp.Comparer(func(a, b netip.Addr) bool { return a == b }), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })}
+	world.change(func() {
+		if diff := cmp.Diff(want, in(), comparing); diff != "" {
+			t.Errorf("the tunnel in the world (-want +got)\n%s", diff)
+		}
+	})
+
+	// The world hears where the gateway goes.
+	r.call(alice, "UnlinkVirtualGateway", linking(e.virtual, net))
+	r.settle(loops)
+	world.change(func() {
+		if in().Net != "" {
+			t.Errorf("the tunnel leads to %s", in().Net)
+		}
+	})
+
+	// A change under way is waited for, and the connection is pending again.
+	world.change(func() { world.later = r.clock.Now().Add(time.Minute) })
+	r.call(alice, "UpdateVpnConnection", fmt.Sprintf(`{"VpnConnectionId": %q, "VpnOptions": {"Phase2Options": {"PreSharedKey": "hunter3"}}}`, vpn))
+	if next := r.settle(loops); next != time.Minute || r.connection(alice, vpn).id("State") != "pending" {
+		t.Errorf("it is %s, and something is to do in %s", r.connection(alice, vpn).id("State"), next)
+	}
+	r.clock.Advance(time.Minute)
+	r.settle(loops)
+	world.change(func() {
+		if r.connection(alice, vpn).id("State") != "available" || in().Secret != "hunter3" {
+			t.Errorf("the world has not heard of the new key")
+		}
+	})
+
+	// A connection that is deleted leaves the world, whatever it fails at first.
+	world.change(func() { world.fail = errors.New("no power") })
+	r.call(alice, "DeleteVpnConnection", about("VpnConnectionId", vpn))
+	r.settle(loops)
+	world.change(func() { world.fail = nil })
+	r.finish(loops)
+	world.change(func() {
+		if len(world.has) > 0 {
+			t.Errorf("the world still has %v", world.has)
+		}
+	})
+	if left := r.list("VpnConnections", alice, "ReadVpnConnections", `{}`); len(left) > 0 {
+		t.Errorf("an hour later there is still %v", left)
+	}
+}
+
+// Sweeps tell how tunnels are doing, and remove those that nobody knows.
+func TestTunnelLoopObserves(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	world, loops := r.runTunnels()
+	e := r.ends(alice)
+	static := r.vpn(alice, e)
+	dynamic := r.one("VpnConnection", alice, "CreateVpnConnection", ends{r.virtualGateway(alice), e.client}.joined(false)).id("VpnConnectionId")
+	r.settle(loops)
+	telemetry := func(vpn string) object {
+		return object(r.connection(alice, vpn).at("VgwTelemetries", 0).(map[string]any))
+	}
+	up := start.Add(time.Minute)
+	world.change(func() {
+		for _, vpn := range []string{static, dynamic} {
+			status := world.has[vpn]
+			status.Up, status.Since, status.Routes = true, up, 3
+			world.has[vpn] = status
+		}
+		world.has["vpn-12345678"] = driver.TunnelStatus{Tunnel: driver.Tunnel{Account: bob, ID: "vpn-12345678"}}
+	})
+	sweep := func() {
+		loops.LookAgain()
+		r.settle(loops)
+	}
+	sweep()
+	for vpn, description := range map[string]string{static: "IPSEC IS UP", dynamic: "3 BGP ROUTES"} {
+		got := telemetry(vpn)
+		if got.id("State") != "UP" || got.id("StateDescription") != description || got["AcceptedRouteCount"] != 3.0 || got.id("LastStateChangeDate") != "2026-11-20T10:01:00.000Z" {
+			t.Errorf("the tunnel is doing like %v, want UP, %s", got, description)
+		}
+	}
+	world.change(func() {
+		if _, ok := world.has["vpn-12345678"]; ok {
+			t.Error("a tunnel that nobody knows is left")
+		}
+	})
+
+	// Nothing is written when there is no news.
+	before := r.generation(alice)
+	sweep()
+	if after := r.generation(alice); after != before {
+		t.Error("a sweep without news has changed the account")
+	}
+	world.change(func() {
+		status := world.has[static]
+		status.Up, status.Since, status.Routes = false, up.Add(time.Second), 0
+		world.has[static] = status
+	})
+	sweep()
+	if got := telemetry(static); got.id("State") != "DOWN" || got.id("StateDescription") != "IPSEC IS DOWN" || got.id("LastStateChangeDate") != "2026-11-20T10:01:01.000Z" {
+		t.Errorf("the tunnel is doing like %v", got)
+	}
+}
+
+// A step that comes too late changes nothing, and one that is done twice does
+// no harm.
+func TestTunnelStepsMayComeLate(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	vpn := r.vpn(alice, r.ends(alice))
+	world := &tunnels{now: r.clock.Now, has: map[string]driver.TunnelStatus{}}
+	loop := network.NewTunnelLoop(r.db, world)
+	step := func() {
+		t.Helper()
+		if again, err := loop.Step(t.Context(), alice, vpn); err != nil || !again.IsZero() {
+			t.Fatalf("a step ends with %s, %v", again, err)
+		}
+	}
+	step()
+	step()
+	if state := r.connection(alice, vpn).id("State"); state != "available" {
+		t.Errorf("the connection is %s", state)
+	}
+	// While the world does as it was asked, the connection changes.
+	world.change(func() { world.later = r.clock.Now().Add(time.Second) })
+	r.call(alice, "CreateVpnConnectionRoute", routing(vpn, "192.168.0.0/16"))
+	if again, err := loop.Step(t.Context(), alice, vpn); err != nil || again.Sub(r.clock.Now()) != time.Second {
+		t.Errorf("a step ends with %s, %v", again, err)
+	}
+	r.update(alice, func(tx *kind.Tx) error {
+		for c := range network.VpnConnections.All(tx) {
+			if !c.Unsettled() {
+				t.Error("the connection is taken for settled")
+			}
+		}
+		return nil
+	})
+	r.call(alice, "DeleteVpnConnection", about("VpnConnectionId", vpn))
+	step()
+	step()
+	if len(world.has) > 0 {
+		t.Errorf("the world still has %v", world.has)
+	}
+}

@@ -1,0 +1,143 @@
+package network
+
+import (
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+// RouteLight is a static route of a VPN connection.
+type RouteLight struct {
+	DestinationIpRange api.CIDR     // The range of the destinations, which are behind the client gateway.
+	RouteType          string       // How the route was made: always `static`.
+	State              GatewayState // The state of the route.
+}
+
+// staticRoute is a [RouteLight] as it is kept.
+type staticRoute struct {
+	Destination api.CIDR
+	Deleted     api.DateTime // zero: it works
+}
+
+// end deletes a route that works.
+func (r *staticRoute) end(now api.DateTime) {
+	if r.Deleted.IsZero() {
+		r.Deleted = now
+	}
+}
+
+// isForgotten reports a route that was deleted longer ago than a connection
+// would still be shown. Clients fail if it is gone at once.
+func (r staticRoute) isForgotten(now time.Time) bool {
+	return !r.Deleted.IsZero() && !now.Before(r.Deleted.Time().Add(VpnConnections.Keep))
+}
+
+// routes are the static routes as they are shown.
+func (c *VpnConnection) routes(now time.Time) []RouteLight {
+	var shown []RouteLight
+	for _, r := range c.StaticRoutes {
+		if r.isForgotten(now) {
+			continue
+		}
+		route := RouteLight{DestinationIpRange: r.Destination, RouteType: "static", State: GatewayAvailable}
+		if !r.Deleted.IsZero() {
+			route.State = GatewayDeleted
+		}
+		shown = append(shown, route)
+	}
+	return shown
+}
+
+// destinations are those of the static routes that work.
+func (c *VpnConnection) destinations() []api.CIDR {
+	var working []api.CIDR
+	for _, r := range c.StaticRoutes {
+		if r.Deleted.IsZero() {
+			working = append(working, r.Destination)
+		}
+	}
+	return working
+}
+
+// CreateVpnConnectionRouteRequest adds a static route to a VPN connection that
+// was made with StaticRoutesOnly.
+type CreateVpnConnectionRouteRequest struct {
+	DestinationIpRange api.CIDR         `api:"required"` // The range of the destinations, in CIDR notation.
+	VpnConnectionId    id.VpnConnection `api:"required"` // The ID of the VPN connection.
+}
+
+func createVpnConnectionRoute(tx *kind.Tx, req *CreateVpnConnectionRouteRequest) (*struct{}, error) {
+	c, err := staticConnection(tx, req.VpnConnectionId)
+	if err != nil {
+		return nil, err
+	}
+	if slices.Contains(c.destinations(), req.DestinationIpRange) {
+		return nil, fault.RouteExists.Errorf("The VpnConnection %s has a route to %s already.", c.VpnConnectionId, req.DestinationIpRange)
+	}
+	kept := slices.DeleteFunc(slices.Clone(c.StaticRoutes), func(r staticRoute) bool {
+		return r.Destination == req.DestinationIpRange || r.isForgotten(tx.Now())
+	})
+	c.StaticRoutes = append(kept, staticRoute{Destination: req.DestinationIpRange})
+	if err := tx.CheckLimit(staticRouteLimit, fault.TooManyVpnRoutes, len(c.destinations())); err != nil {
+		return nil, err
+	}
+	return &struct{}{}, c.change(tx)
+}
+
+// DeleteVpnConnectionRouteRequest takes a static route from a VPN connection.
+type DeleteVpnConnectionRouteRequest struct {
+	DestinationIpRange api.CIDR         `api:"required"` // The range of the destinations of the route, in CIDR notation.
+	VpnConnectionId    id.VpnConnection `api:"required"` // The ID of the VPN connection.
+}
+
+func deleteVpnConnectionRoute(tx *kind.Tx, req *DeleteVpnConnectionRouteRequest) (*struct{}, error) {
+	c, err := staticConnection(tx, req.VpnConnectionId)
+	if err != nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(c.StaticRoutes, func(r staticRoute) bool { return r.Destination == req.DestinationIpRange && r.Deleted.IsZero() })
+	if at < 0 {
+		return nil, fault.VpnRouteNotFound.Errorf("The VpnConnection %s has no route to %s.", c.VpnConnectionId, req.DestinationIpRange)
+	}
+	c.StaticRoutes = slices.Clone(c.StaticRoutes)
+	c.StaticRoutes[at].end(api.At(tx.Now()))
+	return &struct{}{}, c.change(tx)
+}
+
+// staticConnection finds a connection that has static routes.
+func staticConnection(tx *kind.Tx, connection id.VpnConnection) (*VpnConnection, error) {
+	c, err := VpnConnections.Get(tx, connection)
+	if err == nil && !c.StaticRoutesOnly {
+		return nil, fault.VpnNotStatic.Errorf("The VpnConnection %s was not made with StaticRoutesOnly: its routes are those that the client gateway announces.", connection)
+	}
+	return c, err
+}
+
+// The quotas of each connection that do not count resources.
+const (
+	staticRouteLimit = "static_route_limit"
+	bgpRouteLimit    = "bgp_route_limit" // held by who announces them: the world only tells how many it has
+)
+
+// vpnMeters read the use of the quotas of each connection: that of the one with
+// the most.
+func vpnMeters() []kind.Meter {
+	most := func(quota string, of func(*VpnConnection) int) kind.Meter {
+		return kind.Meter{Quota: quota, Read: func(tx *kind.Tx) iter.Seq2[string, int] {
+			used := 0
+			for c := range VpnConnections.All(tx) {
+				used = max(used, of(c))
+			}
+			return func(yield func(string, int) bool) { yield(kind.Global, used) }
+		}}
+	}
+	return []kind.Meter{
+		most(staticRouteLimit, func(c *VpnConnection) int { return len(c.destinations()) }),
+		most(bgpRouteLimit, func(c *VpnConnection) int { return c.Report.Routes }),
+	}
+}
