@@ -19,6 +19,16 @@ import (
 // it is.
 var ErrStale = errors.New("the world was asked for a newer generation already")
 
+// Key says which value of its kind a value is, and how new: every kind of value
+// that a driver is asked for has one.
+type Key struct {
+	Account, ID string // together they name the value: an id is unique in its account
+
+	// Generation grows with each change of the value. The same generation is
+	// the same value.
+	Generation uint64
+}
+
 // Later is the error of a call that was heard and whose change is under way.
 // Whoever needs to know that it is done asks the same again, best at the given
 // time: earlier is too early, later does no harm.

@@ -9,7 +9,8 @@ import (
 // Links keeps the connections of virtual gateways to the outside in the world:
 // tunnels over the Internet and interfaces on dedicated links. What it promises
 // is what [Networks] promises, for values of two more kinds. It may be called
-// from many goroutines at once.
+// from many goroutines at once. What is observed has no secrets, since nobody
+// needs them back.
 type Links interface {
 	EnsureTunnel(ctx context.Context, tunnel Tunnel) error
 	RemoveTunnel(ctx context.Context, account, id string) error
@@ -33,7 +34,8 @@ type Tunnel struct {
 	Local        netip.Addr     // the public address of our end
 	Remote       netip.Addr     // the public address of the client's end
 	Inside       netip.Prefix   // the range of the addresses of both ends inside the tunnel; ours is the first, the client's the second
-	RemoteAsn    int64          // the client's autonomous system number in BGP
+	LocalAsn     int64          // our autonomous system number in BGP
+	RemoteAsn    int64          // the client's
 	StaticOnly   bool           // routes are those of the list; otherwise BGP announces them
 	StaticRoutes []netip.Prefix // what is behind the client's end
 
@@ -45,6 +47,9 @@ type Tunnel struct {
 	IkeVersions    []string
 	ReplayWindow   int // packets
 }
+
+// Key says which tunnel it is, and how new.
+func (t Tunnel) Key() Key { return Key{t.Account, t.ID, t.Generation} }
 
 // Phase is what one of the two phases of the key exchange may use, in order of
 // preference.
@@ -58,9 +63,9 @@ type Phase struct {
 // TunnelStatus is a tunnel as the world has it, and how it is doing.
 type TunnelStatus struct {
 	Tunnel
-	Up     bool
-	Since  time.Time // when it came up or went down
-	Routes int       // how many routes BGP has accepted
+	Up     bool      // both ends have agreed on keys; one that is only being made is down
+	Since  time.Time // when it came up, or went down, or was made if it never was up
+	Routes int       // how many routes BGP has accepted; 0 if it is down
 }
 
 // Interface is a virtual interface of a dedicated link: a VLAN with BGP on it.
@@ -74,6 +79,10 @@ type Interface struct {
 	Gateway        string       // the id of the virtual gateway
 	Net            string       // the id of the Net that the gateway is linked to; empty: none
 	Local, Remote  netip.Prefix // the address of each end, with the range of both
-	RemoteAsn      int64        // the client's autonomous system number in BGP
+	LocalAsn       int64        // our autonomous system number in BGP
+	RemoteAsn      int64        // the client's
 	Secret         string       // the key of the BGP session; empty: none. Nobody else may learn it.
 }
+
+// Key says which interface it is, and how new.
+func (i Interface) Key() Key { return Key{i.Account, i.ID, i.Generation} }

@@ -11,7 +11,8 @@ type Networks interface {
 	// EnsureNet makes the world have the Net as it is given, whatever it had
 	// before, and returns nil once it does. It may be called again with the
 	// same value at any time. It answers [Later] while a change is under way,
-	// and [ErrStale] to a generation below the newest it was asked for.
+	// and [ErrStale] to a generation below the newest it was asked for since
+	// it had none.
 	EnsureNet(ctx context.Context, net Net) error
 
 	// RemoveNet makes the world have no such Net, and returns nil once it has
@@ -45,11 +46,16 @@ type Net struct {
 	InternetService string // the id of the way to the Internet; empty: there is none
 	VirtualGateway  string // the id of the gateway to tunnels and DirectLink interfaces; empty: there is none
 	Nats            []Nat
-	Peerings        []Peering     // the active ones
-	AccessPoints    []AccessPoint // to services of the region
+	Peerings        []Peering // the active ones
+	AccessPoints    []AccessPoint
+	Services        []Service // those of the region that rules, routes and access points name
 }
 
-// Subnet is a part of the range of a Net, in one Subregion.
+// Key says which Net it is, and how new.
+func (n Net) Key() Key { return Key{n.Account, n.ID, n.Generation} }
+
+// Subnet is a part of the range of a Net, in one Subregion. What is in one
+// Subnet reaches each other whatever the table says.
 type Subnet struct {
 	ID         string
 	IpRange    netip.Prefix
@@ -66,17 +72,22 @@ type DhcpOptions struct {
 }
 
 // RouteTable says where packets go. The route with the longest matching prefix
-// counts; what no route matches is dropped. Routes that lead nowhere are among
+// counts, and of two as long the one with a destination rather than that with a
+// service; what no route matches is dropped. Routes that lead nowhere are among
 // them, with the target [Blackhole], since they hide wider ones.
 type RouteTable struct {
 	ID     string
-	Routes []Route
+	Routes []Route // no two of them have the same destination or service
+
+	// Propagates is whether the table takes over what the virtual gateway
+	// learns by BGP, where none of its routes has the same destination.
+	Propagates bool
 }
 
 // Route is an entry of a table. It has a destination or a service.
 type Route struct {
 	Destination netip.Prefix
-	Service     string // the id of a service of the region, whose ranges an access point has
+	Service     string // the id of a service, to all of whose ranges it leads
 	Target      Target
 	ID          string // of what the target is; empty for local and blackhole
 }
@@ -96,8 +107,9 @@ const (
 	ToAccessPoint Target = "net access point"
 )
 
-// SecurityGroup filters what the NICs that are in it receive and send. Answers
-// to what was let through are let through.
+// SecurityGroup filters what the NICs that are in it receive and send. A NIC in
+// several groups may do what any of them lets it, and one in none may do
+// nothing. Answers to what was let through are let through.
 type SecurityGroup struct {
 	ID                string
 	Inbound, Outbound []Rule
@@ -110,11 +122,13 @@ type Rule struct {
 	From, To int    // ports, both included; of ICMP, type and code; -1 for all
 	Ranges   []netip.Prefix
 	Groups   []GroupName
-	Services []string // the ids of services of the region
+	Services []string // their ids
 }
 
-// GroupName names a security group, perhaps of another account, in a Net that
-// is peered.
+// GroupName names a security group of the Net or of one that is peered, perhaps
+// of another account. It stands for the private addresses of the NICs that are
+// in it. Those of a peered Net are told with that Net: when they change, its
+// generation grows and that of this Net does not.
 type GroupName struct{ Account, ID string }
 
 // Nic is a network interface card in a Subnet.
@@ -132,10 +146,11 @@ type Nic struct {
 // on the Internet, if one does.
 type Address struct{ Private, Public netip.Addr }
 
-// Nat lets NICs without a public IP reach the Internet, under its own.
+// Nat lets NICs without a public IP reach the Internet, under its own. Groups
+// do not filter what passes it.
 type Nat struct {
 	ID, Subnet string
-	Nic        string // the id of the NIC that has its private address
+	Nic        string // the id of the one of the Net's NICs that has its private address
 	Public     []netip.Addr
 }
 
@@ -147,7 +162,10 @@ type Peering struct {
 }
 
 // AccessPoint leads to a service of the region without the Internet.
-type AccessPoint struct {
-	ID, Service string
-	Ranges      []netip.Prefix // of the service
+type AccessPoint struct{ ID, Service string }
+
+// Service is a service of the region, such as its API.
+type Service struct {
+	ID     string
+	Ranges []netip.Prefix // where it is
 }

@@ -1,0 +1,59 @@
+package drivertest
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/bastide-cloud/bastide/internal/driver"
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// Equal compares values of package driver, and lists of them, without the order
+// of lists where it says nothing.
+func Equal() gocmp.Options {
+	return gocmp.Options{
+		cmpopts.EquateEmpty(),
+		cmpopts.EquateComparable(netip.Prefix{}, netip.Addr{}),
+		anyOrder(func(n driver.Net) string { return named(n.Key()) }),
+		anyOrder(func(t driver.Tunnel) string { return named(t.Key()) }),
+		anyOrder(func(t driver.TunnelStatus) string { return named(t.Key()) }),
+		anyOrder(func(i driver.Interface) string { return named(i.Key()) }),
+		anyOrder(func(s driver.Subnet) string { return s.ID }),
+		anyOrder(func(t driver.RouteTable) string { return t.ID }),
+		anyOrder(func(r driver.Route) string { return r.Destination.String() + r.Service }),
+		anyOrder(func(g driver.SecurityGroup) string { return g.ID }),
+		anyOrder(wording),
+		anyOrder(func(g driver.GroupName) string { return g.Account + g.ID }),
+		anyOrder(func(n driver.Nic) string { return n.ID }),
+		anyOrder(func(n driver.Nat) string { return n.ID }),
+		anyOrder(func(p driver.Peering) string { return p.ID }),
+		anyOrder(func(p driver.AccessPoint) string { return p.ID }),
+		anyOrder(func(s driver.Service) string { return s.ID }),
+		anyOrder(netip.Prefix.String),
+		anyOrder(netip.Addr.String),
+		// Lists of texts say in which order to prefer them, save these.
+		gocmp.FilterPath(func(p gocmp.Path) bool {
+			name := p.Last().String()
+			return name == ".SecurityGroups" || name == ".Services"
+		}, cmpopts.SortSlices(strings.Compare)),
+	}
+}
+
+// anyOrder compares lists sorted by a text that no two elements share.
+func anyOrder[E any](key func(E) string) gocmp.Option {
+	return cmpopts.SortSlices(func(a, b E) int { return cmp.Compare(key(a), key(b)) })
+}
+
+func named(key driver.Key) string { return key.Account + key.ID }
+
+// wording is all that a rule says, whatever the order of its lists.
+func wording(r driver.Rule) string {
+	r.Ranges = slices.SortedFunc(slices.Values(r.Ranges), func(a, b netip.Prefix) int { return cmp.Compare(a.String(), b.String()) })
+	r.Groups = slices.SortedFunc(slices.Values(r.Groups), func(a, b driver.GroupName) int { return cmp.Compare(a.Account+a.ID, b.Account+b.ID) })
+	r.Services = slices.Sorted(slices.Values(r.Services))
+	return fmt.Sprint(r)
+}
