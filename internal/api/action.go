@@ -136,6 +136,15 @@ func (r Resource[T, I, V]) show(tx *kind.Tx, v *T) *V {
 	return r.view(tx, &own)
 }
 
+// get finds a resource to change. One that the view hides is as good as absent.
+func (r Resource[T, I, V]) get(tx *kind.Tx, id I) (*T, error) {
+	v, err := r.kind.Get(tx, id)
+	if err == nil && r.show(tx, v) == nil {
+		return nil, r.kind.Absent(id)
+	}
+	return v, err
+}
+
 // answer makes the response type with one member.
 func answer(name string, t reflect.Type) reflect.Type {
 	return reflect.StructOf([]reflect.StructField{{Name: name, Type: t}})
@@ -201,7 +210,7 @@ func Update[T, V, Req any, I kind.ID](r Resource[T, I, V], rule func(*kind.Tx, *
 		run: func(c *Call) (reflect.Value, error) {
 			var shown *V
 			err := c.update(func(tx *kind.Tx) error {
-				v, err := r.kind.Get(tx, idIn[I](c.Request, id))
+				v, err := r.get(tx, idIn[I](c.Request, id))
 				if err != nil {
 					return err
 				}
@@ -232,7 +241,7 @@ func Delete[Req, T, V any, I kind.ID](r Resource[T, I, V], rules ...func(*kind.T
 		Name: actionName(req), Family: r.kind.Facts().Name, Request: req, Response: reflect.TypeFor[struct{}](),
 		run: func(c *Call) (reflect.Value, error) {
 			return reflect.ValueOf(struct{}{}), c.update(func(tx *kind.Tx) error {
-				v, err := r.kind.Get(tx, idIn[I](c.Request, id))
+				v, err := r.get(tx, idIn[I](c.Request, id))
 				if err != nil {
 					return err
 				}

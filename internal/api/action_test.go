@@ -266,6 +266,29 @@ func (w *town) ask(action, body string) string {
 	return answer
 }
 
+// What a view hides cannot be told from what is not there.
+func TestHiddenIsAbsent(t *testing.T) {
+	t.Parallel()
+	w := newTown(t)
+	gone := string(w.plant(&garden{Title: hidden}).GardenId)
+	if got := w.ask("ReadGardens", `{}`); !strings.Contains(got, `"Gardens":[]`) {
+		t.Errorf("listed is %s", got)
+	}
+	for _, action := range []string{"UpdateGarden", "DeleteGarden"} {
+		_, absent := w.call(alice, "1.42.0", action, `{"GardenId":"garden-00000000"}`)
+		_, err := w.call(alice, "1.42.0", action, `{"GardenId":"`+gone+`"}`)
+		if err == nil || strings.ReplaceAll(err.Error(), gone, "garden-00000000") != absent.Error() {
+			t.Errorf("%s answers %v, and of one that is not there %v", action, err, absent)
+		}
+	}
+	w.do(func(tx *kind.Tx) error {
+		if !w.gardens.Has(tx, gardenID(gone)) {
+			t.Error("it is gone")
+		}
+		return nil
+	})
+}
+
 func TestCreateReadUpdateDelete(t *testing.T) {
 	t.Parallel()
 	w := newTown(t)

@@ -31,9 +31,23 @@ func Actions(region catalog.Region, checkLogin iam.LoginCheck) []api.Action {
 	)
 }
 
-// Loops are the loops of all domains, over a store and the drivers of a world.
-func Loops(db *kind.DB, world driver.Networks) []reconcile.Loop {
-	return []reconcile.Loop{network.NewNetLoop(db, world)}
+// World is what the loops ask of a world.
+type World interface {
+	driver.Networks
+	driver.Links
+	driver.Cables
+}
+
+// Loops are the loops of all domains in a region, over a store and the drivers
+// of a world.
+func Loops(db *kind.DB, world World, region catalog.Region) []reconcile.Loop {
+	return []reconcile.Loop{
+		network.NewNetLoop(db, world, networkRegion(region)),
+		network.NewPeeringLoop(db),
+		network.NewTunnelLoop(db, world),
+		network.NewDirectLinkLoop(db, world),
+		network.NewInterfaceLoop(db, world),
+	}
 }
 
 // NewAccount makes an account with what every account has from the beginning.

@@ -211,6 +211,10 @@ func (k *Kind[T, I]) missing(id string) error {
 	return code.Errorf("The %s '%s' doesn't exist.", reflect.TypeFor[I]().Name()+"Id", id)
 }
 
+// Absent is the refusal of an id that no living resource has, or none that the
+// caller may know of: the two must look alike.
+func (k *Kind[T, I]) Absent(id I) error { return k.missing(string(id)) }
+
 // All yields the living resources in order of creation. While a rule looks, at
 // all or at some, it may write: it goes over what was there when it began.
 func (k *Kind[T, I]) All(tx *Tx) iter.Seq[*T] {
@@ -282,11 +286,7 @@ func (k *Kind[T, I]) Count(tx *Tx) int { return tx.snapshot().Count(k.Name) }
 func (k *Kind[T, I]) Insert(tx *Tx, v *T) error {
 	id := reflect.ValueOf(v).Elem().Field(k.layout().id)
 	if id.Len() == 0 {
-		var form I
-		id.SetString(form.Form().Random(tx.Chance()))
-		for k.known(tx, id.String()) {
-			id.SetString(form.Form().Random(tx.Chance()))
-		}
+		id.SetString(string(k.NewID(tx)))
 	} else if k.known(tx, id.String()) {
 		return fault.AlreadyExists.Errorf("The %s '%s' exists already.", k.Name, id.String())
 	}
@@ -294,6 +294,18 @@ func (k *Kind[T, I]) Insert(tx *Tx, v *T) error {
 		return err
 	}
 	return k.Put(tx, v)
+}
+
+// NewID chooses an id that no resource has in any of the accounts, those still
+// readable after their end included.
+func (k *Kind[T, I]) NewID(accounts ...*Tx) I {
+	var form I
+	for {
+		id := form.Form().Random(accounts[0].Chance())
+		if !slices.ContainsFunc(accounts, func(tx *Tx) bool { return k.known(tx, id) }) {
+			return I(id)
+		}
+	}
 }
 
 func (k *Kind[T, I]) known(tx *Tx, id string) bool {

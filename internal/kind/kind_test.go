@@ -87,6 +87,18 @@ func TestInsertAvoidsKnownIDs(t *testing.T) {
 	refused(t, db, alice, fault.AlreadyExists, string(second.LetterId), func(tx *kind.Tx) error { return letters.Insert(tx, &letter{LetterId: second.LetterId}) })
 }
 
+func TestNewIDIsFreeInAllAccounts(t *testing.T) {
+	t.Parallel()
+	db := open(t, func(o *kind.Options) { o.Chance = &chosen{} })
+	theirs := insert(t, db, bob, letters, letter{})
+	update(t, db, alice, func(tx *kind.Tx) error {
+		if got := letters.NewID(tx, tx.In(bob)); got == theirs.LetterId {
+			t.Errorf("%s is bob's already", got)
+		}
+		return nil
+	})
+}
+
 func TestMissing(t *testing.T) {
 	t.Parallel()
 	now := &clock{}

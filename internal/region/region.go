@@ -155,7 +155,7 @@ func Open(ctx context.Context, o Options) (*Region, error) {
 		}
 	}
 	background := context.WithoutCancel(ctx)
-	endLoops := start(background, func(ctx context.Context) { r.Loops.Run(ctx, r.DB, cloud.Loops(r.DB, r.World)...) })
+	endLoops := start(background, func(ctx context.Context) { r.Loops.Run(ctx, r.DB, cloud.Loops(r.DB, r.World, facts)...) })
 	r.stop = endLoops
 	if leases != nil {
 		// No step is under way any more when others take the loops over.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	nethttp "net/http"
-	"net/netip"
 	"reflect"
 	"slices"
 	"strconv"
@@ -55,9 +54,13 @@ func TestRandomDay(t *testing.T) {
 		for _, name := range d.people {
 			d.checkReferences(name)
 			d.checkNetworks(name)
+			d.checkPeerings(name)
+			d.checkRoutes(name)
+			d.checkNics(name)
 			d.checkCredentials(name)
 			d.checkQuotas(name)
 		}
+		d.checkPublicIps()
 		d.checkDriver()
 	})
 }
@@ -73,7 +76,7 @@ type day struct {
 }
 
 // limits are so low that a day reaches them.
-var limits = map[string]int{"vpc_limit": 4, "subnet_limit": 3}
+var limits = map[string]int{"vpc_limit": 8, "subnet_limit": 7, "ip_limit": 7}
 
 func newDay(t *rapid.T) *day {
 	d := &day{
@@ -89,7 +92,7 @@ func newDay(t *rapid.T) *day {
 		if strings.HasPrefix(a.Name, "Create") {
 			often = 4
 		}
-		if a.Family == "Net" || a.Family == "Subnet" || a.Family == "DhcpOption" { // where most rules are
+		if slices.Contains([]string{"Net", "Subnet", "DhcpOption", "RouteTable", "NatService", "Nic", "PublicIp"}, a.Family) { // where most rules are
 			often *= 3
 		}
 		d.actions = append(d.actions, slices.Repeat([]string{a.Name}, often)...)
@@ -104,8 +107,16 @@ func newDay(t *rapid.T) *day {
 			"CreateSubnetRequest.IpRange": {"10.9.1.0/24", "10.8.1.0/24", "10.9.1.128/25", "10.9.0.0/17", "10.8.200.0/28", "10.9.128.0/17", "10.9.0.0/16"},
 			"api.IPRange":                 {"0.0.0.0/0", "192.0.2.0/24", "203.0.113.0/24"},
 			"api.IPv4":                    {"192.0.2.1", "192.0.2.2", "nowhere"},
+			".PrivateIp":                  {"10.8.0.100", "10.8.0.101", "10.8.0.102", "10.8.0.3", "10.9.1.5"},
+			".PrivateIps":                 {"10.8.0.100", "10.8.0.101", "10.8.0.102", "10.8.0.103", "10.9.1.5"},
+			"network.LinkIp":              {"172.16.0.1/30", "172.16.0.2/30", "", "172.16.0.2/29", "nowhere"},
+			".Location":                   {"PAR1", "PAR4", "PAR9"},
 			"network.NameServer":          {"192.0.2.53", "OutscaleProvidedDNS"},
 			"network.DomainName":          {"example.com", "", "example com"},
+			"network.GroupName":           {"web", "default", "db", "sg-web"},
+			".SecurityGroupName":          {"web", "default", "db"},
+			"network.Protocol":            {"tcp", "6", "icmp", "-1", "-1", "50", "quic"},
+			".ServiceName":                {"com.outscale.eu-west-2.api", "com.outscale.eu-west-2.oos", "com.outscale.eu-west-2.s3"},
 			".SubregionName":              {"eu-west-2a", "", "eu-west-2c", "us-east-2a"},
 			"iam.Email":                   {"erin@example.com", "alice@example.com", "nobody"},
 			"iam.Path":                    {"/", "/example/", "example"},
@@ -131,17 +142,31 @@ func (panicker) Fatalf(format string, a ...any) { panic(fmt.Sprintf(format, a...
 // naming says by which keys of belongings a request may name what an answer has
 // in a field.
 var naming = map[string][]string{
-	"AccessKeyId":      {"id.AccessKey"},
-	"ApiAccessRuleId":  {"id.ApiAccessRule"},
-	"CaId":             {"id.Ca"},
-	"DhcpOptionsSetId": {"id.DhcpOptionsSet", "network.DhcpOptionsChoice", ".ResourceIds"},
-	"NetId":            {"id.Net", ".ResourceIds"},
-	"NextPageToken":    {".NextPageToken"},
-	"ClientGatewayId":  {"id.ClientGateway", ".ResourceIds"},
-	"VirtualGatewayId": {"id.VirtualGateway", ".ResourceIds"},
-	"VpnConnectionId":  {"id.VpnConnection", ".ResourceIds"},
-	"SubnetId":         {"id.Subnet", ".ResourceIds"},
-	"UserId":           {"id.User"},
+	"AccessKeyId":           {"id.AccessKey"},
+	"ApiAccessRuleId":       {"id.ApiAccessRule"},
+	"CaId":                  {"id.Ca"},
+	"ClientGatewayId":       {"id.ClientGateway", ".ResourceIds"},
+	"DhcpOptionsSetId":      {"id.DhcpOptionsSet", "network.DhcpOptionsChoice", ".ResourceIds"},
+	"DirectLinkId":          {"id.DirectLink"},
+	"DirectLinkInterfaceId": {"id.DirectLinkInterface"},
+	"InternetServiceId":     {"id.InternetService", "network.RouteGateway", ".ResourceIds"},
+	"LinkNicId":             {"id.LinkNic"},
+	"LinkPublicIpId":        {"id.LinkPublicIp"},
+	"LinkRouteTableId":      {"id.LinkRouteTable"},
+	"NatServiceId":          {"id.NatService", ".ResourceIds"},
+	"NetAccessPointId":      {"id.NetAccessPoint", ".ResourceIds"},
+	"NetId":                 {"id.Net", ".ResourceIds"},
+	"NetPeeringId":          {"id.NetPeering", ".ResourceIds"},
+	"NextPageToken":         {".NextPageToken"},
+	"NicId":                 {"id.Nic", "UpdateNicRequest.NicId", ".ResourceIds"},
+	"PublicIpId":            {"id.PublicIp", ".ResourceIds"},
+	"RouteTableId":          {"id.RouteTable", ".ResourceIds"},
+	"SecurityGroupId":       {"id.SecurityGroup", ".ResourceIds"},
+	"ServiceId":             {".ServiceIds"},
+	"SubnetId":              {"id.Subnet", "CreateNicRequest.SubnetId", "DeleteSubnetRequest.SubnetId", ".ResourceIds"},
+	"UserId":                {"id.User"},
+	"VirtualGatewayId":      {"id.VirtualGateway", "network.RouteGateway", ".ResourceIds"},
+	"VpnConnectionId":       {"id.VpnConnection", ".ResourceIds"},
 }
 
 // learn remembers the ids that somebody was answered.
@@ -175,8 +200,9 @@ func (d *day) calls(t *rapid.T) {
 		got := d.w.as(name).call(a.Name, body)
 		d.w.rest()
 		for other, version := range d.versions() {
-			// A login that is tried is counted where it belongs.
-			if other != name && version != before[other] && a.Name != "CheckAuthentication" {
+			// A login that is tried is counted where it belongs, and a peering
+			// is both sides'.
+			if other != name && version != before[other] && a.Name != "CheckAuthentication" && a.Family != "NetPeering" {
 				t.Errorf("%s %s of %s changed the account of %s", a.Name, body, name, other)
 			}
 		}
@@ -185,9 +211,28 @@ func (d *day) calls(t *rapid.T) {
 				t.Errorf("%s %s tells %s of %s, which is %s's: %s", a.Name, body, name, text, owner, got.text)
 			}
 		}
-		d.learn(name, got.body)
+		if a.Auth != api.Open { // what anybody is told is nobody's
+			d.learn(name, got.body)
+		}
+		if a.Name == "CreateNetPeering" && got.body["NetPeering"] != nil {
+			d.tell(got.body["NetPeering"])
+		}
 		if got.status == nethttp.StatusUnauthorized {
 			d.mend(name)
+		}
+	}
+}
+
+// tell notes that everybody may know the ids of a peering.
+func (d *day) tell(peering any) {
+	for _, member := range peering.(object) {
+		switch member := member.(type) {
+		case string:
+			for _, name := range d.people {
+				d.told[name][member] = true
+			}
+		case object:
+			d.tell(member)
 		}
 	}
 }
@@ -383,67 +428,6 @@ func (d *day) checkReferences(name string) {
 	}
 }
 
-// checkNetworks makes sure that the Subnets of a Net are in it, apart from each
-// other and available, and that there is one default DHCP options set.
-func (d *day) checkNetworks(name string) {
-	d.w.view(name, func(tx *kind.Tx) error {
-		for net := range network.Nets.All(tx) {
-			if net.Unsettled() {
-				d.w.t.Errorf("the Net %s is at %d, and its driver at %d", net.NetId, net.Generation, net.Applied)
-			}
-			var taken []netip.Prefix
-			for subnet := range network.Subnets.Of(tx, net.NetId) {
-				r, outer := subnet.IpRange.Prefix(), net.IpRange.Prefix()
-				if r.Bits() < outer.Bits() || !outer.Contains(r.Addr()) {
-					d.w.t.Errorf("the Subnet %s is outside its Net %s", r, outer)
-				}
-				if slices.ContainsFunc(taken, r.Overlaps) {
-					d.w.t.Errorf("the Subnet %s overlaps one of %v", r, taken)
-				}
-				if taken = append(taken, r); subnet.State != network.SubnetAvailable {
-					d.w.t.Errorf("the Subnet %s stays %s", subnet.SubnetId, subnet.State)
-				}
-			}
-		}
-		defaults := 0
-		for set := range network.DhcpOptionsSets.All(tx) {
-			if set.Default {
-				defaults++
-			}
-		}
-		if defaults != 1 {
-			d.w.t.Errorf("%s has %d default DHCP options sets", name, defaults)
-		}
-		return nil
-	})
-}
-
-// checkDriver makes sure that the world has the Nets and Subnets that the store
-// has, and no others.
-func (d *day) checkDriver() {
-	want, got := map[string]bool{}, map[string]bool{}
-	for _, name := range d.people {
-		for _, kind := range []string{"Net", "Subnet"} {
-			for _, o := range d.objects(name, kind) {
-				want[o.ID] = true
-			}
-		}
-	}
-	nets, err := d.w.World.ObserveNets(context.Background())
-	if err != nil {
-		d.w.t.Fatalf("observing the world: %v", err)
-	}
-	for _, net := range nets {
-		got[net.ID] = true
-		for _, subnet := range net.Subnets {
-			got[subnet.ID] = true
-		}
-	}
-	if !maps.Equal(want, got) {
-		d.w.t.Errorf("the world has %v, and the store %v", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
-	}
-}
-
 // checkCredentials makes sure that every access key leads to its account, lives
 // no longer than the policy allows and is one of ten at most, that no two users
 // have one name, and that a rule is left.
@@ -489,8 +473,14 @@ func (d *day) checkQuotas(name string) {
 		perNet[net]++
 		fullest = max(fullest, perNet[net])
 	}
+	own := 0
+	for _, o := range d.objects(name, "PublicIp") {
+		if !o.Value.(*network.PublicIp).Lent {
+			own++
+		}
+	}
 	d.mend(name)
-	for quota, used := range map[string]int{"vpc_limit": len(d.objects(name, "Net")), "subnet_limit": fullest} {
+	for quota, used := range map[string]int{"vpc_limit": len(d.objects(name, "Net")), "subnet_limit": fullest, "ip_limit": own} {
 		got := d.w.as(name).must("ReadQuotas", `{"Filters": {"QuotaNames": ["`+quota+`"]}}`)
 		shown, max := got.at("QuotaTypes.0.Quotas.0.UsedValue"), got.at("QuotaTypes.0.Quotas.0.MaxValue")
 		if shown != strconv.Itoa(used) || max != strconv.Itoa(limits[quota]) || used > limits[quota] {

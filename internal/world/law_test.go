@@ -209,6 +209,15 @@ var notIDs = map[string]string{
 	"CheckAuthenticationRequest.Login":    "a login goes with its password",
 	"CheckAuthenticationRequest.Password": "a password is no name",
 	"FiltersProductType.ProductTypeIds":   "product types are the region's",
+	"FiltersService.ServiceIds":           "services are the region's",
+	"SecurityGroupRule.ServiceIds":        "services are the region's",
+
+	"SecurityGroupsMember.AccountId": "an account goes with its group",
+
+	"CreateSecurityGroupRuleRequest.SecurityGroupAccountIdToLink":   "an account goes with its group",
+	"DeleteSecurityGroupRuleRequest.SecurityGroupAccountIdToUnlink": "an account goes with its group",
+
+	"FiltersRouteTable.RouteDestinationServiceIds": "services are the region's",
 }
 
 // shape is an answer to a call about an id, without the id and the context.
@@ -307,7 +316,7 @@ func TestSecretsAreNotTold(t *testing.T) {
 		w.unsigned().with("Authorization", "AWS4-HMAC-SHA256 Credential=AKIA0000000000000000/20261120/eu-west-2/osc/aws4_request, SignedHeaders=host, Signature="+secret()).
 			call(a.Name, "{}")
 		for _, p := range parameters(a.Request) {
-			if strings.Contains(p.key, "Password") || strings.Contains(p.key, "PreSharedKey") {
+			if strings.Contains(p.key, "Password") || strings.Contains(p.key, "PreSharedKey") || strings.Contains(p.key, "BgpKey") {
 				w.as("alice").call(a.Name, jsonOf(w.with(a, p, secret(), has)))
 			}
 		}
@@ -318,11 +327,13 @@ func TestSecretsAreNotTold(t *testing.T) {
 	}
 }
 
-// reading finds the action that reads what another one answers, of the same
-// family or of that of the resource, and where its answer has that.
+// reading finds the action that reads what another one answers, and where its
+// answer has that, if it is more than an ID. It is of the same family, of that of
+// the resource, or, if the answer is of a whole that the action changes a part of,
+// of the whole's.
 func (w *world) reading(a api.Action) (read api.Action, member, list string) {
-	if a.Reads || a.Response.NumField() != 1 {
-		return api.Action{}, "", ""
+	if a.Reads || a.Response.NumField() != 1 || a.Response.Field(0).Type.Kind() == reflect.String {
+		return api.Action{}, "", "" // it answers nothing that is read, or only an id
 	}
 	member = a.Response.Field(0).Name
 	for _, read := range w.API.Actions() {

@@ -4,14 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/netip"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/bastide-cloud/bastide/internal/api"
-	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/cloud/network"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -47,12 +46,13 @@ func (p parameter) keys() []string {
 // isStruct reports whether it holds parameters of its own.
 func (p parameter) isStruct() bool { return p.t.Kind() == reflect.Struct && !isTextual(p.t) }
 
-// parameters lists what a request may say, but for DryRun, which all may.
+// parameters lists what a request of the newest version may say, but for DryRun,
+// which all may.
 func parameters(request reflect.Type) (all []parameter) {
 	var visit func(t reflect.Type, path []string)
 	visit = func(t reflect.Type, path []string) {
 		for _, f := range reflect.VisibleFields(t) {
-			if f.Anonymous || !f.IsExported() {
+			if f.Anonymous || !f.IsExported() || !api.Latest.Has(t.Name(), f.Name) {
 				continue
 			}
 			p := parameter{
@@ -100,10 +100,21 @@ var examples = map[string]any{
 	".FirstItem":         0,
 	".NextPageToken":     "",
 
+	"id.Account":                              "123456789012",
+	"id.SecurityGroupRule":                    "sgr-12345678",
+	"network.GroupName":                       func(w *world) any { return w.fresh() },
+	"CreateNetAccessPointRequest.ServiceName": "com.outscale.eu-west-2.oos",
+
 	"CreateCaRequest.CaPem":      func(w *world) any { return newAuthority(w.t, "Example authority").pem() },
 	"CreateUserRequest.UserName": func(w *world) any { return w.fresh() },
 
+	"CreateDirectLinkRequest.Location": "PAR1",
+
+	// As the Nets of equip have them.
 	"DeleteVpnConnectionRouteRequest.DestinationIpRange": "10.77.0.0/16",
+	"UpdateRouteRequest.DestinationIpRange":              "0.0.0.0/0",
+	"DeleteRouteRequest.DestinationIpRange":              "0.0.0.0/0",
+	"UnlinkPrivateIpsRequest.PrivateIps":                 "10.8.0.111",
 
 	// A limit needs access keys that all end.
 	"UpdateApiAccessPolicyRequest.MaxAccessKeyExpirationSeconds": 0,
@@ -178,12 +189,25 @@ func (w *world) example(p parameter, has belongings) any {
 	return 1
 }
 
+// own is a key of belongings, in the place of what is under it.
+type own string
+
 // needed is what actions demand beyond their required parameters.
 var needed = map[string]object{
+	"DeleteSecurityGroup":     {"SecurityGroupId": own("DeleteSecurityGroupRequest.SecurityGroupId")},
+	"CreateSecurityGroupRule": {"Rules": []any{object{"IpRanges": []any{"10.7.0.0/16"}}}},
+	"DeleteSecurityGroupRule": {"Rules": []any{object{"IpRanges": []any{"10.9.0.0/16"}}}},
+
 	"CreateApiAccessRule": {"IpRanges": []string{"0.0.0.0/0"}},
 	"UpdateApiAccessRule": {"IpRanges": []string{"0.0.0.0/0"}},
 	"CreateDhcpOptions":   {"DomainName": "example.org"},
+	"CreateRoute":         {"GatewayId": own("network.RouteGateway")},
+	"UpdateRoute":         {"GatewayId": own("network.RouteGateway")},
 	"UpdateAccessKey":     {"State": "ACTIVE"},
+	"UpdateNic":           {"Description": "a card"},
+	"LinkPublicIp":        {"PublicIpId": own("id.PublicIp"), "NicId": own("id.Nic")},
+	"UnlinkPublicIp":      {"LinkPublicIpId": own("id.LinkPublicIp")},
+	"DeletePublicIp":      {"PublicIpId": own("id.PublicIp")},
 }
 
 // minimal is the least that a valid request says.
@@ -191,6 +215,11 @@ func (w *world) minimal(a api.Action, has belongings) object {
 	o := maps.Clone(needed[a.Name])
 	if o == nil {
 		o = object{}
+	}
+	for name, value := range o {
+		if key, ok := value.(own); ok {
+			o[name] = has[string(key)]
+		}
 	}
 	for _, p := range parameters(a.Request) {
 		if len(p.path) == 1 && p.required {
@@ -201,18 +230,40 @@ func (w *world) minimal(a api.Action, has belongings) object {
 }
 
 // fitting are parameters that change what another one must be, each with what
-// that is.
+// that is; empty: it must be absent.
 var fitting = map[string]struct{ parameter, has string }{
 	"UpdateAccessKey.UserName": {"AccessKeyId", "the key of UserName"},
 	"DeleteAccessKey.UserName": {"AccessKeyId", "the key of UserName"},
+	"CreateRoute.NatServiceId": {parameter: "GatewayId"},
+	"CreateRoute.NetPeeringId": {parameter: "GatewayId"},
+	"CreateRoute.NicId":        {parameter: "GatewayId"},
+	"CreateRoute.VmId":         {parameter: "GatewayId"},
+	"UpdateRoute.NatServiceId": {parameter: "GatewayId"},
+	"UpdateRoute.NetPeeringId": {parameter: "GatewayId"},
+	"UpdateRoute.NicId":        {parameter: "GatewayId"},
+	"UpdateRoute.VmId":         {parameter: "GatewayId"},
+	"DeletePublicIp.PublicIp":  {parameter: "PublicIpId"},
+	"LinkPublicIp.PublicIp":    {parameter: "PublicIpId"},
+	"LinkPublicIp.VmId":        {parameter: "NicId"},
+	"UnlinkPublicIp.PublicIp":  {parameter: "LinkPublicIpId"},
+}
+
+// instead are parameters that go without another one, which the action needs
+// otherwise.
+var instead = map[string]string{
+	"CreateSecurityGroupRule.SecurityGroupNameToLink":   "Rules",
+	"DeleteSecurityGroupRule.SecurityGroupNameToUnlink": "Rules",
 }
 
 // with is the least that a valid request says which has the parameter as well.
 func (w *world) with(a api.Action, p parameter, value any, has belongings) object {
 	o := w.minimal(a, has)
 	if f, ok := fitting[a.Name+"."+p.String()]; ok {
-		o[f.parameter] = has[f.has]
+		if o[f.parameter] = has[f.has]; f.has == "" {
+			delete(o, f.parameter)
+		}
 	}
+	delete(o, instead[a.Name+"."+p.String()])
 	all := parameters(a.Request)
 	var put func(in object, at int)
 	put = func(in object, at int) {
@@ -239,6 +290,9 @@ func (w *world) with(a api.Action, p parameter, value any, has belongings) objec
 // nobodys is an id or a name that nobody has, of the form of one that somebody
 // has.
 func nobodys(id string) string {
+	if _, err := netip.ParseAddr(id); err == nil {
+		return "203.0.113.1"
+	}
 	symbols := id[strings.LastIndex(id, "-")+1:]
 	return strings.TrimSuffix(id, symbols) + strings.Repeat("0", len(symbols))
 }
@@ -258,7 +312,6 @@ func (w *world) equip(name string) belongings {
 	user, other := name+"-carol", name+"-dave"
 	has := belongings{
 		"id.DhcpOptionsSet": made("DhcpOptionsSet.DhcpOptionsSetId", "CreateDhcpOptions", `{"LogServers": ["192.0.2.4"], "NtpServers": ["192.0.2.5"]}`),
-		"id.Net":            made("Net.NetId", "CreateNet", `{"IpRange": "10.9.0.0/16"}`),
 		"id.Ca":             made("Ca.CaId", "CreateCa", `{"CaPem": %s, "Description": "laptops"}`, authority),
 		"id.ApiAccessRule":  made("ApiAccessRule.ApiAccessRuleId", "CreateApiAccessRule", `{"IpRanges": ["192.0.2.1"], "Description": "the office"}`),
 		"id.User":           made("User.UserId", "CreateUser", `{"UserName": %q, "UserEmail": "carol@example.com"}`, user),
@@ -277,39 +330,7 @@ func (w *world) equip(name string) belongings {
 	made("", "UpdateAccessKey", `{"AccessKeyId": %q, "UserName": %q, "State": "INACTIVE"}`, has["the key of UserName"], user)
 	ca := made("Ca.CaId", "CreateCa", `{"CaPem": %s}`, authority)
 	made("", "CreateApiAccessRule", `{"CaIds": [%q], "Cns": ["alice"], "Description": "at home"}`, ca)
-	set := made("DhcpOptionsSet.DhcpOptionsSetId", "CreateDhcpOptions", `{"DomainName": "example.com"}`)
-	net := made("Net.NetId", "CreateNet", `{"IpRange": "10.8.0.0/16"}`)
-	made("", "UpdateNet", `{"NetId": %q, "DhcpOptionsSetId": %q}`, net, set)
-	subnet := made("Subnet.SubnetId", "CreateSubnet", `{"NetId": %q, "IpRange": "10.8.0.0/24"}`, net)
-	made("", "CreateTags", `{"ResourceIds": [%q, %q, %q], "Tags": [{"Key": "env", "Value": "test"}]}`, net, subnet, set)
-	maps.Copy(has, belongings{
-		"id.Subnet": subnet, "FiltersSubnet.NetIds": net, "FiltersNet.DhcpOptionsSetIds": set, "FiltersApiAccessRule.CaIds": ca,
-		"network.DhcpOptionsChoice": set, ".ResourceIds": net,
-	})
-	w.equipVpn(name, made, has)
+	has["FiltersApiAccessRule.CaIds"], has["id.Account"] = ca, p.account
+	w.equipNetworks(name, made, has)
 	return has
-}
-
-// equipVpn makes gateways that nothing uses, and a VPN connection whose routes a
-// route table takes over.
-func (w *world) equipVpn(name string, made func(path, action, format string, args ...any) string, has belongings) {
-	gateway := func() string {
-		return made("VirtualGateway.VirtualGatewayId", "CreateVirtualGateway", `{"ConnectionType": "ipsec.1"}`)
-	}
-	client := func(ip string) string {
-		return made("ClientGateway.ClientGatewayId", "CreateClientGateway", `{"BgpAsn": 65000, "PublicIp": %q, "ConnectionType": "ipsec.1"}`, ip)
-	}
-	net := made("Net.NetId", "CreateNet", `{"IpRange": "10.7.0.0/16"}`)
-	linked, used := gateway(), client("192.0.2.1")
-	made("", "LinkVirtualGateway", `{"VirtualGatewayId": %q, "NetId": %q}`, linked, net)
-	vpn := made("VpnConnection.VpnConnectionId", "CreateVpnConnection", `{"VirtualGatewayId": %q, "ClientGatewayId": %q, "ConnectionType": "ipsec.1", "StaticRoutesOnly": true}`, linked, used)
-	made("", "CreateVpnConnectionRoute", `{"VpnConnectionId": %q, "DestinationIpRange": "10.77.0.0/16"}`, vpn)
-	table := &network.RouteTable{NetId: id.Net(net)}
-	w.update(name, func(tx *kind.Tx) error { return network.RouteTables.Insert(tx, table) })
-	made("", "UpdateRoutePropagation", `{"RouteTableId": %q, "VirtualGatewayId": %q, "Enable": true}`, table.RouteTableId, linked)
-	maps.Copy(has, belongings{
-		"id.VirtualGateway": gateway(), "id.ClientGateway": client("192.0.2.2"), "id.VpnConnection": vpn, "id.RouteTable": string(table.RouteTableId),
-		"FiltersVirtualGateway.LinkNetIds": net, "FiltersVpnConnection.VirtualGatewayIds": linked, "FiltersVpnConnection.ClientGatewayIds": used,
-		"UnlinkVirtualGatewayRequest.NetId": net, "UnlinkVirtualGatewayRequest.VirtualGatewayId": linked, "UpdateRoutePropagationRequest.VirtualGatewayId": linked,
-	})
 }

@@ -31,6 +31,7 @@ type (
 	PublicIp            string
 	LinkPublicIp        string // of the link between a public IP and a NIC
 	SecurityGroup       string
+	SecurityGroupRule   string // of a rule of a security group
 	Nic                 string
 	LinkNic             string // of the link between a NIC and a VM
 	NetPeering          string
@@ -58,6 +59,7 @@ func (NatService) Form() kind.Form          { return hex("nat-") }
 func (PublicIp) Form() kind.Form            { return hex("eipalloc-") }
 func (LinkPublicIp) Form() kind.Form        { return hex("eipassoc-") }
 func (SecurityGroup) Form() kind.Form       { return hex("sg-") }
+func (SecurityGroupRule) Form() kind.Form   { return hex("sgr-") }
 func (Nic) Form() kind.Form                 { return hex("eni-") }
 func (LinkNic) Form() kind.Form             { return hex("eni-attach-") }
 func (NetPeering) Form() kind.Form          { return hex("pcx-") }

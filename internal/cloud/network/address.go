@@ -6,8 +6,10 @@ import (
 	"io"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
@@ -47,21 +49,48 @@ func (s *Subnet) isUsable(ip netip.Addr) bool {
 }
 
 // place is an address with its Subnet, as [Nic] keeps it.
-func (s *Subnet) place(ip api.IPv4) string { return string(s.SubnetId) + "/" + string(ip) }
+func place(subnet id.Subnet, ip api.IPv4) string { return string(subnet) + "/" + string(ip) }
 
-// isFree reports whether no NIC has the address.
-func (s *Subnet) isFree(tx *kind.Tx, ip api.IPv4) bool {
-	for range Nics.Find(tx, "Places", s.place(ip)) {
-		return false
+// holder is the NIC that has an address of the Subnet, or nil.
+func (s *Subnet) holder(tx *kind.Tx, ip api.IPv4) *Nic {
+	return first(Nics.Find(tx, "Places", place(s.SubnetId, ip)))
+}
+
+// checkUsable refuses an address that no NIC in the Subnet may have.
+func (s *Subnet) checkUsable(ip api.IPv4) error {
+	if addr, err := netip.ParseAddr(string(ip)); err != nil || !s.isUsable(addr) {
+		return fault.InvalidValue.Errorf("The private IP %s cannot be used in %s: it is outside %s, or one of the first four or the last of that range.", ip, s.SubnetId, s.IpRange)
 	}
-	return true
+	return nil
+}
+
+// free is the number of addresses of the Subnet that nobody has.
+func (s *Subnet) free(tx *kind.Tx) int {
+	n := sizeOf(s.IpRange.Prefix()) - reservedIps
+	for nic := range Nics.Of(tx, s.SubnetId) {
+		n -= len(nic.PrivateIps)
+	}
+	return n
+}
+
+// chooseMore adds addresses of the Subnet that nobody has to those about to be
+// taken.
+func (s *Subnet) chooseMore(tx *kind.Tx, taken []api.IPv4, n int) ([]api.IPv4, error) {
+	for range n {
+		ip, err := s.choose(tx, taken)
+		if err != nil {
+			return nil, err
+		}
+		taken = append(taken, ip)
+	}
+	return taken, nil
 }
 
 // choose finds an address of the Subnet that nobody has and that is none of
 // those about to be taken.
 func (s *Subnet) choose(tx *kind.Tx, but []api.IPv4) (api.IPv4, error) {
 	p := s.IpRange.Prefix()
-	free := func(ip api.IPv4) bool { return !slices.Contains(but, ip) && s.isFree(tx, ip) }
+	free := func(ip api.IPv4) bool { return !slices.Contains(but, ip) && s.holder(tx, ip) == nil }
 	usable := sizeOf(p) - reservedIps
 	for range guesses {
 		if ip := api.IPv4(nth(p, firstUsable+number(tx, usable)).String()); free(ip) {
@@ -75,3 +104,15 @@ func (s *Subnet) choose(tx *kind.Tx, but []api.IPv4) (api.IPv4, error) {
 	}
 	return "", fault.InsufficientCapacity.Errorf("The Subnet %s has no free address left in %s.", s.SubnetId, s.IpRange)
 }
+
+// privateName is the name by which machines find a private address.
+func (region Region) privateName(ip api.IPv4) string {
+	return "ip-" + dashed(ip) + "." + region.Name + ".compute.internal"
+}
+
+// publicName is the name by which the Internet finds a public address.
+func (region Region) publicName(ip api.IPv4) string {
+	return "ows-" + dashed(ip) + "." + region.Name + ".compute." + region.Domain
+}
+
+func dashed(ip api.IPv4) string { return strings.ReplaceAll(string(ip), ".", "-") }

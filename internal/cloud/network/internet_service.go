@@ -11,7 +11,7 @@ import (
 type InternetService struct {
 	InternetServiceId id.InternetService   // The ID of the internet service.
 	NetId             id.Net               // The ID of the Net that it is linked to; absent if it is not.
-	State             InternetServiceState `json:"-"` // `available` if it is linked to a Net; absent if it is not.
+	State             InternetServiceState `json:"-" wire:"omitempty"` // `available` if it is linked to a Net; absent if it is not.
 	Tags              []api.Tag            // The tags of the internet service.
 }
 
@@ -32,3 +32,136 @@ const InternetServiceAvailable InternetServiceState = "available"
 
 // Literals implements [api.Enum].
 func (InternetServiceState) Literals() []string { return []string{"available"} }
+
+func internetServiceActions() []api.Action {
+	r := api.NewResource(InternetServices, viewInternetService)
+	return []api.Action{
+		api.Create(r, createInternetService),
+		api.Read[ReadInternetServicesRequest](r),
+		api.Delete[DeleteInternetServiceRequest](r, keepLinkedService),
+		api.Do("InternetService", linkInternetService),
+		api.Do("InternetService", unlinkInternetService),
+	}
+}
+
+func viewInternetService(_ *kind.Tx, s *InternetService) *InternetService {
+	if s.NetId != "" {
+		s.State = InternetServiceAvailable
+	}
+	return s
+}
+
+// CreateInternetServiceRequest asks for an internet service, which is of use
+// once it is linked to a Net.
+type CreateInternetServiceRequest struct{}
+
+func createInternetService(*kind.Tx, *CreateInternetServiceRequest) (*InternetService, error) {
+	return &InternetService{}, nil
+}
+
+// ReadInternetServicesRequest asks for internet services.
+type ReadInternetServicesRequest struct {
+	Filters *FiltersInternetService // Which internet services to list; all of them if absent.
+	api.Page
+}
+
+// FiltersInternetService selects internet services.
+type FiltersInternetService struct {
+	InternetServiceIds []id.InternetService   // The IDs of the internet services.
+	LinkNetIds         []id.Net               `path:"NetId"` // The IDs of the Nets that the internet services are linked to.
+	LinkStates         []InternetServiceState `path:"State"` // The states of the links: `available`, for those that are linked to a Net.
+	api.TagFilters
+}
+
+// DeleteInternetServiceRequest deletes an internet service that is linked to no
+// Net. Routes that lead to it stay, and lead nowhere.
+type DeleteInternetServiceRequest struct {
+	InternetServiceId id.InternetService `api:"required"` // The ID of the internet service to delete.
+}
+
+func keepLinkedService(_ *kind.Tx, s *InternetService) error {
+	if s.NetId != "" {
+		return fault.InUse.Errorf("The internet service %s is linked to the Net %s.", s.InternetServiceId, s.NetId)
+	}
+	return nil
+}
+
+// LinkInternetServiceRequest connects a Net to the Internet.
+type LinkInternetServiceRequest struct {
+	InternetServiceId id.InternetService `api:"required"` // The ID of the internet service, which is linked to no Net.
+	NetId             id.Net             `api:"required"` // The ID of the Net, which has no internet service.
+}
+
+func linkInternetService(tx *kind.Tx, req *LinkInternetServiceRequest) (*struct{}, error) {
+	s, err := InternetServices.Get(tx, req.InternetServiceId)
+	if err != nil {
+		return nil, err
+	}
+	net, err := Nets.Get(tx, req.NetId)
+	if err != nil {
+		return nil, err
+	}
+	if s.NetId != "" {
+		return nil, fault.GatewayLinked.Errorf("The internet service %s is linked to the Net %s already.", s.InternetServiceId, s.NetId)
+	}
+	if other := net.internetService(tx); other != "" {
+		return nil, fault.NetLinked.Errorf("The Net %s is linked to the internet service %s.", net.NetId, other)
+	}
+	s.NetId = net.NetId
+	if err := InternetServices.Put(tx, s); err != nil {
+		return nil, err
+	}
+	return &struct{}{}, touch(tx, net.NetId)
+}
+
+// internetService is the ID of the one that is linked to the Net; empty: none is.
+func (n *Net) internetService(tx *kind.Tx) id.InternetService {
+	for s := range InternetServices.Of(tx, n.NetId) {
+		return s.InternetServiceId
+	}
+	return ""
+}
+
+// UnlinkInternetServiceRequest disconnects a Net, in which nothing is reached
+// from the Internet any more, from it.
+type UnlinkInternetServiceRequest struct {
+	InternetServiceId id.InternetService `api:"required"` // The ID of the internet service.
+	NetId             id.Net             `api:"required"` // The ID of the Net that it is linked to.
+}
+
+func unlinkInternetService(tx *kind.Tx, req *UnlinkInternetServiceRequest) (*struct{}, error) {
+	s, err := InternetServices.Get(tx, req.InternetServiceId)
+	if err != nil {
+		return nil, err
+	}
+	net, err := Nets.Get(tx, req.NetId)
+	if err != nil {
+		return nil, err
+	}
+	if s.NetId != net.NetId {
+		return nil, fault.InternetServiceNotLinked.Errorf("The internet service %s is not linked to the Net %s.", s.InternetServiceId, net.NetId)
+	}
+	if err := net.checkUnreached(tx); err != nil {
+		return nil, err
+	}
+	s.NetId = ""
+	if err := InternetServices.Put(tx, s); err != nil {
+		return nil, err
+	}
+	return &struct{}{}, touch(tx, net.NetId)
+}
+
+// checkUnreached refuses a Net that something on the Internet reaches or that
+// reaches it under an address of its own. A public IP on the NIC of a service
+// will be a load balancer's, whose code is 1005 and not that of other public IPs.
+func (n *Net) checkUnreached(tx *kind.Tx) error {
+	for nat := range NatServices.Of(tx, n.NetId) {
+		return fault.NetHasNatService.Errorf("The Net %s has the NAT service %s.", n.NetId, nat.NatServiceId)
+	}
+	for nic := range Nics.Of(tx, n.NetId) {
+		for ip := range PublicIps.Of(tx, nic.NicId) {
+			return fault.NetHasPublicIps.Errorf("The public IP %s is linked to %s, in the Net %s.", ip.PublicIp, nic.NicId, n.NetId)
+		}
+	}
+	return nil
+}

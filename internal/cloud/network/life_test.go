@@ -7,7 +7,8 @@ import (
 func TestLives(t *testing.T) {
 	t.Parallel()
 	for name, life := range map[string]interface{ Check() error }{
-		"Subnet": subnetLife, "gateway": gatewayLife, "VpnConnection": vpnConnectionLife,
+		"Subnet": subnetLife, "NetPeering": peeringLife, "NetAccessPoint": netAccessPointLife, "NatService": natServiceLife,
+		"gateway": gatewayLife, "VpnConnection": vpnConnectionLife, "DirectLink": directLinkLife, "DirectLinkInterface": interfaceLife,
 	} {
 		if err := life.Check(); err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -14,12 +14,15 @@ import (
 // one value, and moves the Subnets that the world has to available. What the
 // world has and the store does not, it removes.
 type NetLoop struct {
-	db    *kind.DB
-	world driver.Networks
+	db       *kind.DB
+	world    driver.Networks
+	services []driver.Service // of the region, the same for all Nets
 }
 
-// NewNetLoop makes the loop that joins a store and a driver.
-func NewNetLoop(db *kind.DB, world driver.Networks) *NetLoop { return &NetLoop{db, world} }
+// NewNetLoop makes the loop that joins a store and a driver, in a region.
+func NewNetLoop(db *kind.DB, world driver.Networks, region Region) *NetLoop {
+	return &NetLoop{db, world, region.wantServices()}
+}
 
 // Kind is the kind whose changes wake the loop: a Net changes, if only in its
 // generation, whenever anything in it does.
@@ -36,7 +39,7 @@ func (l *NetLoop) Step(ctx context.Context, account, netID string) (again time.T
 			return nil
 		}
 		if net, err = Nets.Get(tx, id.Net(netID)); err == nil {
-			want, err = wanted(tx, net)
+			want, err = l.wanted(tx, net)
 		}
 		return err
 	})
@@ -72,7 +75,7 @@ func untilDone(err error) (again time.Time, failure error) {
 }
 
 // wanted is the Net as the world should have it.
-func wanted(tx *kind.Tx, n *Net) (driver.Net, error) {
+func (l *NetLoop) wanted(tx *kind.Tx, n *Net) (driver.Net, error) {
 	set, err := DhcpOptionsSets.Get(tx, n.DhcpOptionsSetId)
 	if err != nil {
 		return driver.Net{}, err
@@ -88,6 +91,7 @@ func wanted(tx *kind.Tx, n *Net) (driver.Net, error) {
 			LogServers:        texts(set.LogServers),
 			NtpServers:        texts(set.NtpServers),
 		},
+		Services: l.services,
 	}
 	for _, family := range families {
 		if err := family.want(tx, n, &want); err != nil {
@@ -141,5 +145,13 @@ var families = []struct {
 	// since the world was asked stays as it is. nil: nothing waits.
 	settle func(*kind.Tx, *Net, driver.Net) error
 }{
-	{wantSubnets, settleSubnets}, {wantVirtualGateway, nil},
+	{wantSubnets, settleSubnets},
+	{wantVirtualGateway, nil},
+	{wantSecurityGroups, nil},
+	{wantNetAccessPoints, settleNetAccessPoints},
+	{wantRouteTables, nil},
+	{wantInternetService, nil},
+	{wantNatServices, settleNatServices},
+	{wantPeerings, nil},
+	{wantNics, nil},
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -23,15 +24,15 @@ import (
 	"pgregory.net/rapid"
 )
 
-// run starts the loop over a world. It hears of changes until the answered
+// run starts the loops over a world. They hear of changes until the answered
 // function ends it.
-func (r *region) run(world driver.Networks) (loops *reconcile.Reconciler, end func()) {
+func (r *region) run(world driver.Networks, others ...reconcile.Loop) (loops *reconcile.Reconciler, end func()) {
 	loops = reconcile.New(reconcile.Options{Clock: r.clock})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		loops.Run(ctx, r.db, network.NewNetLoop(r.db, world))
+		loops.Run(ctx, r.db, append(others, network.NewNetLoop(r.db, world, here), network.NewPeeringLoop(r.db))...)
 	}()
 	r.changed.Store(new(loops.Changed))
 	return loops, func() {
@@ -69,6 +70,11 @@ func (r *region) finish(loops *reconcile.Reconciler) {
 // wanted is what the world should have, as the store says.
 func (r *region) wanted() (nets []driver.Net) {
 	r.Helper()
+	var services []driver.Service
+	for _, s := range r.list("Services", alice, "ReadNetAccessPointServices", `{}`) {
+		ipRange := netip.MustParsePrefix(s["IpRanges"].([]any)[0].(string))
+		services = append(services, driver.Service{ID: s.id("ServiceId"), Ranges: []netip.Prefix{ipRange}})
+	}
 	for _, account := range []string{alice, bob} {
 		err := r.db.View(context.Background(), kind.Caller{Account: account}, func(tx *kind.Tx) error {
 			for n := range network.Nets.All(tx) {
@@ -78,11 +84,28 @@ func (r *region) wanted() (nets []driver.Net) {
 				}
 				want := driver.Net{Account: account, ID: string(n.NetId), Generation: n.Generation, IpRange: n.IpRange.Prefix()}
 				want.Dhcp.DomainName = string(set.DomainName)
+				want.Services = services
 				for _, server := range set.DomainNameServers {
 					want.Dhcp.DomainNameServers = append(want.Dhcp.DomainNameServers, string(server))
 				}
+				for g := range network.SecurityGroups.Of(tx, n.NetId) { // the default one
+					all := driver.Rule{Protocol: "-1", From: -1, To: -1}
+					inbound, outbound := all, all
+					inbound.Groups = []driver.GroupName{{Account: account, ID: string(g.SecurityGroupId)}}
+					outbound.Ranges = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}
+					want.SecurityGroups = append(want.SecurityGroups, driver.SecurityGroup{
+						ID: string(g.SecurityGroupId), Inbound: []driver.Rule{inbound}, Outbound: []driver.Rule{outbound},
+					})
+				}
+				for t := range network.RouteTables.Of(tx, n.NetId) {
+					want.RouteTables = append(want.RouteTables, driver.RouteTable{
+						ID: string(t.RouteTableId), Routes: []driver.Route{{Destination: n.IpRange.Prefix(), Target: driver.Local}},
+					})
+				}
 				for s := range network.Subnets.Of(tx, n.NetId) {
-					want.Subnets = append(want.Subnets, driver.Subnet{ID: string(s.SubnetId), IpRange: s.IpRange.Prefix(), Subregion: s.SubregionName})
+					want.Subnets = append(want.Subnets, driver.Subnet{
+						ID: string(s.SubnetId), IpRange: s.IpRange.Prefix(), Subregion: s.SubregionName, RouteTable: want.RouteTables[0].ID,
+					})
 				}
 				nets = append(nets, want)
 			}
@@ -224,7 +247,7 @@ func TestStepTwice(t *testing.T) {
 	world := sim.New(r.clock.Now, 0)
 	net := r.net(alice, "10.0.0.0/16")
 	r.subnet(alice, net, "10.0.0.0/24")
-	loop := network.NewNetLoop(r.db, world)
+	loop := network.NewNetLoop(r.db, world, here)
 	step := func() {
 		t.Helper()
 		if again, err := loop.Step(t.Context(), alice, net); err != nil || !again.IsZero() {
@@ -265,7 +288,7 @@ func TestLoopDoesNotGoBack(t *testing.T) {
 	if err := world.EnsureNet(t.Context(), newer); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := network.NewNetLoop(r.db, world).Step(t.Context(), alice, net); !errors.Is(err, driver.ErrStale) {
+	if _, err := network.NewNetLoop(r.db, world, here).Step(t.Context(), alice, net); !errors.Is(err, driver.ErrStale) {
 		t.Errorf("got %v, want ErrStale", err)
 	}
 }
@@ -293,7 +316,7 @@ func TestChangeDuringAStep(t *testing.T) {
 	loop := network.NewNetLoop(r.db, changing{world, func() {
 		r.call(alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, first))
 		third = r.subnet(alice, net, "10.0.2.0/24")
-	}})
+	}}, here)
 	if _, err := loop.Step(t.Context(), alice, net); err != nil {
 		t.Fatal(err)
 	}
@@ -308,7 +331,7 @@ func TestChangeDuringAStep(t *testing.T) {
 			r.call(alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, s))
 		}
 		r.call(alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
-	}})
+	}}, here)
 	if _, err := loop.Step(t.Context(), alice, net); err != nil {
 		t.Errorf("a Net that was deleted while the world was asked: %v", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/state"
 )
 
 // NatService lets VMs without a public IP reach the Internet, under its own.
@@ -18,6 +19,9 @@ type NatService struct {
 	State        NatServiceState // The state of the NAT service.
 	SubnetId     id.Subnet       // The ID of the public Subnet that it is in.
 	Tags         []api.Tag       // The tags of the NAT service.
+
+	// NicId is the NIC that has its private address, which nobody is shown.
+	NicId id.Nic `wire:"-" ref:"weak"`
 }
 
 // PublicIpLight is a public IP as a NAT service shows it.
@@ -30,9 +34,11 @@ type PublicIpLight struct {
 var NatServices = &kind.Kind[NatService, id.NatService]{
 	Name:    "NatService",
 	Tag:     "natgateway",
-	Missing: fault.ObjectNotFound, // the catalogue has no code for NAT services
+	Missing: fault.NatServiceNotFound,
 	Held:    fault.InUse,
 	Quota:   &kind.Quota{Name: "nat_gateway_limit", Code: fault.TooManyNatServices},
+	Unique:  []string{"ClientToken"},
+	Taken:   fault.NatServiceExists,
 	Keep:    time.Hour, // as long as AWS shows deleted ones
 }
 
@@ -49,4 +55,152 @@ const (
 // Literals implements [api.Enum].
 func (NatServiceState) Literals() []string {
 	return []string{"pending", "available", "deleting", "deleted"}
+}
+
+// natServiceLife is the life of a NAT service. A deleted one is only shown.
+var natServiceLife = state.Machine[NatServiceState]{
+	"":                  {"create": NatServicePending},
+	NatServicePending:   {"ready": NatServiceAvailable, "delete": NatServiceDeleted},
+	NatServiceAvailable: {"delete": NatServiceDeleted},
+	NatServiceDeleted:   {"forget": ""},
+}
+
+func natServiceActions() []api.Action {
+	r := api.NewResource(NatServices, viewNatService)
+	return []api.Action{
+		api.Do("NatService", createNatService),
+		api.Read[ReadNatServicesRequest](r),
+		api.Delete[DeleteNatServiceRequest](r, dropNatService),
+	}
+}
+
+func viewNatService(tx *kind.Tx, n *NatService) *NatService {
+	for ip := range PublicIps.Of(tx, n.NatServiceId) {
+		n.PublicIps = append(n.PublicIps, PublicIpLight{PublicIp: ip.PublicIp, PublicIpId: ip.PublicIpId})
+	}
+	return n
+}
+
+// CreateNatServiceRequest asks for a NAT service in a Subnet that has a route
+// to the Internet.
+type CreateNatServiceRequest struct {
+	ClientToken string      // A text of the caller's choice. A request that has the one of an earlier request, and asks for the same, makes no other NAT service.
+	PublicIpId  id.PublicIp `api:"required"` // The ID of the public IP under which VMs reach the Internet, which nothing else uses. It is the NAT service's as long as that lives.
+	SubnetId    id.Subnet   `api:"required"` // The ID of the Subnet, which has no other NAT service.
+}
+
+// CreateNatServiceResponse shows the NAT service.
+type CreateNatServiceResponse struct {
+	NatService *NatService // The NAT service.
+}
+
+func createNatService(tx *kind.Tx, req *CreateNatServiceRequest) (*CreateNatServiceResponse, error) {
+	for n := range NatServices.Find(tx, "ClientToken", req.ClientToken) {
+		n = viewNatService(tx, n)
+		if n.SubnetId != req.SubnetId || n.PublicIps[0].PublicIpId != req.PublicIpId {
+			return nil, fault.NatServiceExists.Errorf("The ClientToken '%s' was given with another request, for %s.", req.ClientToken, n.NatServiceId)
+		}
+		return &CreateNatServiceResponse{n}, nil
+	}
+	subnet, err := Subnets.Get(tx, req.SubnetId)
+	if err != nil {
+		return nil, err
+	}
+	ip, err := unusedPublicIp(tx, req.PublicIpId)
+	if err != nil {
+		return nil, err
+	}
+	if err := subnet.checkPublic(tx); err != nil {
+		return nil, err
+	}
+	for other := range NatServices.Of(tx, subnet.SubnetId) {
+		return nil, fault.NatServiceExists.Errorf("The Subnet %s has the NAT service %s.", subnet.SubnetId, other.NatServiceId)
+	}
+	n := &NatService{ClientToken: req.ClientToken, NetId: subnet.NetId, State: NatServicePending, SubnetId: subnet.SubnetId}
+	if err := NatServices.Insert(tx, n); err != nil {
+		return nil, err
+	}
+	nic := &Nic{SubnetId: subnet.SubnetId, Service: string(n.NatServiceId)}
+	if err := nic.add(tx); err != nil {
+		return nil, err
+	}
+	n.NicId, ip.NatServiceId = nic.NicId, n.NatServiceId
+	if err := NatServices.Put(tx, n); err != nil {
+		return nil, err
+	}
+	if err := PublicIps.Put(tx, ip); err != nil {
+		return nil, err
+	}
+	return &CreateNatServiceResponse{viewNatService(tx, n)}, nil
+}
+
+// unusedPublicIp finds a public IP that nothing uses.
+func unusedPublicIp(tx *kind.Tx, publicIp id.PublicIp) (*PublicIp, error) {
+	ip, err := PublicIps.Get(tx, publicIp)
+	switch {
+	case err != nil:
+		return nil, err
+	case ip.Lent: // which is never shown
+		return nil, fault.PublicIpNotFound.Errorf("The PublicIpId '%s' doesn't exist.", publicIp)
+	case ip.NatServiceId != "":
+		return nil, fault.InUse.Errorf("The public IP %s is that of the NAT service %s.", ip.PublicIp, ip.NatServiceId)
+	case ip.NicId != "":
+		return nil, fault.InUse.Errorf("The public IP %s is linked to %s.", ip.PublicIp, ip.LinkPublicIpId)
+	}
+	return ip, nil
+}
+
+// checkPublic refuses a Subnet that has no route to the Internet.
+func (s *Subnet) checkPublic(tx *kind.Tx) error {
+	table, err := s.routeTable(tx)
+	if err != nil {
+		return err
+	}
+	for _, r := range table.Routes {
+		if r.leadsToInternet() && r.works(tx, s.NetId) {
+			return nil
+		}
+	}
+	return fault.NoInternetRoute.Errorf("The route table %s of the Subnet %s has no route to an internet service.", table.RouteTableId, s.SubnetId)
+}
+
+// ReadNatServicesRequest asks for NAT services, those deleted not long ago
+// among them.
+type ReadNatServicesRequest struct {
+	Filters *FiltersNatService // Which NAT services to list; all of them if absent.
+	api.Page
+}
+
+// FiltersNatService selects NAT services.
+type FiltersNatService struct {
+	ClientTokens  []string          // The tokens that the NAT services were asked for with.
+	NatServiceIds []id.NatService   // The IDs of the NAT services.
+	NetIds        []id.Net          // The IDs of the Nets that the NAT services are in.
+	States        []NatServiceState // The states of the NAT services.
+	SubnetIds     []id.Subnet       // The IDs of the Subnets that the NAT services are in.
+	api.TagFilters
+}
+
+// DeleteNatServiceRequest deletes a NAT service. Its public IP stays the
+// account's; routes that lead to it stay, and lead nowhere.
+type DeleteNatServiceRequest struct {
+	NatServiceId id.NatService `api:"required"` // The ID of the NAT service to delete.
+}
+
+func dropNatService(tx *kind.Tx, n *NatService) error {
+	for ip := range PublicIps.Of(tx, n.NatServiceId) {
+		ip.NatServiceId = ""
+		if err := PublicIps.Put(tx, ip); err != nil {
+			return err
+		}
+	}
+	nic, err := Nics.Get(tx, n.NicId)
+	if err != nil {
+		return err
+	}
+	if err := Nics.Delete(tx, nic); err != nil {
+		return err
+	}
+	n.State, n.NicId = NatServiceDeleted, ""
+	return touch(tx, n.NetId)
 }

@@ -73,10 +73,10 @@ func (Tenancy) Literals() []string { return []string{"default", "dedicated"} }
 func netActions() []api.Action {
 	r := api.NewResource(Nets, api.Plain[Net])
 	return []api.Action{
-		api.Create(r, createNet),
+		api.Create(r, createNet, addMainTable, addDefaultGroup),
 		api.Read[ReadNetsRequest](r),
 		api.Update(r, updateNet),
-		api.Delete[DeleteNetRequest](r),
+		api.Delete[DeleteNetRequest](r, dropMainTable, dropDefaultGroup),
 	}
 }
 
@@ -161,7 +161,8 @@ func updateNet(tx *kind.Tx, n *Net, req *UpdateNetRequest) (err error) {
 	return err
 }
 
-// DeleteNetRequest deletes a Net that has no Subnets any more.
+// DeleteNetRequest deletes a Net that has nothing in it any more but what it was
+// created with.
 type DeleteNetRequest struct {
 	NetId id.Net `api:"required"` // The ID of the Net to delete.
 }

@@ -1,30 +1,35 @@
 package network
 
 import (
+	"slices"
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/state"
 )
 
-// NetAccessPoint leads from a [Net] to a service of the region without the
-// Internet.
+// NetAccessPoint leads from a [Net] to a [Service] of the region without the
+// Internet. Each of its route tables has a route to the service through it,
+// which comes and goes with the table's place in the list.
 type NetAccessPoint struct {
 	NetAccessPointId id.NetAccessPoint   // The ID of the Net access point.
 	NetId            id.Net              // The ID of the Net that it is in.
 	RouteTableIds    []id.RouteTable     `ref:"weak"` // The IDs of the route tables that lead to it.
 	ServiceName      string              // The name of the service that it leads to.
-	State            NetAccessPointState // The state of the Net access point.
+	State            NetAccessPointState // The state of the Net access point. It is `pending` until packets can go through it.
 	Tags             []api.Tag           // The tags of the Net access point.
+
+	ServiceId string `wire:"-"` // what its routes lead to
 }
 
 // NetAccessPoints are the Net access points of the region.
 var NetAccessPoints = &kind.Kind[NetAccessPoint, id.NetAccessPoint]{
 	Name:    "NetAccessPoint",
 	Tag:     "vpc-endpoint",
-	Missing: fault.ObjectNotFound, // the catalogue has no code for Net access points
+	Missing: fault.NetAccessPointNotFound,
 	Held:    fault.InUse,
 	Quota:   &kind.Quota{Name: "network_endpoint_limit", Code: fault.TooManyNetAccessPoints},
 	Keep:    time.Hour,
@@ -43,4 +48,159 @@ const (
 // Literals implements [api.Enum].
 func (NetAccessPointState) Literals() []string {
 	return []string{"pending", "available", "deleting", "deleted"}
+}
+
+// netAccessPointLife is the life of a Net access point. A deleted one stays
+// readable until it is forgotten.
+var netAccessPointLife = state.Machine[NetAccessPointState]{
+	"":                      {"create": NetAccessPointPending},
+	NetAccessPointPending:   {"ready": NetAccessPointAvailable, "delete": NetAccessPointDeleted},
+	NetAccessPointAvailable: {"delete": NetAccessPointDeleted},
+	NetAccessPointDeleted:   {"forget": ""},
+}
+
+func netAccessPointActions(region Region) []api.Action {
+	r := api.NewResource(NetAccessPoints, api.Plain[NetAccessPoint])
+	return []api.Action{
+		api.Create(r, region.createNetAccessPoint, addServiceRoutes),
+		api.Read[ReadNetAccessPointsRequest](r),
+		api.Update(r, updateNetAccessPoint),
+		api.Delete[DeleteNetAccessPointRequest](r, endNetAccessPoint),
+		region.readServices(),
+	}
+}
+
+// CreateNetAccessPointRequest asks for a way from a Net to a service.
+type CreateNetAccessPointRequest struct {
+	NetId         id.Net          `api:"required"` // The ID of the Net, which has no access point to the service yet.
+	RouteTableIds []id.RouteTable // The IDs of the route tables of the Net that shall have a route to the service.
+	ServiceName   string          `api:"required"` // The name of the service, as ReadNetAccessPointServices tells it.
+}
+
+func (region Region) createNetAccessPoint(tx *kind.Tx, req *CreateNetAccessPointRequest) (*NetAccessPoint, error) {
+	if err := touch(tx, req.NetId); err != nil {
+		return nil, err
+	}
+	service, err := region.serviceNamed(req.ServiceName)
+	if err != nil {
+		return nil, err
+	}
+	for other := range NetAccessPoints.Of(tx, req.NetId) {
+		if other.ServiceName == req.ServiceName {
+			return nil, fault.NetAccessPointExists.Errorf("The Net %s has an access point to %s already, %s.", req.NetId, req.ServiceName, other.NetAccessPointId)
+		}
+	}
+	return &NetAccessPoint{
+		NetId: req.NetId, RouteTableIds: distinct(req.RouteTableIds), State: NetAccessPointPending,
+		ServiceName: service.ServiceName, ServiceId: service.ServiceId,
+	}, nil
+}
+
+// distinct is a list without what is in it for a second time.
+func distinct[T comparable](list []T) (once []T) {
+	for _, v := range list {
+		if !slices.Contains(once, v) {
+			once = append(once, v)
+		}
+	}
+	return once
+}
+
+// ReadNetAccessPointsRequest asks for Net access points.
+type ReadNetAccessPointsRequest struct {
+	Filters *FiltersNetAccessPoint // Which Net access points to list; all of them if absent.
+	api.Page
+}
+
+// FiltersNetAccessPoint selects Net access points.
+type FiltersNetAccessPoint struct {
+	NetAccessPointIds []id.NetAccessPoint   // The IDs of the Net access points.
+	NetIds            []id.Net              // The IDs of the Nets that they are in.
+	ServiceNames      []string              // The names of the services that they lead to.
+	States            []NetAccessPointState // The states of the Net access points.
+	api.TagFilters
+}
+
+// UpdateNetAccessPointRequest changes which route tables have a route to the
+// service. A table that is there already, or not there, is no mistake.
+type UpdateNetAccessPointRequest struct {
+	AddRouteTableIds    []id.RouteTable   // The IDs of the route tables of the Net that shall have a route.
+	NetAccessPointId    id.NetAccessPoint `api:"required"` // The ID of the Net access point.
+	RemoveRouteTableIds []id.RouteTable   // The IDs of the route tables that shall have none any more.
+}
+
+func updateNetAccessPoint(tx *kind.Tx, p *NetAccessPoint, req *UpdateNetAccessPointRequest) error {
+	for _, table := range req.RemoveRouteTableIds {
+		if slices.Contains(req.AddRouteTableIds, table) {
+			return fault.InvalidParameterSet.Errorf("The route table %s is both to be added and to be removed.", table)
+		}
+		if err := p.removeRoute(tx, table); err != nil {
+			return err
+		}
+	}
+	removed := func(table id.RouteTable) bool { return slices.Contains(req.RemoveRouteTableIds, table) }
+	p.RouteTableIds = distinct(slices.Concat(slices.DeleteFunc(slices.Clone(p.RouteTableIds), removed), req.AddRouteTableIds))
+	if err := addServiceRoutes(tx, p); err != nil {
+		return err
+	}
+	return touch(tx, p.NetId)
+}
+
+// addServiceRoutes gives each table of the access point that has none its
+// route.
+func addServiceRoutes(tx *kind.Tx, p *NetAccessPoint) error {
+	for _, tableID := range p.RouteTableIds {
+		table, err := RouteTables.Get(tx, tableID)
+		if err != nil {
+			return err
+		}
+		if table.NetId != p.NetId {
+			return fault.InvalidParameter.Errorf("The route table %s is of %s, and the Net access point of %s.", tableID, table.NetId, p.NetId)
+		}
+		if slices.ContainsFunc(table.Routes, p.isRoute) {
+			continue
+		}
+		// What is in the table is shared: a longer list is a new one.
+		table.Routes = append(slices.Clip(table.Routes), Route{CreationMethod: ByCreateRoute, DestinationServiceId: p.ServiceId, NetAccessPointId: p.NetAccessPointId})
+		if err := tx.CheckLimit(routeLimit, fault.TooManyRouteTables, countRoutes(table.Routes)); err != nil {
+			return err
+		}
+		if err := RouteTables.Put(tx, table); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isRoute reports whether a route leads through the access point.
+func (p *NetAccessPoint) isRoute(r Route) bool { return r.NetAccessPointId == p.NetAccessPointId }
+
+// removeRoute takes the route of the access point out of a table, if it is
+// there.
+func (p *NetAccessPoint) removeRoute(tx *kind.Tx, tableID id.RouteTable) error {
+	table, err := RouteTables.Get(tx, tableID)
+	if err != nil {
+		return err
+	}
+	table.Routes = slices.DeleteFunc(slices.Clone(table.Routes), p.isRoute)
+	return RouteTables.Put(tx, table)
+}
+
+// DeleteNetAccessPointRequest deletes a Net access point and its routes.
+type DeleteNetAccessPointRequest struct {
+	NetAccessPointId id.NetAccessPoint `api:"required"` // The ID of the Net access point to delete.
+}
+
+func endNetAccessPoint(tx *kind.Tx, p *NetAccessPoint) error {
+	next, ok := netAccessPointLife.Next(p.State, "delete")
+	if !ok {
+		return fault.InvalidState.Errorf("The Net access point %s is %s.", p.NetAccessPointId, p.State)
+	}
+	for _, table := range p.RouteTableIds {
+		if err := p.removeRoute(tx, table); err != nil {
+			return err
+		}
+	}
+	p.State, p.RouteTableIds = next, nil
+	return touch(tx, p.NetId)
 }

@@ -1,12 +1,15 @@
 package network
 
 import (
+	"iter"
+	"slices"
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/state"
 )
 
 // NetPeering joins two Nets, once the owner of the second has accepted. If they
@@ -14,7 +17,7 @@ import (
 // what changes it changes both.
 type NetPeering struct {
 	AccepterNet    AccepterNet     // The Net whose owner is asked.
-	ExpirationDate api.DateTime    // When the request expires, while it is pending.
+	ExpirationDate api.DateTime    // When the request expires, while it is pending, or has expired.
 	NetPeeringId   id.NetPeering   // The ID of the Net peering.
 	SourceNet      SourceNet       // The Net whose owner asks.
 	State          NetPeeringState // The state of the Net peering.
@@ -45,13 +48,14 @@ type NetPeeringState struct {
 	Name    NetPeeringName // The state.
 }
 
-// NetPeerings are the Net peerings of the region.
+// NetPeerings are the Net peerings of the region. One that has ended, however
+// it did, is a deleted resource in its last state.
 var NetPeerings = &kind.Kind[NetPeering, id.NetPeering]{
 	Name:    "NetPeering",
 	Tag:     "vpc-peering-connection",
-	Missing: fault.ObjectNotFound, // the catalogue has no code for peerings
+	Missing: fault.NetPeeringNotFound,
 	Held:    fault.InUse,
-	Keep:    2 * time.Hour, // as long as AWS shows rejected ones
+	Keep:    time.Hour,
 }
 
 // NetPeeringName is the state of a peering.
@@ -70,4 +74,343 @@ const (
 // Literals implements [api.Enum].
 func (NetPeeringName) Literals() []string {
 	return []string{"pending-acceptance", "active", "rejected", "failed", "expired", "deleted"}
+}
+
+// peeringLife is the life of a peering. It begins with its end if the ranges of
+// the Nets overlap, or if a peering in the other direction joins them already.
+var peeringLife = state.Machine[NetPeeringName]{
+	"":              {"request": PeeringPending, "overlap": PeeringFailed, "repeat": PeeringRejected},
+	PeeringPending:  {"accept": PeeringActive, "reject": PeeringRejected, "expire": PeeringExpired, "delete": PeeringDeleted},
+	PeeringActive:   {"delete": PeeringDeleted},
+	PeeringRejected: {"forget": ""},
+	PeeringFailed:   {"forget": ""},
+	PeeringExpired:  {"forget": ""},
+	PeeringDeleted:  {"forget": ""},
+}
+
+// peeringPatience is how long a request waits to be accepted.
+const peeringPatience = 7 * 24 * time.Hour
+
+// expiredState is that of a request whose time has passed.
+var expiredState = NetPeeringState{"Expired", PeeringExpired}
+
+// Unsettled makes a request something to look at until it has an answer: its
+// time may have passed.
+func (p *NetPeering) Unsettled() bool { return p.State.Name == PeeringPending }
+
+// isOver reports whether the time of a request has passed.
+func (p *NetPeering) isOver(now time.Time) bool {
+	return p.State.Name == PeeringPending && !p.ExpirationDate.Time().After(now)
+}
+
+// sides are the accounts that keep the peering.
+func (p *NetPeering) sides() []id.Account {
+	return sides(p.SourceNet.AccountId, p.AccepterNet.AccountId)
+}
+
+func netPeeringActions() []api.Action {
+	r := api.NewResource(NetPeerings, viewPeering)
+	return []api.Action{
+		api.Create(r, createNetPeering, announcePeering),
+		api.Read[ReadNetPeeringsRequest](api.Values("NetPeering", "NetPeerings", peerings)),
+		api.Do("NetPeering", acceptNetPeering),
+		api.Do("NetPeering", rejectNetPeering),
+		api.Do("NetPeering", deleteNetPeering),
+	}
+}
+
+// viewPeering shows a peering as it is now. A request whose time has passed is
+// expired, whether or not the loop has noted it.
+func viewPeering(tx *kind.Tx, p *NetPeering) *NetPeering {
+	if p.isOver(tx.Now()) {
+		p.State = expiredState
+	}
+	return p
+}
+
+// peerings are the peerings of the account as they are now, so that filters by
+// state see what is shown.
+func peerings(tx *kind.Tx) iter.Seq2[api.Position, NetPeering] {
+	return func(yield func(api.Position, NetPeering) bool) {
+		for seq, p := range NetPeerings.Each(tx, 0) {
+			own := *p
+			if !yield(api.Position{Seq: seq}, *viewPeering(tx, &own)) {
+				return
+			}
+		}
+	}
+}
+
+// findPeering finds a peering as it is now, be it one that has ended and is
+// still shown.
+func findPeering(tx *kind.Tx, peering id.NetPeering) (*NetPeering, error) {
+	isIt := func(field string) ([]string, bool) { return []string{string(peering)}, field == "NetPeeringId" }
+	for _, p := range NetPeerings.Select(tx, 0, isIt) {
+		own := *p
+		return viewPeering(tx, &own), nil
+	}
+	return NetPeerings.Get(tx, peering)
+}
+
+// CreateNetPeeringRequest asks the owner of a Net to join it to one of the
+// caller's.
+type CreateNetPeeringRequest struct {
+	AccepterNetId   id.Net     `api:"required"` // The ID of the Net to be joined with. Its range does not overlap that of the other Net: otherwise the Net peering is `failed`.
+	AccepterOwnerId id.Account // The account ID of the owner of that Net, if it is not the caller's. By default, the caller.
+	SourceNetId     id.Net     `api:"required"` // The ID of the caller's Net.
+}
+
+func createNetPeering(tx *kind.Tx, req *CreateNetPeeringRequest) (*NetPeering, error) {
+	source, err := Nets.Get(tx, req.SourceNetId)
+	if err != nil {
+		return nil, err
+	}
+	caller, owner := id.Account(tx.Account()), req.AccepterOwnerId
+	if owner == "" {
+		owner = caller
+	}
+	if !isResident(tx, owner) || !Nets.Has(tx.In(string(owner)), req.AccepterNetId) {
+		return nil, fault.NetNotFound.Errorf("The account %s has no Net '%s'.", owner, req.AccepterNetId)
+	}
+	accepter, err := Nets.Get(tx.In(string(owner)), req.AccepterNetId)
+	if err != nil {
+		return nil, err
+	}
+	if owner == caller && source.NetId == accepter.NetId {
+		return nil, fault.SameNet.Errorf("The Net %s cannot be peered with itself.", source.NetId)
+	}
+	p := &NetPeering{
+		NetPeeringId: NetPeerings.NewID(tx, tx.In(string(owner))),
+		SourceNet:    SourceNet{AccountId: caller, IpRange: source.IpRange, NetId: source.NetId},
+		AccepterNet:  AccepterNet{AccountId: owner, IpRange: accepter.IpRange, NetId: accepter.NetId},
+	}
+	event, message := "request", "Pending acceptance by "+string(owner)
+	if source.IpRange.Prefix().Overlaps(accepter.IpRange.Prefix()) {
+		event, message = "overlap", "Failed: the ranges "+string(source.IpRange)+" and "+string(accepter.IpRange)+" overlap"
+	}
+	for other := range rivals(tx, p) {
+		switch {
+		case other.SourceNet == p.SourceNet:
+			return nil, fault.PeeringExists.Errorf("The Net peering %s between %s and %s exists already: it is %s.",
+				other.NetPeeringId, source.NetId, accepter.NetId, other.State.Name)
+		case other.State.Name == PeeringActive:
+			event, message = "repeat", "Rejected: "+string(other.NetPeeringId)+" joins the two Nets already"
+		}
+	}
+	p.State.Message = message
+	if p.State.Name, _ = peeringLife.Next("", event); p.State.Name != PeeringPending {
+		return p, nil
+	}
+	p.ExpirationDate = api.At(tx.Now().Add(peeringPatience))
+	p.OwnNets = p.netsOf(caller)
+	return p, tx.CheckLimit("networklink_request_limit", fault.TooManyPeeringRequests, requests(tx)+1)
+}
+
+// announcePeering gives the owner who is asked a copy. Of a peering that has
+// ended with its beginning only the caller hears.
+func announcePeering(tx *kind.Tx, p *NetPeering) error {
+	owner := p.AccepterNet.AccountId
+	switch {
+	case p.State.Name != PeeringPending:
+		return NetPeerings.Delete(tx, p)
+	case owner == p.SourceNet.AccountId:
+		return nil
+	}
+	theirs := *p
+	theirs.OwnNets = p.netsOf(owner)
+	return NetPeerings.Insert(tx.In(string(owner)), &theirs)
+}
+
+// netsOf are those of the two Nets that are an account's.
+func (p *NetPeering) netsOf(account id.Account) (own []id.Net) {
+	if p.SourceNet.AccountId == account {
+		own = append(own, p.SourceNet.NetId)
+	}
+	if p.AccepterNet.AccountId == account {
+		own = append(own, p.AccepterNet.NetId)
+	}
+	return own
+}
+
+// rivals are the other peerings of the same two Nets, in either direction, that
+// live.
+func rivals(tx *kind.Tx, p *NetPeering) iter.Seq[*NetPeering] {
+	return func(yield func(*NetPeering) bool) {
+		for other := range NetPeerings.Find(tx, "OwnNets", string(p.netsOf(id.Account(tx.Account()))[0])) {
+			isSame := other.SourceNet == p.SourceNet && other.AccepterNet == p.AccepterNet
+			isReverse := other.SourceNet == SourceNet(p.AccepterNet) && other.AccepterNet == AccepterNet(p.SourceNet)
+			if (isSame || isReverse) && other.NetPeeringId != p.NetPeeringId && !other.isOver(tx.Now()) && !yield(other) {
+				return
+			}
+		}
+	}
+}
+
+// requests counts the requests of the account that wait for an answer.
+func requests(tx *kind.Tx) (n int) {
+	for p := range NetPeerings.All(tx) {
+		if p.State.Name == PeeringPending && p.SourceNet.AccountId == id.Account(tx.Account()) && !p.isOver(tx.Now()) {
+			n++
+		}
+	}
+	return n
+}
+
+// activePeerings counts the active peerings of a Net.
+func activePeerings(tx *kind.Tx, net id.Net) (n int) {
+	for p := range NetPeerings.Find(tx, "OwnNets", string(net)) {
+		if p.State.Name == PeeringActive {
+			n++
+		}
+	}
+	return n
+}
+
+func netPeeringMeters() []kind.Meter {
+	global := func(use func(*kind.Tx) int) func(*kind.Tx) iter.Seq2[string, int] {
+		return func(tx *kind.Tx) iter.Seq2[string, int] {
+			return func(yield func(string, int) bool) { yield(kind.Global, use(tx)) }
+		}
+	}
+	return []kind.Meter{
+		{Quota: "networklink_request_limit", Read: global(requests)},
+		{Quota: "networklink_limit", Read: global(func(tx *kind.Tx) (most int) {
+			for n := range Nets.All(tx) {
+				most = max(most, activePeerings(tx, n.NetId))
+			}
+			return most
+		})},
+	}
+}
+
+// become lets an event happen to a peering, in both accounts.
+func (p *NetPeering) become(tx *kind.Tx, event, message string) error {
+	next, ok := peeringLife.Next(p.State.Name, event)
+	if !ok {
+		return fault.InvalidTransition.Errorf("The Net peering %s is %s: it is too late to %s it.", p.NetPeeringId, p.State.Name, event)
+	}
+	isFelt := next == PeeringActive || p.State.Name == PeeringActive
+	return onBothSides(tx, NetPeerings, p.NetPeeringId, p.sides(), func(tx *kind.Tx, own *NetPeering) error {
+		own.State = NetPeeringState{message, next}
+		if next != PeeringExpired {
+			own.ExpirationDate = 0
+		}
+		if isFelt {
+			for _, net := range own.OwnNets {
+				if err := touch(tx, net); err != nil {
+					return err
+				}
+			}
+		}
+		if next == PeeringActive {
+			return NetPeerings.Put(tx, own)
+		}
+		own.OwnNets = nil
+		return NetPeerings.Delete(tx, own)
+	})
+}
+
+// asked makes sure that the caller is the one whom a request asks.
+func (p *NetPeering) asked(tx *kind.Tx, what string) error {
+	if string(p.AccepterNet.AccountId) == tx.Account() {
+		return nil
+	}
+	return fault.NotAuthorized.Errorf("The Net peering %s asks the account %s, which alone can %s it.", p.NetPeeringId, p.AccepterNet.AccountId, what)
+}
+
+// AcceptNetPeeringRequest accepts a request for a Net peering with a Net of the
+// caller's.
+type AcceptNetPeeringRequest struct {
+	NetPeeringId id.NetPeering `api:"required"` // The ID of the Net peering to accept.
+}
+
+// AcceptNetPeeringResponse shows the peering.
+type AcceptNetPeeringResponse struct{ NetPeering *NetPeering }
+
+func acceptNetPeering(tx *kind.Tx, req *AcceptNetPeeringRequest) (*AcceptNetPeeringResponse, error) {
+	p, err := findPeering(tx, req.NetPeeringId)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.asked(tx, "accept"); err != nil {
+		return nil, err
+	}
+	if err := p.become(tx, "accept", "Active"); err != nil {
+		return nil, err
+	}
+	for _, account := range p.sides() {
+		in := tx.In(string(account))
+		for _, net := range p.netsOf(account) {
+			if err := in.CheckLimit("networklink_limit", fault.TooManyPeerings, activePeerings(in, net)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, other := range slices.Collect(rivals(tx, p)) {
+		if err := other.become(tx, "reject", "Rejected: "+string(p.NetPeeringId)+" joins the two Nets already"); err != nil {
+			return nil, err
+		}
+	}
+	p, err = NetPeerings.Get(tx, p.NetPeeringId)
+	return &AcceptNetPeeringResponse{p}, err
+}
+
+// RejectNetPeeringRequest rejects a request for a Net peering with a Net of the
+// caller's.
+type RejectNetPeeringRequest struct {
+	NetPeeringId id.NetPeering `api:"required"` // The ID of the Net peering to reject.
+}
+
+// RejectNetPeeringResponse says nothing more than that the request is rejected.
+type RejectNetPeeringResponse struct{}
+
+func rejectNetPeering(tx *kind.Tx, req *RejectNetPeeringRequest) (*RejectNetPeeringResponse, error) {
+	p, err := findPeering(tx, req.NetPeeringId)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.asked(tx, "reject"); err != nil {
+		return nil, err
+	}
+	return &RejectNetPeeringResponse{}, p.become(tx, "reject", "Rejected by "+tx.Account())
+}
+
+// DeleteNetPeeringRequest deletes a Net peering.
+type DeleteNetPeeringRequest struct {
+	NetPeeringId id.NetPeering `api:"required"` // The ID of the Net peering to delete. One that is active can be deleted by the owners of both Nets, a request only by who made it.
+}
+
+// DeleteNetPeeringResponse says nothing more than that the peering is deleted.
+type DeleteNetPeeringResponse struct{}
+
+func deleteNetPeering(tx *kind.Tx, req *DeleteNetPeeringRequest) (*DeleteNetPeeringResponse, error) {
+	p, err := findPeering(tx, req.NetPeeringId)
+	if err != nil {
+		return nil, err
+	}
+	if p.State.Name == PeeringPending && string(p.SourceNet.AccountId) != tx.Account() {
+		return nil, fault.NotAuthorized.Errorf("The Net peering %s is a request of the account %s, which alone can delete it: reject it instead.", p.NetPeeringId, p.SourceNet.AccountId)
+	}
+	return &DeleteNetPeeringResponse{}, p.become(tx, "delete", "Deleted by "+tx.Account())
+}
+
+// ReadNetPeeringsRequest asks for Net peerings.
+type ReadNetPeeringsRequest struct {
+	Filters *FiltersNetPeering // Which Net peerings to list; all of them if absent. Those that have ended are listed for an hour.
+	api.Page
+}
+
+// FiltersNetPeering selects Net peerings.
+type FiltersNetPeering struct {
+	AccepterNetAccountIds []id.Account     `path:"AccepterNet.AccountId"` // The account IDs of the owners of the Nets that are asked for.
+	AccepterNetIpRanges   []api.CIDR       `path:"AccepterNet.IpRange"`   // The ranges of the Nets that are asked for, in CIDR notation.
+	AccepterNetNetIds     []id.Net         `path:"AccepterNet.NetId"`     // The IDs of the Nets that are asked for.
+	ExpirationDates       []api.DateTime   // When the requests expire.
+	NetPeeringIds         []id.NetPeering  // The IDs of the Net peerings.
+	SourceNetAccountIds   []id.Account     `path:"SourceNet.AccountId"` // The account IDs of those who ask.
+	SourceNetIpRanges     []api.CIDR       `path:"SourceNet.IpRange"`   // The ranges of the Nets of those who ask, in CIDR notation.
+	SourceNetNetIds       []id.Net         `path:"SourceNet.NetId"`     // The IDs of the Nets of those who ask.
+	StateMessages         []string         `path:"State.Message"`       // What the states mean.
+	StateNames            []NetPeeringName `path:"State.Name"`          // The states of the Net peerings.
+	api.TagFilters
 }

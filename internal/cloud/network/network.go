@@ -8,6 +8,7 @@
 package network
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/bastide-cloud/bastide/internal/api"
@@ -32,6 +33,8 @@ func Kinds() []kind.Any {
 		SecurityGroups,
 		NetPeerings, NetAccessPoints,
 		VirtualGateways, ClientGateways, VpnConnections,
+		DirectLinks, Interfaces,
+		residents,
 	}
 }
 
@@ -39,15 +42,47 @@ func Kinds() []kind.Any {
 func Actions(region Region) []api.Action {
 	return slices.Concat(
 		netActions(), subnetActions(region), dhcpOptionActions(region),
+		nicActions(region), publicIpActions(region),
+		securityGroupActions(), securityGroupRuleActions(region),
+		routeTableActions(), routeActions(), internetServiceActions(), natServiceActions(),
+		netAccessPointActions(region), netPeeringActions(),
 		virtualGatewayActions(), clientGatewayActions(), vpnConnectionActions(region),
+		directLinkActions(region), directLinkInterfaceActions(),
 	)
 }
 
 // Welcome gives a new account, the one the transaction is in, what every
-// account has from the beginning: its default DHCP options set.
+// account has from the beginning: its default DHCP options set, and its default
+// security group for the public Cloud. Other accounts can then name it.
 func Welcome(tx *kind.Tx, region Region) error {
-	return DhcpOptionsSets.Insert(tx, region.defaultDhcpOptions())
+	if err := settleIn(tx); err != nil {
+		return err
+	}
+	if err := DhcpOptionsSets.Insert(tx, region.defaultDhcpOptions()); err != nil {
+		return err
+	}
+	return insertDefaultGroup(tx, "")
 }
 
 // Meters read the use of the quotas that do not count the resources of a kind.
-func Meters() []kind.Meter { return vpnMeters() }
+func Meters() []kind.Meter {
+	return slices.Concat(nicMeters(), publicIpMeters(), routeMeters(), securityGroupMeters(), netPeeringMeters(), vpnMeters())
+}
+
+// first is the first of those found, or nil.
+func first[T any](found iter.Seq[*T]) *T {
+	for v := range found {
+		return v
+	}
+	return nil
+}
+
+// unused makes an identifier that is not in use.
+func unused[I kind.ID](tx *kind.Tx, used func(value string) bool) I {
+	var form I
+	for {
+		if value := form.Form().Random(tx.Chance()); !used(value) {
+			return I(value)
+		}
+	}
+}

@@ -23,11 +23,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-const alice, bob = "000000000001", "000000000002"
+const alice, bob, carol = "000000000001", "000000000002", "000000000003"
 
 var (
 	start = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
-	here  = network.Region{Name: "test-1", Subregions: []string{"test-1a", "test-1b"}, PublicIps: []api.CIDR{"198.18.0.0/24"}}
+	here  = network.Region{
+		Name: "test-1", Domain: "example.com", Subregions: []string{"test-1a", "test-1b"}, Locations: []string{"LOC1", "LOC2"},
+		PublicIps: []api.CIDR{"198.51.100.0/24"},
+	}
 )
 
 // tester is what tests and properties have in common.
@@ -38,8 +41,8 @@ type tester interface {
 	Errorf(string, ...any)
 }
 
-// region is a store with the actions of this package over it, in which alice
-// and bob were welcomed.
+// region is a store with the actions of this package over it, in which alice,
+// bob and carol were welcomed.
 type region struct {
 	tester
 	api     *api.API
@@ -65,6 +68,11 @@ var guests = &kind.Kind[Guest, guestID]{Name: "Guest"}
 
 // open makes a region over a journal; nil: over none.
 func open(t tester, journal store.Journal, limits map[string]int) *region {
+	return openAt(t, here, journal, limits)
+}
+
+// openAt makes a region somewhere else.
+func openAt(t tester, here network.Region, journal store.Journal, limits map[string]int) *region {
 	r := &region{tester: t, clock: clock.NewVirtual(start), version: api.Latest}
 	r.api = api.New(network.Actions(here), api.NewPager([]byte("key")))
 	chance := rand.NewChaCha8([32]byte{})
@@ -94,7 +102,7 @@ func setup(t *testing.T, limits ...map[string]int) *region {
 
 func (r *region) welcome() {
 	r.Helper()
-	for _, account := range []string{alice, bob} {
+	for _, account := range []string{alice, bob, carol} {
 		r.update(account, func(tx *kind.Tx) error { return network.Welcome(tx, here) })
 	}
 }

@@ -1,6 +1,10 @@
 package network
 
 import (
+	"fmt"
+	"iter"
+	"slices"
+
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/fault"
@@ -9,7 +13,7 @@ import (
 
 // Nic is a network interface card in a [Subnet]. Whoever uses an address of a
 // Subnet has it through a NIC: VMs, and services such as a [NatService], whose
-// NICs nobody is shown.
+// NICs nobody is shown. A VM of the public Cloud has one as well, in no Subnet.
 type Nic struct {
 	AccountId           id.Account           `json:"-" ref:"-"` // The account ID of the owner of the NIC.
 	Description         string               // The description of the NIC.
@@ -17,7 +21,7 @@ type Nic struct {
 	LinkNic             *LinkNic             // The VM that the NIC is linked to; absent if it is not.
 	LinkPublicIp        *LinkPublicIp        `json:"-"` // The public IP of the primary private IP; absent if it has none.
 	MacAddress          string               // The MAC address of the NIC.
-	NetId               id.Net               // The ID of the Net that the NIC is in.
+	NetId               id.Net               `ref:"weak"` // The ID of the Net that the NIC is in, which its Subnet keeps.
 	NicId               id.Nic               // The ID of the NIC.
 	PrivateDnsName      string               `json:"-"` // The private DNS name of the NIC: that of its primary private IP.
 	PrivateIps          []PrivateIp          // The private IPs of the NIC. The first one is the primary one.
@@ -27,12 +31,15 @@ type Nic struct {
 	SubregionName       string               // The Subregion of the Subnet.
 	Tags                []api.Tag            // The tags of the NIC.
 
-	// Service is the ID of the service that the region made the NIC for;
-	// empty: it is the account's own, and shown.
+	// Service is the ID of the service, or of the VM of the public Cloud, that
+	// the region made the NIC for; empty: it is the account's own, and shown.
 	Service string `wire:"-"`
 	// Places are the addresses of the NIC with their Subnet. That they are
 	// unique is what gives an address one owner only.
 	Places []string `wire:"-"`
+	// Lends says that the region lends the NIC a public IP whenever it has none
+	// of the account's.
+	Lends bool `wire:"-"`
 }
 
 // PrivateIp is an address of a NIC in its Subnet.
@@ -43,23 +50,13 @@ type PrivateIp struct {
 	PrivateIp      api.IPv4      // The address.
 }
 
-// LinkNic is the link between a NIC and a VM.
-type LinkNic struct {
-	DeleteOnVmDeletion bool         // Whether the NIC is deleted when the VM is.
-	DeviceNumber       int          // The number of the NIC among those of the VM, between 0 and 7. 0 is the primary one.
-	LinkNicId          id.LinkNic   `ref:"-"` // The ID of the link.
-	State              LinkNicState // The state of the link.
-	VmAccountId        id.Account   `json:"-" ref:"-"` // The account ID of the owner of the VM.
-	VmId               id.Vm        `ref:"weak"`       // The ID of the VM.
-}
-
 // LinkPublicIp is a public IP as its NIC shows it.
 type LinkPublicIp struct {
-	LinkPublicIpId    id.LinkPublicIp `ref:"-"` // The ID of the link. Absent if the region chose the public IP.
+	LinkPublicIpId    id.LinkPublicIp `ref:"-"` // The ID of the link. Absent if the region lends the public IP.
 	PublicDnsName     string          // The public DNS name of the address.
 	PublicIp          api.IPv4        // The public IP.
-	PublicIpAccountId id.Account      `ref:"-"` // The account ID of the owner of the public IP.
-	PublicIpId        id.PublicIp     `ref:"-"` // The ID of the public IP. Absent if the region chose it.
+	PublicIpAccountId id.Account      `ref:"-"` // The account ID of the owner of the public IP. Absent if the region lends it.
+	PublicIpId        id.PublicIp     `ref:"-"` // The ID of the public IP. Absent if the region lends it.
 }
 
 // SecurityGroupLight is a security group as its members show it.
@@ -72,7 +69,7 @@ type SecurityGroupLight struct {
 var Nics = &kind.Kind[Nic, id.Nic]{
 	Name:    "Nic",
 	Tag:     "network-interface",
-	Missing: fault.ObjectNotFound, // the catalogue has no code for NICs
+	Missing: fault.NicNotFound,
 	Unique:  []string{"Places", "MacAddress", "LinkNic.LinkNicId"},
 	Taken:   fault.InUse,
 }
@@ -89,51 +86,246 @@ const (
 // Literals implements [api.Enum].
 func (NicState) Literals() []string { return []string{"available", "attaching", "in-use", "detaching"} }
 
-// LinkNicState is the state of the link between a NIC and a VM.
-type LinkNicState string
-
-// LinkNicAttached is the state of every link: it works at once, and is gone
-// at once.
-const LinkNicAttached LinkNicState = "attached"
-
-// Literals implements [api.Enum].
-func (LinkNicState) Literals() []string {
-	return []string{"attaching", "attached", "detaching", "detached"}
+// nicMeters read how many security groups a NIC has: a VM is in those of its
+// NICs.
+func nicMeters() []kind.Meter {
+	most := func(tx *kind.Tx) iter.Seq2[string, int] {
+		return func(yield func(string, int) bool) {
+			groups := 0
+			for _, n := range Nics.Each(tx, 0) {
+				groups = max(groups, len(n.SecurityGroups))
+			}
+			yield(kind.Global, groups)
+		}
+	}
+	return []kind.Meter{{Quota: "vm_sg_limit", Read: most}}
 }
 
-// add makes a NIC in its Subnet, with the given addresses, of which the first
-// is the primary one, or with one that is free. The NIC says its SubnetId, its
-// groups and what it is for.
-func (n *Nic) add(tx *kind.Tx, ips ...api.IPv4) error {
-	subnet, err := Subnets.Get(tx, n.SubnetId)
-	if err != nil {
-		return err
+func nicActions(region Region) []api.Action {
+	r := api.NewResource(Nics, region.viewNic)
+	return []api.Action{
+		api.Create(r, createNic, region.connect),
+		api.Read[ReadNicsRequest](r),
+		api.Update(r, updateNic),
+		api.Delete[DeleteNicRequest](r, keepLinked, disconnect),
+		api.Do("Nic", linkNic),
+		api.Do("Nic", unlinkNic),
+		api.Do("Nic", linkPrivateIps),
+		api.Do("Nic", unlinkPrivateIps),
 	}
-	n.NetId, n.SubregionName = subnet.NetId, subnet.SubregionName
-	n.MacAddress = randomMac(tx)
-	if len(ips) == 0 {
-		chosen, err := subnet.choose(tx, nil)
-		if err != nil {
-			return err
+}
+
+// viewNic hides what the region made for its own needs.
+func (region Region) viewNic(tx *kind.Tx, n *Nic) *Nic {
+	if n.Service != "" {
+		return nil
+	}
+	return region.ShowNic(tx, n)
+}
+
+// ShowNic completes a NIC, of whatever making, with all that is shown of it.
+// What it answers is not to be stored.
+func (region Region) ShowNic(tx *kind.Tx, n *Nic) *Nic {
+	n.AccountId = id.Account(tx.Account())
+	n.State = NicAvailable
+	if n.LinkNic != nil {
+		link := *n.LinkNic
+		link.VmAccountId = n.AccountId
+		n.LinkNic, n.State = &link, NicInUse
+	}
+	n.PrivateIps = slices.Clone(n.PrivateIps)
+	for i := range n.PrivateIps {
+		n.PrivateIps[i].PrivateDnsName = region.privateName(n.PrivateIps[i].PrivateIp)
+	}
+	for ip := range PublicIps.Find(tx, "NicId", string(n.NicId)) {
+		if i := slices.Index(n.addresses(), ip.PrivateIp); i >= 0 {
+			n.PrivateIps[i].LinkPublicIp = region.linkOf(tx, ip)
 		}
-		ips = []api.IPv4{chosen}
 	}
+	n.PrivateDnsName, n.LinkPublicIp = n.PrivateIps[0].PrivateDnsName, n.PrivateIps[0].LinkPublicIp
+	n.SecurityGroups = slices.Clone(n.SecurityGroups)
+	for i, g := range n.SecurityGroups {
+		if group, err := SecurityGroups.Get(tx, g.SecurityGroupId); err == nil {
+			n.SecurityGroups[i].SecurityGroupName = group.SecurityGroupName
+		}
+	}
+	return n
+}
+
+// ownNic finds a NIC that is the account's own.
+func ownNic(tx *kind.Tx, nicID id.Nic) (*Nic, error) {
+	n, err := Nics.Get(tx, nicID)
+	if err == nil && n.Service != "" {
+		return nil, Nics.Absent(nicID)
+	}
+	return n, err
+}
+
+// shownAs is what a caller knows of a NIC: its ID, or that of the service that
+// it was made for.
+func (n *Nic) shownAs() string {
+	switch {
+	case n.Service != "":
+		return n.Service
+	case n.LinkNic != nil:
+		return fmt.Sprintf("%s of %s", n.NicId, n.LinkNic.VmId)
+	}
+	return string(n.NicId)
+}
+
+// have gives a NIC its addresses, the primary one first.
+func (n *Nic) have(ips []api.IPv4) {
+	n.PrivateIps, n.Places = nil, nil
 	for i, ip := range ips {
 		n.PrivateIps = append(n.PrivateIps, PrivateIp{IsPrimary: i == 0, PrivateIp: ip})
-		n.Places = append(n.Places, subnet.place(ip))
+		if n.SubnetId != "" { // elsewhere, the pool sees to it
+			n.Places = append(n.Places, place(n.SubnetId, ip))
+		}
 	}
-	if err := Nics.Insert(tx, n); err != nil {
+}
+
+// addresses are the private IPs of a NIC, the primary one first.
+func (n *Nic) addresses() []api.IPv4 {
+	ips := make([]api.IPv4, len(n.PrivateIps))
+	for i, p := range n.PrivateIps {
+		ips[i] = p.PrivateIp
+	}
+	return ips
+}
+
+// save writes a NIC that the world must hear of.
+func (n *Nic) save(tx *kind.Tx) error {
+	if err := Nics.Put(tx, n); err != nil {
 		return err
+	}
+	return n.touch(tx)
+}
+
+// touch makes the world hear of a change of a NIC, if it is in a Net.
+func (n *Nic) touch(tx *kind.Tx) error {
+	if n.NetId == "" {
+		return nil
 	}
 	return touch(tx, n.NetId)
 }
 
-// randomMac is an address that no manufacturer gives, for a single receiver.
-func randomMac(tx *kind.Tx) string {
-	digits := kind.Random(tx.Chance(), 10, kind.Hexadecimal)
-	mac := "aa"
-	for i := 0; i < len(digits); i += 2 {
-		mac += ":" + digits[i:i+2]
+// Remove deletes a NIC, whatever it is linked to: its private addresses are
+// free again, public IPs of the account's are unlinked, and one that the region
+// lent goes back.
+func (n *Nic) Remove(tx *kind.Tx) error {
+	if err := disconnect(tx, n); err != nil {
+		return err
 	}
-	return mac
+	return Nics.Delete(tx, n)
+}
+
+// disconnect is what goes before the end of a NIC.
+func disconnect(tx *kind.Tx, n *Nic) error {
+	if err := n.TakePublicIps(tx); err != nil {
+		return err
+	}
+	if n.SubnetId == "" {
+		return giveBack(tx, n.PrivateIps[0].PrivateIp)
+	}
+	return n.touch(tx)
+}
+
+// SetSecurityGroups puts a NIC into other security groups, all of its Net, or
+// of the public Cloud. There is at least one.
+func (n *Nic) SetSecurityGroups(tx *kind.Tx, groups []id.SecurityGroup) (err error) {
+	if n.SecurityGroups, err = groupsIn(tx, n.NetId, groups); err != nil {
+		return err
+	}
+	return n.save(tx)
+}
+
+// ReadNicsRequest asks for NICs.
+type ReadNicsRequest struct {
+	Filters *FiltersNic // Which NICs to list; all of them if absent.
+	api.Page
+}
+
+// FiltersNic selects NICs.
+type FiltersNic struct {
+	Descriptions                     []string           // The descriptions of the NICs.
+	IsSourceDestCheck                *bool              `path:"IsSourceDestChecked"`            // Whether the NICs only receive and send packets that are addressed to or by them.
+	LinkNicDeleteOnVmDeletion        *bool              `path:"LinkNic.DeleteOnVmDeletion"`     // Whether the NICs are deleted when the VMs that they are linked to are.
+	LinkNicDeviceNumbers             []int              `path:"LinkNic.DeviceNumber"`           // The numbers of the NICs among those of their VMs.
+	LinkNicLinkNicIds                []id.LinkNic       `path:"LinkNic.LinkNicId"`              // The IDs of the links of the NICs.
+	LinkNicSortNumbers               []int              `path:"LinkNic.DeviceNumber"`           // The numbers of the NICs among those of their VMs.
+	LinkNicStates                    []LinkNicState     `path:"LinkNic.State"`                  // The states of the links.
+	LinkNicVmAccountIds              []id.Account       `path:"LinkNic.VmAccountId"`            // The account IDs of the owners of the VMs that the NICs are linked to.
+	LinkNicVmIds                     []id.Vm            `path:"LinkNic.VmId"`                   // The IDs of the VMs that the NICs are linked to.
+	LinkPublicIpAccountIds           []id.Account       `path:"LinkPublicIp.PublicIpAccountId"` // The account IDs of the owners of the public IPs of the NICs.
+	LinkPublicIpLinkPublicIpIds      []id.LinkPublicIp  `path:"LinkPublicIp.LinkPublicIpId"`    // The IDs of the links between public IPs and the NICs.
+	LinkPublicIpPublicDnsNames       []string           `path:"LinkPublicIp.PublicDnsName"`     // The public DNS names of the NICs.
+	LinkPublicIpPublicIpIds          []id.PublicIp      `path:"LinkPublicIp.PublicIpId"`        // The IDs of the public IPs of the NICs.
+	LinkPublicIpPublicIps            []api.IPv4         `path:"LinkPublicIp.PublicIp"`          // The public IPs of the NICs.
+	MacAddresses                     []string           // The MAC addresses of the NICs.
+	NetIds                           []id.Net           // The IDs of the Nets that the NICs are in.
+	NicIds                           []id.Nic           // The IDs of the NICs.
+	PrivateDnsNames                  []string           // The private DNS names of the NICs: those of their primary private IPs.
+	PrivateIpsLinkPublicIpAccountIds []id.Account       `path:"PrivateIps.LinkPublicIp.PublicIpAccountId"` // The account IDs of the owners of the public IPs of any private IPs of the NICs.
+	PrivateIpsLinkPublicIpPublicIps  []api.IPv4         `path:"PrivateIps.LinkPublicIp.PublicIp"`          // The public IPs of any private IPs of the NICs.
+	PrivateIpsPrimaryIp              *bool              `path:"PrivateIps.IsPrimary"`                      // Whether the NICs have a primary private IP, or, if false, secondary ones.
+	PrivateIpsPrivateIps             []api.IPv4         `path:"PrivateIps.PrivateIp"`                      // The private IPs of the NICs.
+	SecurityGroupIds                 []id.SecurityGroup `path:"SecurityGroups.SecurityGroupId"`            // The IDs of the security groups that the NICs are in.
+	SecurityGroupNames               []string           `path:"SecurityGroups.SecurityGroupName"`          // The names of the security groups that the NICs are in.
+	States                           []NicState         // The states of the NICs.
+	SubnetIds                        []id.Subnet        // The IDs of the Subnets that the NICs are in.
+	SubregionNames                   []string           // The Subregions that the NICs are in.
+	api.TagFilters
+}
+
+// UpdateNicRequest changes a NIC: at least one thing of it.
+type UpdateNicRequest struct {
+	Description      *string            // Another description of the NIC.
+	LinkNic          *LinkNicToUpdate   // A change of the link between the NIC and its VM.
+	NicId            id.Nic             `api:"required"` // The ID of the NIC.
+	SecurityGroupIds []id.SecurityGroup // The IDs of the security groups of its Net that the NIC shall be in, at least one.
+}
+
+// LinkNicToUpdate is a change of the link between a NIC and its VM.
+type LinkNicToUpdate struct {
+	DeleteOnVmDeletion *bool      // Whether the NIC is deleted when the VM is; otherwise it is unlinked then.
+	LinkNicId          id.LinkNic // The ID of the link.
+}
+
+func updateNic(tx *kind.Tx, n *Nic, req *UpdateNicRequest) (err error) {
+	if req.Description == nil && req.LinkNic == nil && len(req.SecurityGroupIds) == 0 {
+		return fault.MissingParameter.Errorf("At least one of Description, LinkNic and SecurityGroupIds is required.")
+	}
+	if req.Description != nil {
+		n.Description = *req.Description
+	}
+	if change := req.LinkNic; change != nil {
+		if change.LinkNicId == "" {
+			return fault.MissingParameter.Errorf("LinkNic.LinkNicId is required.")
+		}
+		if n.LinkNic == nil || n.LinkNic.LinkNicId != change.LinkNicId {
+			return fault.NicLinkNotFound.Errorf("The NIC %s has no link '%s'.", n.NicId, change.LinkNicId)
+		}
+		if change.DeleteOnVmDeletion != nil {
+			link := *n.LinkNic
+			link.DeleteOnVmDeletion = *change.DeleteOnVmDeletion
+			n.LinkNic = &link
+		}
+	}
+	if len(req.SecurityGroupIds) > 0 {
+		return n.SetSecurityGroups(tx, req.SecurityGroupIds)
+	}
+	return nil
+}
+
+// DeleteNicRequest deletes a NIC that is linked to no VM. Its private addresses
+// are free again, and its public IPs are unlinked.
+type DeleteNicRequest struct {
+	NicId id.Nic `api:"required"` // The ID of the NIC to delete.
+}
+
+func keepLinked(_ *kind.Tx, n *Nic) error {
+	if n.LinkNic != nil {
+		return fault.InUse.Errorf("The NIC %s is linked to %s: unlink it first.", n.NicId, n.LinkNic.VmId)
+	}
+	return nil
 }

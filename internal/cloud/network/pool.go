@@ -9,11 +9,15 @@ import (
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
-// The pool has the public addresses of the region that are in use. They are
-// kept in accounts of the region's own, so that no two accounts are given the
-// same one.
+// The pool has the addresses of the region that are in use: public ones, and
+// the private ones of the public Cloud. They are kept in accounts of the
+// region's own, so that no two accounts are given the same one.
 
-// taken is a public address in use and the account that has it.
+// publicCloud is where the VMs of the public Cloud, which are in no Net, have
+// their private addresses.
+var publicCloud = []api.CIDR{"10.8.0.0/13"}
+
+// taken is an address in use and the account that has it.
 type taken struct {
 	Address address
 	Account id.Account `ref:"-"`
@@ -38,39 +42,39 @@ func (a address) block() string {
 // order: in a pool that is half full, one of a million calls needs to.
 const guesses = 20
 
-// take takes an address of the pool for the account of the transaction.
-func (region Region) take(tx *kind.Tx) (api.IPv4, error) {
+// take takes an address of some ranges for the account of the transaction.
+func take(tx *kind.Tx, ranges []api.CIDR) (api.IPv4, error) {
 	free := func(a address) bool { return !pool.Has(tx.In(a.block()), a) }
 	for range guesses {
-		if a := region.guess(tx); free(a) {
+		if a := guess(tx, ranges); free(a) {
 			return a.take(tx)
 		}
 	}
-	for _, r := range region.PublicIps {
+	for _, r := range ranges {
 		for ip := r.Prefix().Addr(); r.Prefix().Contains(ip); ip = ip.Next() {
 			if a := address(ip.String()); free(a) {
 				return a.take(tx)
 			}
 		}
 	}
-	return "", fault.InsufficientCapacity.Errorf("All public IPs of the region are in use.")
+	return "", fault.InsufficientCapacity.Errorf("All addresses of the region in %v are in use.", ranges)
 }
 
-// guess is any address of the pool, each as likely as any other.
-func (region Region) guess(tx *kind.Tx) address {
+// guess is any address of the ranges, each as likely as any other.
+func guess(tx *kind.Tx, ranges []api.CIDR) address {
 	size := 0
-	for _, r := range region.PublicIps {
+	for _, r := range ranges {
 		size += sizeOf(r.Prefix())
 	}
 	n := number(tx, size)
-	for _, r := range region.PublicIps {
+	for _, r := range ranges {
 		if s := sizeOf(r.Prefix()); n >= s {
 			n -= s
 			continue
 		}
 		return address(nth(r.Prefix(), n).String())
 	}
-	panic("network: a region without public IPs")
+	panic("network: a region without addresses")
 }
 
 func (a address) take(tx *kind.Tx) (api.IPv4, error) {

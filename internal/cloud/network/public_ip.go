@@ -1,6 +1,8 @@
 package network
 
 import (
+	"iter"
+
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/fault"
@@ -15,15 +17,17 @@ type PublicIp struct {
 	NetAccessPointIds []id.NetAccessPoint `json:"-" ref:"-"` // The IDs of the Net access points that use the public IP: always none here.
 	NicAccountId      id.Account          `json:"-" ref:"-"` // The account ID of the owner of the NIC.
 	NicId             id.Nic              `ref:"weak"`       // The ID of the NIC that the public IP is linked to.
-	PrivateIp         api.IPv4            // The private IP of the NIC that the public IP stands for.
+	PrivateIp         api.IPv4            `wire:"omitempty"` // The private IP of the NIC that the public IP stands for; absent if there is none.
 	PublicIp          api.IPv4            // The public IP.
 	PublicIpId        id.PublicIp         // The ID of the public IP.
 	Tags              []api.Tag           // The tags of the public IP.
 	VmId              id.Vm               `json:"-" ref:"-"` // The ID of the VM that the NIC is linked to.
 
-	// Lent says that the region chose the address for the NIC, which takes it
-	// along when it goes, and that nobody is shown it here.
+	// Lent says that the region chose the address for the NIC, which gives it
+	// back when it goes, and that nobody is shown it here.
 	Lent bool `wire:"-"`
+	// Placement is where the public IP is used.
+	Placement Placement `json:"-" wire:"-"`
 }
 
 // PublicIps are the public IPs of the region.
@@ -34,4 +38,166 @@ var PublicIps = &kind.Kind[PublicIp, id.PublicIp]{
 	Held:    fault.InUse,
 	Unique:  []string{"PublicIp", "LinkPublicIpId"},
 	Taken:   fault.AlreadyExists,
+}
+
+// Placement is where a public IP is used.
+type Placement string
+
+// The placements: a public IP that is linked to nothing may be for either, and
+// counts as one for Nets.
+const (
+	InPublicCloud Placement = "standard"
+	InNet         Placement = "vpc"
+)
+
+// publicIpMeters read how many public IPs an account has of its own.
+func publicIpMeters() []kind.Meter {
+	own := func(tx *kind.Tx) iter.Seq2[string, int] {
+		return func(yield func(string, int) bool) { yield(kind.Global, ownPublicIps(tx)) }
+	}
+	return []kind.Meter{{Quota: "ip_limit", Read: own}}
+}
+
+// ownPublicIps is how many public IPs an account has, without those lent to it.
+func ownPublicIps(tx *kind.Tx) (n int) {
+	for _, ip := range PublicIps.Each(tx, 0) {
+		if !ip.Lent {
+			n++
+		}
+	}
+	return n
+}
+
+func publicIpActions(region Region) []api.Action {
+	r := api.NewResource(PublicIps, viewPublicIp)
+	return []api.Action{
+		api.Create(r, region.createPublicIp),
+		api.Read[ReadPublicIpsRequest](r),
+		api.Do("PublicIp", region.deletePublicIp),
+		api.Do("PublicIp", region.linkPublicIp),
+		api.Do("PublicIp", region.unlinkPublicIp),
+	}
+}
+
+// viewPublicIp hides what the region lends.
+func viewPublicIp(tx *kind.Tx, ip *PublicIp) *PublicIp {
+	if ip.Lent {
+		return nil
+	}
+	ip.Placement = InNet
+	if n, err := Nics.Get(tx, ip.NicId); err == nil {
+		ip.NicAccountId = id.Account(tx.Account())
+		if n.LinkNic != nil {
+			ip.VmId = n.LinkNic.VmId
+		}
+		if n.NetId == "" {
+			ip.Placement = InPublicCloud
+		}
+	}
+	return ip
+}
+
+// linkOf is a public IP as its NIC shows it.
+func (region Region) linkOf(tx *kind.Tx, ip *PublicIp) *LinkPublicIp {
+	link := &LinkPublicIp{PublicDnsName: region.publicName(ip.PublicIp), PublicIp: ip.PublicIp}
+	if !ip.Lent {
+		link.LinkPublicIpId, link.PublicIpAccountId, link.PublicIpId = ip.LinkPublicIpId, id.Account(tx.Account()), ip.PublicIpId
+	}
+	return link
+}
+
+// CreatePublicIpRequest asks for a public IP.
+type CreatePublicIpRequest struct{}
+
+func (region Region) createPublicIp(tx *kind.Tx, _ *CreatePublicIpRequest) (*PublicIp, error) {
+	if err := tx.CheckLimit("ip_limit", fault.TooManyPublicIps, ownPublicIps(tx)+1); err != nil {
+		return nil, err
+	}
+	ip, err := take(tx, region.PublicIps)
+	return &PublicIp{PublicIp: ip}, err
+}
+
+// ReadPublicIpsRequest asks for public IPs.
+type ReadPublicIpsRequest struct {
+	Filters *FiltersPublicIp // Which public IPs to list; all of them if absent.
+	api.Page
+}
+
+// FiltersPublicIp selects public IPs.
+type FiltersPublicIp struct {
+	LinkPublicIpIds []id.LinkPublicIp // The IDs of the links between public IPs and NICs.
+	NicAccountIds   []id.Account      // The account IDs of the owners of the NICs.
+	NicIds          []id.Nic          // The IDs of the NICs that the public IPs are linked to.
+	Placements      []Placement       // `standard` for public IPs of VMs in the public Cloud, `vpc` for all others.
+	PrivateIps      []api.IPv4        // The private IPs that the public IPs stand for.
+	PublicIpIds     []id.PublicIp     // The IDs of the public IPs.
+	PublicIps       []api.IPv4        // The public IPs.
+	VmIds           []id.Vm           // The IDs of the VMs.
+	api.TagFilters
+}
+
+// findPublicIp finds a public IP of the account by its address or its id, of
+// which one is given.
+func findPublicIp(tx *kind.Tx, address api.IPv4, publicIpID id.PublicIp) (*PublicIp, error) {
+	switch {
+	case address == "" && publicIpID == "":
+		return nil, fault.MissingParameter.Errorf("PublicIp or PublicIpId is required.")
+	case address != "" && publicIpID != "":
+		return nil, fault.IncompatibleParameters.Errorf("PublicIp and PublicIpId cannot be given together.")
+	case address != "":
+		ip := first(PublicIps.Find(tx, "PublicIp", string(address)))
+		if ip == nil || ip.Lent {
+			return nil, fault.PublicIpNotFound.Errorf("The PublicIp '%s' doesn't exist.", address)
+		}
+		return ip, nil
+	}
+	ip, err := PublicIps.Get(tx, publicIpID)
+	if err == nil && ip.Lent {
+		return nil, PublicIps.Absent(publicIpID)
+	}
+	return ip, err
+}
+
+// checkMovable refuses to take a public IP from a service: it has it as long as
+// it is there.
+func (ip *PublicIp) checkMovable(tx *kind.Tx) error {
+	if ip.NatServiceId != "" {
+		return fault.InUse.Errorf("The public IP %s is of %s, which keeps it.", ip.PublicIp, ip.NatServiceId)
+	}
+	if n, err := Nics.Get(tx, ip.NicId); err == nil && n.Service != "" && n.LinkNic == nil {
+		return fault.PublicIpLocked.Errorf("The public IP %s is of %s, which keeps it.", ip.PublicIp, n.Service)
+	}
+	return nil
+}
+
+// DeletePublicIpRequest gives a public IP back, to the region. One that is
+// linked in a Net is unlinked first; in the public Cloud it is unlinked by this.
+type DeletePublicIpRequest struct {
+	PublicIp   api.IPv4    // The public IP. It is required unless PublicIpId is given.
+	PublicIpId id.PublicIp // The ID of the public IP. It is required unless PublicIp is given.
+}
+
+// DeletePublicIpResponse says nothing more than that the public IP is gone.
+type DeletePublicIpResponse struct{}
+
+func (region Region) deletePublicIp(tx *kind.Tx, req *DeletePublicIpRequest) (*DeletePublicIpResponse, error) {
+	ip, err := findPublicIp(tx, req.PublicIp, req.PublicIpId)
+	if err != nil {
+		return nil, err
+	}
+	if err := ip.checkMovable(tx); err != nil {
+		return nil, err
+	}
+	if n, err := Nics.Get(tx, ip.NicId); err == nil {
+		if n.NetId != "" {
+			return nil, fault.InUse.Errorf("The public IP %s is linked to %s: unlink it first.", ip.PublicIp, n.shownAs())
+		}
+		if err := region.release(tx, ip); err != nil {
+			return nil, err
+		}
+	}
+	if err := giveBack(tx, ip.PublicIp); err != nil {
+		return nil, err
+	}
+	return &DeletePublicIpResponse{}, PublicIps.Delete(tx, ip)
 }

@@ -1,6 +1,10 @@
 package network
 
 import (
+	"fmt"
+	"slices"
+	"strings"
+
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/fault"
@@ -34,22 +38,6 @@ type RoutePropagatingVirtualGateway struct {
 	VirtualGatewayId id.VirtualGateway `ref:"weak"` // The ID of the virtual gateway.
 }
 
-// Route says where packets to a destination go. What it leads to may be gone:
-// the route is then a blackhole.
-type Route struct {
-	CreationMethod       CreationMethod    // How the route was made.
-	DestinationIpRange   api.CIDR          // The range of the destinations; absent from routes to services.
-	DestinationServiceId string            // The ID of the service that the route leads to through a Net access point.
-	GatewayId            string            // `local`, or the ID of an internet service or a virtual gateway.
-	NatServiceId         id.NatService     `ref:"-"`          // The ID of a NAT service.
-	NetAccessPointId     id.NetAccessPoint `ref:"-"`          // The ID of a Net access point.
-	NetPeeringId         id.NetPeering     `ref:"-"`          // The ID of a Net peering.
-	NicId                id.Nic            `ref:"-"`          // The ID of a NIC.
-	State                RouteState        `json:"-"`         // The state of the route.
-	VmAccountId          id.Account        `json:"-" ref:"-"` // The account ID of the owner of the VM.
-	VmId                 id.Vm             `json:"-" ref:"-"` // The ID of the VM that the NIC is linked to.
-}
-
 // RouteTables are the route tables of the region.
 var RouteTables = &kind.Kind[RouteTable, id.RouteTable]{
 	Name:    "RouteTable",
@@ -61,24 +49,283 @@ var RouteTables = &kind.Kind[RouteTable, id.RouteTable]{
 	Taken:   fault.SubnetLinked,
 }
 
-// CreationMethod says how a route was made.
-type CreationMethod string
+func routeTableActions() []api.Action {
+	r := api.NewResource(RouteTables, viewRouteTable)
+	return []api.Action{
+		api.Create(r, createRouteTable),
+		api.Read[ReadRouteTablesRequest](r),
+		api.Delete[DeleteRouteTableRequest](r, dropRouteTable),
+		api.Do("RouteTable", linkRouteTable),
+		api.Do("RouteTable", unlinkRouteTable),
+		api.Do("RouteTable", updateRouteTableLink),
+	}
+}
 
-// The ways in which routes are made.
-const (
-	ByCreateRouteTable CreationMethod = "CreateRouteTable"
-	ByCreateRoute      CreationMethod = "CreateRoute"
-	ByRoutePropagation CreationMethod = "EnableVgwRoutePropagation"
-)
+func viewRouteTable(tx *kind.Tx, t *RouteTable) *RouteTable {
+	t.LinkRouteTables = slices.Clone(t.LinkRouteTables)
+	for i := range t.LinkRouteTables {
+		t.LinkRouteTables[i].RouteTableId = t.RouteTableId
+	}
+	t.Routes = slices.Clone(t.Routes)
+	for i := range t.Routes {
+		t.Routes[i].complete(tx, t.NetId)
+	}
+	return t
+}
 
-// RouteState is the state of a route.
-type RouteState string
+// newRouteTable is a table with the one route that each has.
+func newRouteTable(n *Net) *RouteTable {
+	return &RouteTable{
+		NetId:  n.NetId,
+		Routes: []Route{{CreationMethod: ByCreateRouteTable, DestinationIpRange: n.IpRange, GatewayId: local}},
+	}
+}
 
-// The states of a route.
-const (
-	RouteActive    RouteState = "active"
-	RouteBlackhole RouteState = "blackhole" // what it leads to is gone, or does not work
-)
+// addMainTable makes the main route table of a new Net.
+func addMainTable(tx *kind.Tx, n *Net) error {
+	t := newRouteTable(n)
+	t.LinkRouteTables = []LinkRouteTable{{LinkRouteTableId: newRouteTableLink(tx), Main: true, NetId: n.NetId}}
+	return RouteTables.Insert(tx, t)
+}
 
-// local stands for the Net itself as the gateway of a route.
-const local = "local"
+// dropMainTable deletes the main route table along with its Net. One that was
+// the main one before and is no longer keeps the Net, as any other does.
+func dropMainTable(tx *kind.Tx, n *Net) error {
+	t, err := mainTable(tx, n.NetId)
+	if err != nil {
+		return err
+	}
+	return RouteTables.Delete(tx, t)
+}
+
+// isMain reports whether the table is the main one of its Net. The link that
+// makes it so is the first one: clients look no further.
+func (t *RouteTable) isMain() bool { return len(t.LinkRouteTables) > 0 && t.LinkRouteTables[0].Main }
+
+// mainTable finds the main route table of a Net.
+func mainTable(tx *kind.Tx, netID id.Net) (*RouteTable, error) {
+	for t := range RouteTables.Of(tx, netID) {
+		if t.isMain() {
+			return t, nil
+		}
+	}
+	return nil, fmt.Errorf("the Net %s has no main route table", netID)
+}
+
+// linkedTable finds the route table that a Subnet is linked to; nil: it is
+// linked to none.
+func linkedTable(tx *kind.Tx, subnetID id.Subnet) *RouteTable {
+	for t := range RouteTables.Of(tx, subnetID) {
+		return t
+	}
+	return nil
+}
+
+// routeTable finds the route table that routes what leaves the Subnet.
+func (s *Subnet) routeTable(tx *kind.Tx) (*RouteTable, error) {
+	if t := linkedTable(tx, s.SubnetId); t != nil {
+		return t, nil
+	}
+	return mainTable(tx, s.NetId)
+}
+
+// newRouteTableLink chooses the ID of a link.
+func newRouteTableLink(tx *kind.Tx) id.LinkRouteTable {
+	for {
+		link := id.LinkRouteTable(id.LinkRouteTable("").Form().Random(tx.Chance()))
+		if t, _ := findRouteTableLink(tx, link); t == nil {
+			return link
+		}
+	}
+}
+
+// findRouteTableLink finds the table that has a link, and which of its links
+// that is; nil: there is none.
+func findRouteTableLink(tx *kind.Tx, link id.LinkRouteTable) (*RouteTable, int) {
+	for t := range RouteTables.Find(tx, "LinkRouteTables.LinkRouteTableId", string(link)) {
+		return t, slices.IndexFunc(t.LinkRouteTables, func(l LinkRouteTable) bool { return l.LinkRouteTableId == link })
+	}
+	return nil, 0
+}
+
+func noRouteTableLink(link id.LinkRouteTable) error {
+	return fault.RouteTableLinkNotFound.Errorf("The LinkRouteTableId '%s' doesn't exist.", link)
+}
+
+// CreateRouteTableRequest asks for a route table in a Net. It is for no Subnet
+// until it is linked.
+type CreateRouteTableRequest struct {
+	NetId id.Net `api:"required"` // The ID of the Net.
+}
+
+func createRouteTable(tx *kind.Tx, req *CreateRouteTableRequest) (*RouteTable, error) {
+	net, err := Nets.Get(tx, req.NetId)
+	if err != nil {
+		return nil, err
+	}
+	return newRouteTable(net), touch(tx, net.NetId)
+}
+
+// ReadRouteTablesRequest asks for route tables.
+type ReadRouteTablesRequest struct {
+	Filters *FiltersRouteTable // Which route tables to list; all of them if absent.
+	api.Page
+}
+
+// FiltersRouteTable selects route tables.
+type FiltersRouteTable struct {
+	LinkRouteTableIds               []id.RouteTable     `path:"LinkRouteTables.RouteTableId"`     // The IDs of the route tables, of those that have a link.
+	LinkRouteTableLinkRouteTableIds []id.LinkRouteTable `path:"LinkRouteTables.LinkRouteTableId"` // The IDs of the links.
+	LinkRouteTableMain              *bool               `path:"LinkRouteTables.Main"`             // If true, the main route tables of their Nets; if false, those that are linked to a Subnet.
+	LinkSubnetIds                   []id.Subnet         `path:"LinkRouteTables.SubnetId"`         // The IDs of the Subnets that the tables are linked to.
+	NetIds                          []id.Net            // The IDs of the Nets that the tables are in.
+	RouteCreationMethods            []CreationMethod    `path:"Routes.CreationMethod"`       // The ways in which routes of the tables were made.
+	RouteDestinationIpRanges        []api.CIDR          `path:"Routes.DestinationIpRange"`   // The ranges that routes of the tables are for.
+	RouteDestinationServiceIds      []string            `path:"Routes.DestinationServiceId"` // The IDs of the services that routes of the tables lead to.
+	RouteGatewayIds                 []string            `path:"Routes.GatewayId"`            // The IDs of the gateways that routes of the tables lead to, or `local`.
+	RouteNatServiceIds              []id.NatService     `path:"Routes.NatServiceId"`         // The IDs of the NAT services that routes of the tables lead to.
+	RouteNetPeeringIds              []id.NetPeering     `path:"Routes.NetPeeringId"`         // The IDs of the Net peerings that routes of the tables lead to.
+	RouteStates                     []RouteState        `path:"Routes.State"`                // The states of routes of the tables.
+	RouteTableIds                   []id.RouteTable     // The IDs of the route tables.
+	RouteVmIds                      []id.Vm             `path:"Routes.VmId"` // The IDs of the VMs that routes of the tables lead to.
+	api.TagFilters
+}
+
+// DeleteRouteTableRequest deletes a route table that is linked to no Subnet and
+// is not the main one of its Net.
+type DeleteRouteTableRequest struct {
+	RouteTableId id.RouteTable `api:"required"` // The ID of the route table to delete.
+}
+
+func dropRouteTable(tx *kind.Tx, t *RouteTable) error {
+	if t.isMain() {
+		return fault.InUse.Errorf("The route table %s is the main one of the Net %s, which goes with its Net only.", t.RouteTableId, t.NetId)
+	}
+	if len(t.LinkRouteTables) > 0 {
+		var subnets []string
+		for _, link := range t.LinkRouteTables {
+			subnets = append(subnets, string(link.SubnetId))
+		}
+		return fault.InUse.Errorf("The route table %s is linked to %s.", t.RouteTableId, strings.Join(subnets, ", "))
+	}
+	for point := range NetAccessPoints.Of(tx, t.RouteTableId) {
+		point.RouteTableIds = slices.DeleteFunc(slices.Clone(point.RouteTableIds), func(other id.RouteTable) bool { return other == t.RouteTableId })
+		if err := NetAccessPoints.Put(tx, point); err != nil {
+			return err
+		}
+	}
+	return touch(tx, t.NetId)
+}
+
+// LinkRouteTableRequest has a route table route what leaves a Subnet.
+type LinkRouteTableRequest struct {
+	RouteTableId id.RouteTable `api:"required"` // The ID of the route table.
+	SubnetId     id.Subnet     `api:"required"` // The ID of the Subnet, which is in the same Net and linked to no route table.
+}
+
+// LinkRouteTableResponse names the link that was made.
+type LinkRouteTableResponse struct {
+	LinkRouteTableId id.LinkRouteTable // The ID of the link.
+}
+
+func linkRouteTable(tx *kind.Tx, req *LinkRouteTableRequest) (*LinkRouteTableResponse, error) {
+	t, err := RouteTables.Get(tx, req.RouteTableId)
+	if err != nil {
+		return nil, err
+	}
+	subnet, err := Subnets.Get(tx, req.SubnetId)
+	if err != nil {
+		return nil, err
+	}
+	if t.NetId != subnet.NetId {
+		return nil, fault.InvalidParameter.Errorf("The route table %s is in the Net %s, and the Subnet %s in %s.", t.RouteTableId, t.NetId, subnet.SubnetId, subnet.NetId)
+	}
+	if linked := linkedTable(tx, subnet.SubnetId); linked != nil {
+		return nil, fault.SubnetLinked.Errorf("The Subnet %s is linked to the route table %s.", subnet.SubnetId, linked.RouteTableId)
+	}
+	link := LinkRouteTable{LinkRouteTableId: newRouteTableLink(tx), SubnetId: subnet.SubnetId}
+	return &LinkRouteTableResponse{link.LinkRouteTableId}, t.link(tx, link)
+}
+
+// link gives the table a link: the one that makes it the main one as the first.
+func (t *RouteTable) link(tx *kind.Tx, link LinkRouteTable) error {
+	at := len(t.LinkRouteTables)
+	if link.Main {
+		at = 0
+	}
+	t.LinkRouteTables = slices.Insert(slices.Clone(t.LinkRouteTables), at, link)
+	if err := RouteTables.Put(tx, t); err != nil {
+		return err
+	}
+	return touch(tx, t.NetId)
+}
+
+// unlink takes a link of the table away.
+func (t *RouteTable) unlink(tx *kind.Tx, at int) error {
+	t.LinkRouteTables = slices.Delete(slices.Clone(t.LinkRouteTables), at, at+1)
+	if err := RouteTables.Put(tx, t); err != nil {
+		return err
+	}
+	return touch(tx, t.NetId)
+}
+
+// UnlinkRouteTableRequest leaves a Subnet to the main route table of its Net.
+type UnlinkRouteTableRequest struct {
+	LinkRouteTableId id.LinkRouteTable `api:"required"` // The ID of the link between a route table and a Subnet.
+}
+
+func unlinkRouteTable(tx *kind.Tx, req *UnlinkRouteTableRequest) (*struct{}, error) {
+	t, at := findRouteTableLink(tx, req.LinkRouteTableId)
+	if t == nil {
+		return nil, noRouteTableLink(req.LinkRouteTableId)
+	}
+	if t.LinkRouteTables[at].Main {
+		return nil, fault.InvalidParameter.Errorf("The link %s makes the route table %s the main one of the Net %s: it can move to another table, and not go.",
+			req.LinkRouteTableId, t.RouteTableId, t.NetId)
+	}
+	return &struct{}{}, t.unlink(tx, at)
+}
+
+// unlinkSubnet takes the link of a Subnet that is deleted along.
+func unlinkSubnet(tx *kind.Tx, s *Subnet) error {
+	t := linkedTable(tx, s.SubnetId)
+	if t == nil {
+		return nil
+	}
+	return t.unlink(tx, slices.IndexFunc(t.LinkRouteTables, func(l LinkRouteTable) bool { return l.SubnetId == s.SubnetId }))
+}
+
+// UpdateRouteTableLinkRequest has another route table route what leaves a
+// Subnet, or makes it the main one of its Net.
+type UpdateRouteTableLinkRequest struct {
+	LinkRouteTableId id.LinkRouteTable `api:"required"` // The ID of the link of the route table that did so until now.
+	RouteTableId     id.RouteTable     `api:"required"` // The ID of the route table to do so from now on, in the same Net.
+}
+
+// UpdateRouteTableLinkResponse names the link that took the place of the other.
+type UpdateRouteTableLinkResponse struct {
+	LinkRouteTableId id.LinkRouteTable // The ID of the link of the route table that was named.
+}
+
+func updateRouteTableLink(tx *kind.Tx, req *UpdateRouteTableLinkRequest) (*UpdateRouteTableLinkResponse, error) {
+	from, at := findRouteTableLink(tx, req.LinkRouteTableId)
+	if from == nil {
+		return nil, noRouteTableLink(req.LinkRouteTableId)
+	}
+	to, err := RouteTables.Get(tx, req.RouteTableId)
+	if err != nil {
+		return nil, err
+	}
+	if to.NetId != from.NetId {
+		return nil, fault.InvalidParameter.Errorf("The route table %s is in the Net %s, and the link %s in %s.", to.RouteTableId, to.NetId, req.LinkRouteTableId, from.NetId)
+	}
+	if to.RouteTableId == from.RouteTableId {
+		return &UpdateRouteTableLinkResponse{req.LinkRouteTableId}, nil
+	}
+	link := from.LinkRouteTables[at]
+	if err := from.unlink(tx, at); err != nil {
+		return nil, err
+	}
+	link.LinkRouteTableId = newRouteTableLink(tx)
+	return &UpdateRouteTableLinkResponse{link.LinkRouteTableId}, to.link(tx, link)
+}

@@ -1,6 +1,12 @@
 package network
 
 import (
+	"fmt"
+	"iter"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/fault"
@@ -21,25 +27,9 @@ type SecurityGroup struct {
 
 	// Place is the name with the Net, which makes it unique there.
 	Place string `wire:"-"`
-}
-
-// SecurityGroupRule lets some packets through: of one protocol, with a port in
-// a range, from or to any of its ranges, members and services.
-type SecurityGroupRule struct {
-	FromPortRange         int                    // The first port, or the type of ICMP; -1 for all.
-	IpProtocol            string                 // `tcp`, `udp`, `icmp`, a protocol number, or `-1` for all.
-	IpRanges              []api.CIDR             // The ranges that packets may come from or go to.
-	SecurityGroupRuleId   string                 // The ID of the rule.
-	SecurityGroupsMembers []SecurityGroupsMember // The security groups whose NICs packets may come from or go to.
-	ServiceIds            []string               // The IDs of the services that packets may go to.
-	ToPortRange           int                    // The last port, or the code of ICMP; -1 for all.
-}
-
-// SecurityGroupsMember is a security group that a rule names.
-type SecurityGroupsMember struct {
-	AccountId         id.Account       `ref:"-"` // The account ID of the owner of the group.
-	SecurityGroupId   id.SecurityGroup `ref:"-"` // The ID of the group.
-	SecurityGroupName string           // The name of the group.
+	// Members are the other groups of the account that the rules name: what
+	// keeps those groups.
+	Members []id.SecurityGroup `wire:"-"`
 }
 
 // SecurityGroups are the security groups of the region.
@@ -52,6 +42,283 @@ var SecurityGroups = &kind.Kind[SecurityGroup, id.SecurityGroup]{
 	Taken:   fault.SecurityGroupNameTaken,
 }
 
+// GroupName is the name that a security group is given.
+type GroupName string
+
+// Check reports a text that is too long or too short, has characters that
+// names cannot have, or looks like an ID.
+func (n GroupName) Check() error {
+	if err := checkLength(string(n)); err != nil {
+		return err
+	}
+	if looksLikeID(string(n)) {
+		return fault.InvalidName.Errorf("The name '%s' begins like the ID of a security group: sg-.", n)
+	}
+	if strings.Trim(string(n), nameMarks+letters) != "" {
+		return fault.InvalidName.Errorf("A name has letters without accents, digits, spaces and any of %s.", nameMarks[1:])
+	}
+	return nil
+}
+
+// GroupDescription is what a security group is said to be for.
+type GroupDescription string
+
+// Check reports a text that is too long or too short, or has characters that
+// descriptions cannot have: they may have those of names, and letters with
+// accents.
+func (d GroupDescription) Check() error {
+	if err := checkLength(string(d)); err != nil {
+		return err
+	}
+	foreign := func(r rune) bool { return !strings.ContainsRune(nameMarks+letters, r) && !unicode.Is(unicode.Latin, r) }
+	if strings.ContainsFunc(string(d), foreign) {
+		return fault.InvalidValue.Errorf("A description has letters, digits, spaces and any of %s.", nameMarks[1:])
+	}
+	return nil
+}
+
+// nameMarks are what names of groups have besides letters and digits.
+const nameMarks = " _.-:/()#,@[]+=&;{}!$*"
+
+// longestText is how many characters a name or a description has at most.
+const longestText = 255
+
+func checkLength(text string) error {
+	if n := utf8.RuneCountInString(text); n == 0 || n > longestText {
+		return fault.InvalidLength.Errorf("The text has %d characters, and must have from 1 to %d.", n, longestText)
+	}
+	return nil
+}
+
+// looksLikeID tells the ID of a group from its name, where either may be said.
+func looksLikeID(text string) bool { return strings.HasPrefix(text, id.SecurityGroup.Form("").Prefix) }
+
+func securityGroupActions() []api.Action {
+	r := api.NewResource(SecurityGroups, viewSecurityGroup)
+	return []api.Action{
+		api.Create(r, createSecurityGroup),
+		api.Read[ReadSecurityGroupsRequest](r),
+		api.Do("SecurityGroup", deleteSecurityGroup),
+	}
+}
+
+func viewSecurityGroup(tx *kind.Tx, g *SecurityGroup) *SecurityGroup {
+	g.AccountId = id.Account(tx.Account())
+	return g
+}
+
+// CreateSecurityGroupRequest asks for a security group.
+type CreateSecurityGroupRequest struct {
+	Description       GroupDescription `api:"required"` // What the security group is for: from 1 to 255 letters, digits, spaces and any of `_.-:/()#,@[]+=&;{}!$*`.
+	NetId             id.Net           // The ID of the Net that the security group is for. By default, it is for the public Cloud.
+	SecurityGroupName GroupName        `api:"required"` // The name of the security group, which no other of the Net, or of the public Cloud of the account, has: from 1 to 255 letters without accents, digits, spaces and any of `_.-:/()#,@[]+=&;{}!$*`. It does not begin with `sg-`.
+}
+
+func createSecurityGroup(tx *kind.Tx, req *CreateSecurityGroupRequest) (*SecurityGroup, error) {
+	g := newGroup(req.NetId, string(req.SecurityGroupName), string(req.Description))
+	if g.NetId != "" { // which is found here, before what is in it
+		if err := touch(tx, g.NetId); err != nil {
+			return nil, err
+		}
+		g.OutboundRules = []SecurityGroupRule{everywhere(tx)}
+	}
+	for other := range SecurityGroups.Find(tx, "Place", g.Place) {
+		return nil, fault.SecurityGroupNameTaken.Errorf("The security group %s has the name '%s' already.", other.SecurityGroupId, g.SecurityGroupName)
+	}
+	return g, tx.CheckLimit(g.groupQuota(), fault.TooManySecurityGroups, siblings(tx, g.NetId)+1)
+}
+
+func newGroup(net id.Net, name, description string) *SecurityGroup {
+	return &SecurityGroup{NetId: net, SecurityGroupName: name, Description: description, Place: groupPlace(net, name)}
+}
+
+// groupPlace is a name with the Net that it is unique in; no Net is the public
+// Cloud.
+func groupPlace(net id.Net, name string) string { return string(net) + "/" + name }
+
+// siblings is the number of groups of a Net or, without one, of the public
+// Cloud.
+func siblings(tx *kind.Tx, net id.Net) (n int) {
+	groups := SecurityGroups.All(tx)
+	if net != "" {
+		groups = SecurityGroups.Of(tx, net)
+	}
+	for g := range groups {
+		if g.NetId == net {
+			n++
+		}
+	}
+	return n
+}
+
+// groupQuota is the quota that counts the group.
+func (g *SecurityGroup) groupQuota() string {
+	if g.NetId == "" {
+		return "sg_limit"
+	}
+	return "vpc_sg_limit"
+}
+
+// ruleQuota is the quota that counts the rules of the group.
+func (g *SecurityGroup) ruleQuota() string {
+	if g.NetId == "" {
+		return "sg_rule_limit"
+	}
+	return "vpc_sg_rule_limit"
+}
+
+// securityGroupMeters read the quotas of groups and of their rules. Those of a
+// Net or of a group show what the fullest one uses.
+func securityGroupMeters() []kind.Meter {
+	meter := func(quota string, read func(*kind.Tx) int) kind.Meter {
+		return kind.Meter{Quota: quota, Read: func(tx *kind.Tx) iter.Seq2[string, int] {
+			return func(yield func(string, int) bool) { yield(kind.Global, read(tx)) }
+		}}
+	}
+	mostGroups := func(quota string) kind.Meter {
+		return meter(quota, func(tx *kind.Tx) (most int) {
+			used := map[id.Net]int{}
+			for g := range SecurityGroups.All(tx) {
+				if g.groupQuota() == quota {
+					used[g.NetId]++
+					most = max(most, used[g.NetId])
+				}
+			}
+			return most
+		})
+	}
+	mostRules := func(quota string) kind.Meter {
+		return meter(quota, func(tx *kind.Tx) (most int) {
+			for g := range SecurityGroups.All(tx) {
+				if g.ruleQuota() == quota {
+					most = max(most, g.ruleCount())
+				}
+			}
+			return most
+		})
+	}
+	return []kind.Meter{mostGroups("sg_limit"), mostGroups("vpc_sg_limit"), mostRules("sg_rule_limit"), mostRules("vpc_sg_rule_limit")}
+}
+
+// ReadSecurityGroupsRequest asks for security groups.
+type ReadSecurityGroupsRequest struct {
+	Filters *FiltersSecurityGroup // Which security groups to list; all of them if absent.
+	api.Page
+}
+
+// FiltersSecurityGroup selects security groups. Two filters by rules may be met
+// by two rules.
+type FiltersSecurityGroup struct {
+	AccountIds                     []id.Account       // The account IDs of the owners of the security groups.
+	Descriptions                   []string           // The descriptions of the security groups.
+	InboundRuleAccountIds          []id.Account       `path:"InboundRules.SecurityGroupsMembers.AccountId"`         // The account IDs of the owners of the groups that inbound rules name.
+	InboundRuleFromPortRanges      []int              `path:"InboundRules.FromPortRange"`                           // The first ports of inbound rules, or their types of ICMP.
+	InboundRuleIpRanges            []api.CIDR         `path:"InboundRules.IpRanges"`                                // The ranges that inbound rules name, in CIDR notation.
+	InboundRuleProtocols           []Protocol         `path:"InboundRules.IpProtocol"`                              // The protocols of inbound rules.
+	InboundRuleSecurityGroupIds    []id.SecurityGroup `path:"InboundRules.SecurityGroupsMembers.SecurityGroupId"`   // The IDs of the groups that inbound rules name.
+	InboundRuleSecurityGroupNames  []string           `path:"InboundRules.SecurityGroupsMembers.SecurityGroupName"` // The names of the groups that inbound rules name.
+	InboundRuleToPortRanges        []int              `path:"InboundRules.ToPortRange"`                             // The last ports of inbound rules, or their codes of ICMP.
+	NetIds                         []id.Net           // The IDs of the Nets that the security groups are for.
+	OutboundRuleAccountIds         []id.Account       `path:"OutboundRules.SecurityGroupsMembers.AccountId"`         // The account IDs of the owners of the groups that outbound rules name.
+	OutboundRuleFromPortRanges     []int              `path:"OutboundRules.FromPortRange"`                           // The first ports of outbound rules, or their types of ICMP.
+	OutboundRuleIpRanges           []api.CIDR         `path:"OutboundRules.IpRanges"`                                // The ranges that outbound rules name, in CIDR notation.
+	OutboundRuleProtocols          []Protocol         `path:"OutboundRules.IpProtocol"`                              // The protocols of outbound rules.
+	OutboundRuleSecurityGroupIds   []id.SecurityGroup `path:"OutboundRules.SecurityGroupsMembers.SecurityGroupId"`   // The IDs of the groups that outbound rules name.
+	OutboundRuleSecurityGroupNames []string           `path:"OutboundRules.SecurityGroupsMembers.SecurityGroupName"` // The names of the groups that outbound rules name.
+	OutboundRuleToPortRanges       []int              `path:"OutboundRules.ToPortRange"`                             // The last ports of outbound rules, or their codes of ICMP.
+	SecurityGroupIds               []id.SecurityGroup // The IDs of the security groups.
+	SecurityGroupNames             []string           // The names of the security groups.
+	api.TagFilters
+}
+
+// DeleteSecurityGroupRequest deletes a security group that nothing is in and no
+// other group names.
+type DeleteSecurityGroupRequest struct {
+	SecurityGroupId   id.SecurityGroup // The ID of the security group to delete.
+	SecurityGroupName string           // The name of the security group to delete. Without an ID, that of a group for the public Cloud.
+}
+
+func deleteSecurityGroup(tx *kind.Tx, req *DeleteSecurityGroupRequest) (*struct{}, error) {
+	g, err := groupToDelete(tx, req)
+	if err != nil {
+		return nil, err
+	}
+	if g.SecurityGroupName == defaultGroup {
+		return nil, fault.DefaultSecurityGroup.Errorf("The security group %s is a default one, which cannot be deleted.", g.SecurityGroupId)
+	}
+	if err := SecurityGroups.Delete(tx, g); err != nil {
+		return nil, err
+	}
+	return &struct{}{}, g.touchNet(tx)
+}
+
+func groupToDelete(tx *kind.Tx, req *DeleteSecurityGroupRequest) (*SecurityGroup, error) {
+	name := req.SecurityGroupName
+	switch {
+	case req.SecurityGroupId == "" && name == "":
+		return nil, fault.MissingParameter.Errorf("SecurityGroupId or SecurityGroupName is required.")
+	case req.SecurityGroupId != "":
+		g, err := SecurityGroups.Get(tx, req.SecurityGroupId)
+		if err == nil && name != "" && g.SecurityGroupName != name {
+			err = fault.SecurityGroupNotFound.Errorf("The SecurityGroupName '%s' is not that of %s.", name, req.SecurityGroupId)
+		}
+		return g, err
+	}
+	for g := range SecurityGroups.Find(tx, "Place", groupPlace("", name)) {
+		return g, nil
+	}
+	return nil, fault.SecurityGroupNotFound.Errorf("The SecurityGroupName '%s' is that of no security group for the public Cloud.", name)
+}
+
+// touchNet makes the world hear of a change of the group. What is in the public
+// Cloud is in no Net.
+func (g *SecurityGroup) touchNet(tx *kind.Tx) error {
+	if g.NetId == "" {
+		return nil
+	}
+	return touch(tx, g.NetId)
+}
+
 // defaultGroup is the name of the group for whoever names none. Each Net has
 // one, and each account one for the public Cloud.
 const defaultGroup = "default"
+
+// addDefaultGroup makes the default group of a new Net.
+func addDefaultGroup(tx *kind.Tx, net *Net) error { return insertDefaultGroup(tx, net.NetId) }
+
+// insertDefaultGroup makes the default group of a Net or, without one, of the
+// public Cloud: what is in it may talk to each other.
+func insertDefaultGroup(tx *kind.Tx, net id.Net) error {
+	g := newGroup(net, defaultGroup, "default security group")
+	if net != "" {
+		g.OutboundRules = []SecurityGroupRule{everywhere(tx)}
+	}
+	if err := SecurityGroups.Insert(tx, g); err != nil {
+		return err
+	}
+	among := newRule(tx, everything)
+	among.SecurityGroupsMembers = []SecurityGroupsMember{{id.Account(tx.Account()), g.SecurityGroupId, g.SecurityGroupName}}
+	g.InboundRules = []SecurityGroupRule{among}
+	return SecurityGroups.Put(tx, g)
+}
+
+// dropDefaultGroup deletes the default group of a Net that is deleted.
+func dropDefaultGroup(tx *kind.Tx, net *Net) error {
+	for g := range SecurityGroups.Find(tx, "Place", groupPlace(net.NetId, defaultGroup)) {
+		err := SecurityGroups.Delete(tx, g)
+		if fault.SecurityGroupInUse.Is(err) {
+			err = fault.NetInUse.Errorf("The Net %s stays while its default group does. %s", net.NetId, fault.From(err).Details)
+		}
+		return err
+	}
+	return nil
+}
+
+// defaultGroupOf finds the default group of a Net or, without one, of the
+// public Cloud.
+func defaultGroupOf(tx *kind.Tx, net id.Net) (id.SecurityGroup, error) {
+	for g := range SecurityGroups.Find(tx, "Place", groupPlace(net, defaultGroup)) {
+		return g.SecurityGroupId, nil
+	}
+	return "", fmt.Errorf("there is no default security group of the Net '%s'", net)
+}

@@ -58,12 +58,12 @@ func subnetActions(region Region) []api.Action {
 		api.Create(r, region.createSubnet),
 		api.Read[ReadSubnetsRequest](r),
 		api.Update(r, updateSubnet),
-		api.Delete[DeleteSubnetRequest](r, leaveNet),
+		api.Delete[DeleteSubnetRequest](r, keepInhabited, unlinkSubnet, leaveNet),
 	}
 }
 
-func viewSubnet(_ *kind.Tx, s *Subnet) *Subnet {
-	s.AvailableIpsCount = sizeOf(s.IpRange.Prefix()) - reservedIps
+func viewSubnet(tx *kind.Tx, s *Subnet) *Subnet {
+	s.AvailableIpsCount = s.free(tx)
 	return s
 }
 
@@ -138,6 +138,22 @@ func updateSubnet(_ *kind.Tx, s *Subnet, req *UpdateSubnetRequest) error {
 // DeleteSubnetRequest deletes a Subnet that nothing lives in any more.
 type DeleteSubnetRequest struct {
 	SubnetId id.Subnet `api:"required"` // The ID of the Subnet to delete.
+}
+
+// keepInhabited refuses to delete a Subnet that NICs are in, and names them, or
+// the services that they were made for.
+func keepInhabited(tx *kind.Tx, s *Subnet) error {
+	const most = 5 // that a refusal names
+	var holders []string
+	for n := range Nics.Of(tx, s.SubnetId) {
+		if len(holders) < most {
+			holders = append(holders, n.shownAs())
+		}
+	}
+	if len(holders) > 0 {
+		return fault.SubnetInUse.Errorf("The Subnet %s is in use by %s.", s.SubnetId, strings.Join(holders, ", "))
+	}
+	return nil
 }
 
 // leaveNet makes the world hear that a Net has lost a Subnet.

@@ -231,5 +231,8 @@ func (g *VirtualGateway) moved(tx *kind.Tx, netID id.Net) error {
 			return err
 		}
 	}
+	if err := touchInterfaces(tx, g.VirtualGatewayId); err != nil {
+		return err
+	}
 	return touch(tx, netID)
 }

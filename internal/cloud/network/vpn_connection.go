@@ -155,7 +155,7 @@ func (region Region) createVpnConnection(tx *kind.Tx, req *CreateVpnConnectionRe
 		return nil, err
 	}
 	c.VpnOptions = defaultVpnOptions(inside, newPreSharedKey(tx))
-	c.OutsideIp, err = region.take(tx)
+	c.OutsideIp, err = take(tx, region.PublicIps)
 	return c, err
 }
 

@@ -129,6 +129,7 @@ func wantedTunnel(tx *kind.Tx, c *VpnConnection) (driver.Tunnel, error) {
 		Local:      netip.MustParseAddr(string(c.OutsideIp)),
 		Remote:     netip.MustParseAddr(string(client.PublicIp)),
 		Inside:     c.VpnOptions.TunnelInsideIpRange.Prefix(),
+		LocalAsn:   int64(regionAsn),
 		RemoteAsn:  int64(client.BgpAsn),
 		StaticOnly: c.StaticRoutesOnly,
 

@@ -111,7 +111,7 @@ func TestTunnelLoop(t *testing.T) {
 	want := driver.Tunnel{
 		Account: alice, ID: vpn, Gateway: e.virtual, Net: net,
 		Local: netip.MustParseAddr(c.at("VgwTelemetries", 0, "OutsideIpAddress").(string)), Remote: netip.MustParseAddr("192.0.2.1"),
-		Inside: netip.MustParsePrefix("169.254.254.4/30"), RemoteAsn: 65000, StaticOnly: true,
+		Inside: netip.MustParsePrefix("169.254.254.4/30"), LocalAsn: 50624, RemoteAsn: 65000, StaticOnly: true,
 		StaticRoutes: []netip.Prefix{netip.MustParsePrefix("192.168.0.0/16")}, Secret: "hunter2",
 		Phase1:    driver.Phase{DhGroups: []int{14}, Encryptions: []string{"AES256"}, Integrities: []string{"SHA2-256"}, Lifetime: 2 * time.Hour},
 		Phase2:    driver.Phase{DhGroups: []int{5}, Encryptions: []string{"AES128"}, Integrities: []string{"SHA1"}, Lifetime: 30 * time.Minute},

@@ -25,12 +25,13 @@ type World struct {
 	tunnels    things[driver.Tunnel]
 	clients    map[place]client
 	interfaces things[driver.Interface]
+	cables     map[place]*cable
 }
 
 // New makes an empty world in which each change takes the delay by the given
 // clock; 0 is at once.
 func New(now func() time.Time, delay time.Duration) *World {
-	w := &World{now: now, delay: delay, clients: map[place]client{}}
+	w := &World{now: now, delay: delay, clients: map[place]client{}, cables: map[place]*cable{}}
 	w.nets = newThings(w, "Net", ownNet, func(at place) driver.Net {
 		return driver.Net{Account: at.account, ID: at.id}
 	})

@@ -1,0 +1,142 @@
+package network
+
+import (
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/state"
+)
+
+// DirectLink is a dedicated line between a network of the client and a
+// datacenter of the region.
+type DirectLink struct {
+	AccountId      id.Account      `json:"-" ref:"-"` // The account ID of the owner of the DirectLink.
+	Bandwidth      Bandwidth       // The bandwidth of the DirectLink.
+	DirectLinkId   id.DirectLink   // The ID of the DirectLink.
+	DirectLinkName LinkName        // The name of the DirectLink.
+	Location       string          // The code of the datacenter where the DirectLink ends.
+	RegionName     string          `json:"-"` // The name of the Region of the DirectLink.
+	State          DirectLinkState // The state of the DirectLink. It is `requested` until there is a port for it, `pending` until somebody has plugged the cable in, and then `available`.
+}
+
+// DirectLinks are the DirectLinks of the region.
+var DirectLinks = &kind.Kind[DirectLink, id.DirectLink]{
+	Name:    "DirectLink",
+	Missing: fault.DirectLinkNotFound,
+	Held:    fault.InUse,
+	Quota:   &kind.Quota{Name: "dl_connection_limit", Code: fault.TooManyDirectLinks},
+	Keep:    time.Hour,
+}
+
+// Bandwidth is how much a DirectLink carries.
+type Bandwidth string
+
+// The bandwidths.
+const (
+	OneGigabit  Bandwidth = "1Gbps"
+	TenGigabits Bandwidth = "10Gbps"
+)
+
+// Literals implements [api.Enum].
+func (Bandwidth) Literals() []string { return []string{"1Gbps", "10Gbps"} }
+
+// LinkName is what a client calls a DirectLink or an interface of it.
+type LinkName string
+
+// longestLinkName bounds names, in characters. The real service publishes no
+// bound.
+const longestLinkName = 255
+
+// Check reports a text that is no name: it is empty or too long.
+func (n LinkName) Check() error {
+	if n == "" || utf8.RuneCountInString(string(n)) > longestLinkName {
+		return fault.InvalidLength.Errorf("A name has between 1 and %d characters.", longestLinkName)
+	}
+	return nil
+}
+
+// DirectLinkState is the state of a DirectLink.
+type DirectLinkState string
+
+// The states of a DirectLink.
+const (
+	DirectLinkRequested DirectLinkState = "requested"
+	DirectLinkPending   DirectLinkState = "pending"
+	DirectLinkAvailable DirectLinkState = "available"
+	DirectLinkDeleted   DirectLinkState = "deleted"
+)
+
+// Literals implements [api.Enum].
+func (DirectLinkState) Literals() []string {
+	return []string{"requested", "pending", "available", "disabled", "deleted"}
+}
+
+// directLinkLife is the life of a DirectLink. A port and a cable are what the
+// world must come to have.
+var directLinkLife = state.Machine[DirectLinkState]{
+	"":                  {"create": DirectLinkRequested},
+	DirectLinkRequested: {"port": DirectLinkPending, "delete": DirectLinkDeleted},
+	DirectLinkPending:   {"cable": DirectLinkAvailable, "delete": DirectLinkDeleted},
+	DirectLinkAvailable: {"delete": DirectLinkDeleted},
+	DirectLinkDeleted:   {"forget": ""},
+}
+
+// Unsettled reports whether the world does not have the link yet.
+func (l *DirectLink) Unsettled() bool {
+	return l.State == DirectLinkRequested || l.State == DirectLinkPending
+}
+
+func directLinkActions(region Region) []api.Action {
+	r := api.NewResource(DirectLinks, region.viewDirectLink)
+	return []api.Action{
+		api.Create(r, region.createDirectLink),
+		api.Read[ReadDirectLinksRequest](r),
+		api.Delete[DeleteDirectLinkRequest](r, endDirectLink),
+	}
+}
+
+func (region Region) viewDirectLink(tx *kind.Tx, l *DirectLink) *DirectLink {
+	l.AccountId, l.RegionName = id.Account(tx.Account()), region.Name
+	return l
+}
+
+// CreateDirectLinkRequest asks for a DirectLink.
+type CreateDirectLinkRequest struct {
+	Bandwidth      Bandwidth `api:"required"` // The bandwidth of the DirectLink.
+	DirectLinkName LinkName  `api:"required"` // The name of the DirectLink, between 1 and 255 characters.
+	Location       string    `api:"required"` // The code of the datacenter where the DirectLink is to end, as ReadLocations lists them.
+}
+
+func (region Region) createDirectLink(_ *kind.Tx, req *CreateDirectLinkRequest) (*DirectLink, error) {
+	if !slices.Contains(region.Locations, req.Location) {
+		return nil, fault.LocationNotFound.Errorf("The Location '%.100s' is none of %s.", req.Location, strings.Join(region.Locations, ", "))
+	}
+	return &DirectLink{Bandwidth: req.Bandwidth, DirectLinkName: req.DirectLinkName, Location: req.Location, State: DirectLinkRequested}, nil
+}
+
+// ReadDirectLinksRequest asks for DirectLinks.
+type ReadDirectLinksRequest struct {
+	Filters *FiltersDirectLink // Which DirectLinks to list; all of them if absent. A deleted one is listed for an hour.
+	api.Page
+}
+
+// FiltersDirectLink selects DirectLinks.
+type FiltersDirectLink struct {
+	DirectLinkIds []id.DirectLink // The IDs of the DirectLinks.
+}
+
+// DeleteDirectLinkRequest deletes a DirectLink that has no interfaces any more.
+type DeleteDirectLinkRequest struct {
+	DirectLinkId id.DirectLink `api:"required"` // The ID of the DirectLink to delete.
+}
+
+func endDirectLink(_ *kind.Tx, l *DirectLink) error {
+	l.State = DirectLinkDeleted
+	return nil
+}

@@ -1,0 +1,471 @@
+package network
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/state"
+)
+
+// DirectLinkInterfaces is an interface on a [DirectLink]: a VLAN that leads to
+// a virtual gateway, with BGP on it. The name is the contract's, and there is
+// one.
+//
+// The owner of a link can allocate an interface for another account, which is
+// hosted then: it is kept in both accounts, the link being the reference of the
+// one, and the virtual gateway, once there is one, that of the other.
+type DirectLinkInterfaces struct {
+	AccountId               id.Account             `ref:"-"` // The account ID of the owner of the DirectLink interface.
+	BgpAsn                  PrivateAsn             // The autonomous system number of the client's network in BGP.
+	BgpKey                  string                 `json:"-" wire:"omitempty"` // The key of the BGP session. It is a secret of those who know it, and is not shown.
+	ClientPrivateIp         LinkIp                 // The IP of the client's end, with the length of the prefix.
+	DirectLinkId            id.DirectLink          `ref:"-"` // The ID of the DirectLink.
+	DirectLinkInterfaceId   id.DirectLinkInterface // The ID of the DirectLink interface.
+	DirectLinkInterfaceName LinkName               // The name of the DirectLink interface.
+	InterfaceType           InterfaceType          `json:"-"` // The type of the DirectLink interface: `private`.
+	Location                string                 // The code of the datacenter where the DirectLink ends.
+	Mtu                     Mtu                    // The size of the largest packet, in bytes.
+	OutscalePrivateIp       LinkIp                 // The IP of the region's end, with the length of the prefix.
+	State                   InterfaceState         // The state of the DirectLink interface.
+	VirtualGatewayId        id.VirtualGateway      // The ID of the virtual gateway that it leads to.
+	Vlan                    Vlan                   // The number of the VLAN.
+
+	// LinkOwner is the account of the link, and OwnLink the link if it is that
+	// of the account that keeps this copy.
+	LinkOwner id.Account    `wire:"-" ref:"-"`
+	OwnLink   id.DirectLink `wire:"-"`
+
+	Key kind.Secret `wire:"-"` // see BgpKey
+
+	// ConfirmBefore is when an interface that waits to be confirmed expires.
+	ConfirmBefore api.DateTime `wire:"-"`
+
+	// Generation counts the changes that the world must hear of, as that of a
+	// [Net] does, in the owner's copy. Applied is written by the loop only.
+	Generation uint64 `wire:"-"`
+	Applied    uint64 `wire:"-"`
+}
+
+// Interfaces are the DirectLink interfaces of the region. One that has ended,
+// however it did, is a deleted resource in its last state.
+var Interfaces = &kind.Kind[DirectLinkInterfaces, id.DirectLinkInterface]{
+	Name:    "DirectLinkInterface",
+	Missing: fault.DirectLinkInterfaceNotFound,
+	Held:    fault.InUse,
+	Quota:   &kind.Quota{Name: "dl_interface_limit", Code: fault.TooManyDirectLinkInterfaces, Per: "OwnLink"},
+	Keep:    time.Hour,
+}
+
+// PrivateAsn is an autonomous system number of those that are nobody's on the
+// Internet.
+type PrivateAsn int
+
+// Bounds implements [api.Bounded].
+func (PrivateAsn) Bounds() (low, high int64) { return 64512, 65534 }
+
+// Check reports a number out of bounds.
+func (n PrivateAsn) Check() error {
+	if low, high := n.Bounds(); int64(n) < low || int64(n) > high {
+		return fault.InvalidAsn.Errorf("%d is not between %d and %d.", n, low, high)
+	}
+	return nil
+}
+
+// Vlan is the number of a VLAN.
+type Vlan int
+
+// Bounds implements [api.Bounded].
+func (Vlan) Bounds() (low, high int64) { return 2, 4094 }
+
+// Mtu is the size of the largest packet, in bytes.
+type Mtu int
+
+// defaultMtu is the only size.
+const defaultMtu = 1500
+
+// Bounds implements [api.Bounded].
+func (Mtu) Bounds() (low, high int64) { return defaultMtu, defaultMtu }
+
+// InterfaceType is the type of a DirectLink interface.
+type InterfaceType string
+
+// PrivateInterface is the only type.
+const PrivateInterface InterfaceType = "private"
+
+// Literals implements [api.Enum].
+func (InterfaceType) Literals() []string { return []string{"private"} }
+
+// LinkIp is an IPv4 address with the length of a prefix, such as
+// 169.254.10.1/30, or no text at all if there is none.
+type LinkIp string
+
+// Check reports a text that is neither, and an address that no machine has.
+func (a LinkIp) Check() error {
+	if a == "" {
+		return nil
+	}
+	p, err := netip.ParsePrefix(string(a))
+	if err != nil || !p.Addr().Is4() {
+		return fault.InvalidIP.Errorf("'%s' is not an IPv4 address with the length of a prefix, such as 169.254.10.1/30.", a)
+	}
+	if !p.Addr().IsGlobalUnicast() && !p.Addr().IsLinkLocalUnicast() {
+		return fault.InvalidIPAddress.Errorf("%s is not an address that an interface can have.", p.Addr())
+	}
+	return nil
+}
+
+// Prefix is the address with the range that it is in. It is zero if there is
+// none.
+func (a LinkIp) Prefix() netip.Prefix {
+	p, _ := netip.ParsePrefix(string(a))
+	return p
+}
+
+// InterfaceState is the state of a DirectLink interface.
+type InterfaceState string
+
+// The states of a DirectLink interface.
+const (
+	InterfaceConfirming InterfaceState = "confirming" // its owner has not said yet where it leads to
+	InterfacePending    InterfaceState = "pending"
+	InterfaceAvailable  InterfaceState = "available"
+	InterfaceDeleted    InterfaceState = "deleted"
+	InterfaceRejected   InterfaceState = "rejected" // deleted by its owner instead of being confirmed
+	InterfaceExpired    InterfaceState = "expired"  // not confirmed in time
+)
+
+// Literals implements [api.Enum].
+func (InterfaceState) Literals() []string {
+	return []string{"pending", "available", "deleting", "deleted", "confirming", "rejected", "expired"}
+}
+
+// interfaceLife is the life of an interface.
+var interfaceLife = state.Machine[InterfaceState]{
+	"":                  {"create": InterfacePending, "allocate": InterfaceConfirming},
+	InterfaceConfirming: {"confirm": InterfacePending, "reject": InterfaceRejected, "expire": InterfaceExpired, "delete": InterfaceDeleted},
+	InterfacePending:    {"ready": InterfaceAvailable, "delete": InterfaceDeleted},
+	InterfaceAvailable:  {"delete": InterfaceDeleted},
+	InterfaceDeleted:    {"forget": ""},
+	InterfaceRejected:   {"forget": ""},
+	InterfaceExpired:    {"forget": ""},
+}
+
+// interfacePatience is how long an interface waits to be confirmed.
+const interfacePatience = 7 * 24 * time.Hour
+
+// Unsettled reports whether the world is behind, or the interface waits for its
+// owner, whose time may have passed.
+func (i *DirectLinkInterfaces) Unsettled() bool {
+	return i.Applied < i.Generation || i.State == InterfaceConfirming
+}
+
+// isOver reports whether the time to confirm an interface has passed.
+func (i *DirectLinkInterfaces) isOver(now time.Time) bool {
+	return i.State == InterfaceConfirming && !i.ConfirmBefore.Time().After(now)
+}
+
+// sides are the accounts that keep the interface.
+func (i *DirectLinkInterfaces) sides() []id.Account { return sides(i.LinkOwner, i.AccountId) }
+
+// isOwners reports whether it is the copy of the owner of the interface.
+func (i *DirectLinkInterfaces) isOwners(tx *kind.Tx) bool { return string(i.AccountId) == tx.Account() }
+
+func directLinkInterfaceActions() []api.Action {
+	r := api.NewResource(Interfaces, viewInterface)
+	return []api.Action{
+		api.Create(r, createDirectLinkInterface),
+		api.Read[ReadDirectLinkInterfacesRequest](r),
+		api.Do("DirectLinkInterface", updateDirectLinkInterface),
+		api.Do("DirectLinkInterface", deleteDirectLinkInterface),
+	}
+}
+
+// viewInterface shows an interface as it is now. One that was not confirmed in
+// time is expired, whether or not the loop has noted it.
+func viewInterface(tx *kind.Tx, i *DirectLinkInterfaces) *DirectLinkInterfaces {
+	i.InterfaceType = PrivateInterface
+	if i.isOver(tx.Now()) {
+		i.State = InterfaceExpired
+	}
+	return i
+}
+
+// DirectLinkInterface is what an interface on a DirectLink shall be like.
+type DirectLinkInterface struct {
+	BgpAsn                  PrivateAsn        `api:"required"` // The autonomous system number of the client's network in BGP, between 64512 and 65534.
+	BgpKey                  string            // The key of the BGP session, at most 80 bytes. By default, there is none.
+	ClientPrivateIp         LinkIp            // The IP of the client's end, with the length of the prefix. It is given together with the other end's, and is in the same range.
+	DirectLinkInterfaceName LinkName          `api:"required"` // The name of the DirectLink interface, between 1 and 255 characters.
+	OutscalePrivateIp       LinkIp            // The IP of the region's end, with the length of the prefix. By default, both are chosen in a /30 of 169.254.0.0/16.
+	VirtualGatewayId        id.VirtualGateway `api:"required"` // The ID of the virtual gateway that it leads to.
+	Vlan                    Vlan              `api:"required"` // The number of the VLAN, between 2 and 4094. No other interface of the DirectLink has it.
+}
+
+// CreateDirectLinkInterfaceRequest asks for an interface on a DirectLink.
+type CreateDirectLinkInterfaceRequest struct {
+	DirectLinkId        id.DirectLink       `api:"required"` // The ID of the DirectLink.
+	DirectLinkInterface DirectLinkInterface `api:"required"` // What the interface shall be like.
+}
+
+func createDirectLinkInterface(tx *kind.Tx, req *CreateDirectLinkInterfaceRequest) (*DirectLinkInterfaces, error) {
+	i, err := newInterface(tx, req.DirectLinkId, id.Account(tx.Account()), req.DirectLinkInterface)
+	if err != nil {
+		return nil, err
+	}
+	gateway, err := VirtualGateways.Get(tx, req.DirectLinkInterface.VirtualGatewayId)
+	if err != nil {
+		return nil, err
+	}
+	i.State, i.VirtualGatewayId, i.Generation = InterfacePending, gateway.VirtualGatewayId, 1
+	return i, nil
+}
+
+// longestBgpKey is what TCP signatures (RFC 2385) take, in bytes.
+const longestBgpKey = 80
+
+// newInterface plans an interface on a link of the account, for an owner. It
+// leads nowhere yet.
+func newInterface(tx *kind.Tx, linkID id.DirectLink, owner id.Account, want DirectLinkInterface) (*DirectLinkInterfaces, error) {
+	link, err := DirectLinks.Get(tx, linkID)
+	if err != nil {
+		return nil, err
+	}
+	if len(want.BgpKey) > longestBgpKey {
+		return nil, fault.InvalidLength.Errorf("A BgpKey has at most %d bytes.", longestBgpKey)
+	}
+	for other := range Interfaces.Of(tx, linkID) {
+		if other.Vlan == want.Vlan && !other.isOver(tx.Now()) {
+			return nil, fault.VlanTaken.Errorf("The Vlan %d of %s is that of the DirectLink interface %s.", want.Vlan, linkID, other.DirectLinkInterfaceId)
+		}
+	}
+	i := &DirectLinkInterfaces{
+		AccountId: owner, BgpAsn: want.BgpAsn, DirectLinkId: linkID, DirectLinkInterfaceName: want.DirectLinkInterfaceName,
+		Location: link.Location, Mtu: defaultMtu, Vlan: want.Vlan,
+		LinkOwner: id.Account(tx.Account()), OwnLink: linkID, Key: kind.Secret(want.BgpKey),
+		DirectLinkInterfaceId: Interfaces.NewID(tx, tx.In(string(owner))),
+	}
+	i.OutscalePrivateIp, i.ClientPrivateIp, err = want.ends(tx, owner)
+	return i, err
+}
+
+// ends are the addresses of both ends: those that were asked for, or chosen.
+func (want DirectLinkInterface) ends(tx *kind.Tx, owner id.Account) (ours, clients LinkIp, err error) {
+	ours, clients = want.OutscalePrivateIp, want.ClientPrivateIp
+	switch {
+	case ours == "" && clients == "":
+		return chooseEnds(tx, owner)
+	case ours == "":
+		return "", "", fault.MissingParameter.Errorf("DirectLinkInterface.OutscalePrivateIp is required with ClientPrivateIp.")
+	case clients == "":
+		return "", "", fault.MissingParameter.Errorf("DirectLinkInterface.ClientPrivateIp is required with OutscalePrivateIp.")
+	case ours.Prefix().Masked() != clients.Prefix().Masked():
+		return "", "", fault.InvalidParameter.Errorf("The addresses %s and %s are not of the same range.", ours, clients)
+	case ours == clients:
+		return "", "", fault.InvalidParameter.Errorf("Both ends cannot have the address %s.", ours)
+	}
+	return ours, clients, nil
+}
+
+// linkLocal is where ends are chosen: addresses that mean something on one link
+// only. Those around 169.254.169.254 are left to what machines ask there.
+var linkLocal, metadata = netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("169.254.169.0/24")
+
+// chooseEnds finds a /30 for both ends that no interface has of those in the
+// account and in that of the owner, beginning anywhere.
+func chooseEnds(tx *kind.Tx, owner id.Account) (ours, clients LinkIp, err error) {
+	taken := []netip.Prefix{metadata}
+	for _, account := range sides(id.Account(tx.Account()), owner) {
+		for i := range Interfaces.All(tx.In(string(account))) {
+			taken = append(taken, i.OutscalePrivateIp.Prefix().Masked())
+		}
+	}
+	const size = 4
+	blocks := sizeOf(linkLocal) / size
+	first := number(tx, blocks)
+	for n := range blocks {
+		block := netip.PrefixFrom(nth(linkLocal, (first+n)%blocks*size), 30)
+		if !slices.ContainsFunc(taken, block.Overlaps) {
+			end := func(n int) LinkIp { return LinkIp(netip.PrefixFrom(nth(block, n), block.Bits()).String()) }
+			return end(1), end(2), nil
+		}
+	}
+	return "", "", fault.InsufficientCapacity.Errorf("No range of %s is free: give both addresses.", linkLocal)
+}
+
+// AllocateInterface makes an interface on a link of the account for an owner,
+// most likely another one. It is `confirming` until the owner says by
+// [ConfirmInterface] which virtual gateway it leads to, and `expired` if that
+// does not happen within 7 days. What want says of a gateway is ignored. The
+// values in want are valid: Check and Bounds of their types say so. The answer
+// is as the API shows it.
+func AllocateInterface(tx *kind.Tx, link id.DirectLink, owner id.Account, want DirectLinkInterface) (*DirectLinkInterfaces, error) {
+	if !isResident(tx, owner) {
+		return nil, fault.ObjectNotFound.Errorf("The account '%s' doesn't exist.", owner)
+	}
+	i, err := newInterface(tx, link, owner, want)
+	if err != nil {
+		return nil, err
+	}
+	i.State, i.ConfirmBefore = InterfaceConfirming, api.At(tx.Now().Add(interfacePatience))
+	if err := Interfaces.Insert(tx, i); err != nil {
+		return nil, err
+	}
+	if owner != i.LinkOwner {
+		theirs := *i
+		theirs.OwnLink = ""
+		if err := Interfaces.Insert(tx.In(string(owner)), &theirs); err != nil {
+			return nil, err
+		}
+	}
+	return viewInterface(tx, i), nil
+}
+
+// getInterface finds an interface that has not ended, be it by the time alone.
+func getInterface(tx *kind.Tx, which id.DirectLinkInterface) (*DirectLinkInterfaces, error) {
+	i, err := Interfaces.Get(tx, which)
+	if err == nil && i.isOver(tx.Now()) {
+		return nil, fault.DirectLinkInterfaceNotFound.Errorf("The DirectLink interface '%s' has expired.", which)
+	}
+	return i, err
+}
+
+// ConfirmInterface has an interface that was allocated for the account lead to
+// a virtual gateway of the account. It answers the interface as the API shows
+// it.
+func ConfirmInterface(tx *kind.Tx, which id.DirectLinkInterface, gateway id.VirtualGateway) (*DirectLinkInterfaces, error) {
+	i, err := getInterface(tx, which)
+	if err != nil {
+		return nil, err
+	}
+	if !i.isOwners(tx) {
+		return nil, fault.NotAuthorized.Errorf("The DirectLink interface %s is the account %s's, which alone can confirm it.", which, i.AccountId)
+	}
+	if _, err := VirtualGateways.Get(tx, gateway); err != nil {
+		return nil, err
+	}
+	err = i.become(tx, "confirm", func(tx *kind.Tx, own *DirectLinkInterfaces) {
+		own.ConfirmBefore = 0
+		if own.isOwners(tx) {
+			own.VirtualGatewayId = gateway
+			own.Generation++
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	i, err = Interfaces.Get(tx, which)
+	return viewInterface(tx, i), err
+}
+
+// become lets an event happen to an interface, in both accounts, and something
+// to each copy with it.
+func (i *DirectLinkInterfaces) become(tx *kind.Tx, event string, along func(tx *kind.Tx, own *DirectLinkInterfaces)) error {
+	next, ok := interfaceLife.Next(i.State, event)
+	if !ok {
+		return fault.InvalidState.Errorf("The DirectLink interface %s is %s: it is too late to %s it.", i.DirectLinkInterfaceId, i.State, event)
+	}
+	return onBothSides(tx, Interfaces, i.DirectLinkInterfaceId, i.sides(), func(tx *kind.Tx, own *DirectLinkInterfaces) error {
+		own.State = next
+		along(tx, own)
+		if next == InterfacePending || next == InterfaceAvailable {
+			return Interfaces.Put(tx, own)
+		}
+		return Interfaces.Delete(tx, own)
+	})
+}
+
+// onlyThat is nothing along with an event.
+func onlyThat(*kind.Tx, *DirectLinkInterfaces) {}
+
+// touchInterfaces makes the world hear of a change in what interfaces depend
+// on: the DirectLink that they are on, or the virtual gateway that they lead to.
+func touchInterfaces(tx *kind.Tx, of any) error {
+	for i := range Interfaces.Of(tx, of) {
+		err := onBothSides(tx, Interfaces, i.DirectLinkInterfaceId, i.sides(), func(tx *kind.Tx, own *DirectLinkInterfaces) error {
+			if !own.isOwners(tx) || own.State == InterfaceConfirming {
+				return nil
+			}
+			own.Generation++
+			return Interfaces.Put(tx, own)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ReadDirectLinkInterfacesRequest asks for DirectLink interfaces.
+type ReadDirectLinkInterfacesRequest struct {
+	Filters *FiltersDirectLinkInterface // Which DirectLink interfaces to list; all of them if absent. Those that have ended are listed for an hour.
+	api.Page
+}
+
+// FiltersDirectLinkInterface selects DirectLink interfaces.
+type FiltersDirectLinkInterface struct {
+	DirectLinkIds          []id.DirectLink          // The IDs of the DirectLinks that the interfaces are on.
+	DirectLinkInterfaceIds []id.DirectLinkInterface // The IDs of the DirectLink interfaces.
+}
+
+// UpdateDirectLinkInterfaceRequest changes a DirectLink interface.
+type UpdateDirectLinkInterfaceRequest struct {
+	DirectLinkInterfaceId id.DirectLinkInterface `api:"required"` // The ID of the DirectLink interface.
+	Mtu                   Mtu                    `api:"required"` // The size of the largest packet, in bytes: 1500.
+}
+
+// UpdateDirectLinkInterfaceResponse shows the interface.
+type UpdateDirectLinkInterfaceResponse struct {
+	DirectLinkInterface *DirectLinkInterfaces
+}
+
+func updateDirectLinkInterface(tx *kind.Tx, req *UpdateDirectLinkInterfaceRequest) (*UpdateDirectLinkInterfaceResponse, error) {
+	i, err := getInterface(tx, req.DirectLinkInterfaceId)
+	if err != nil {
+		return nil, err
+	}
+	err = onBothSides(tx, Interfaces, i.DirectLinkInterfaceId, i.sides(), func(tx *kind.Tx, own *DirectLinkInterfaces) error {
+		if own.isOwners(tx) && own.State != InterfaceConfirming && own.Mtu != req.Mtu {
+			own.Generation++
+		}
+		own.Mtu = req.Mtu
+		return Interfaces.Put(tx, own)
+	})
+	i.Mtu = req.Mtu
+	return &UpdateDirectLinkInterfaceResponse{viewInterface(tx, i)}, err
+}
+
+// DeleteDirectLinkInterfaceRequest deletes a DirectLink interface. Of a hosted
+// one, both sides may.
+type DeleteDirectLinkInterfaceRequest struct {
+	DirectLinkInterfaceId id.DirectLinkInterface `api:"required"` // The ID of the DirectLink interface to delete.
+}
+
+// DeleteDirectLinkInterfaceResponse says nothing more than that the interface
+// is deleted.
+type DeleteDirectLinkInterfaceResponse struct{}
+
+func deleteDirectLinkInterface(tx *kind.Tx, req *DeleteDirectLinkInterfaceRequest) (*DeleteDirectLinkInterfaceResponse, error) {
+	_, err := EndInterface(tx, req.DirectLinkInterfaceId)
+	return &DeleteDirectLinkInterfaceResponse{}, err
+}
+
+// EndInterface deletes an interface, whether the account owns it or the link it
+// is on, and answers its last state: `rejected` if its owner had still to
+// confirm it and does this instead, else `deleted`.
+func EndInterface(tx *kind.Tx, which id.DirectLinkInterface) (InterfaceState, error) {
+	i, err := getInterface(tx, which)
+	if err != nil {
+		return "", err
+	}
+	event := "delete"
+	if i.State == InterfaceConfirming && i.isOwners(tx) && i.LinkOwner != i.AccountId {
+		event = "reject"
+	}
+	last, _ := interfaceLife.Next(i.State, event)
+	return last, i.become(tx, event, onlyThat)
+}

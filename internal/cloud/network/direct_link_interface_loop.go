@@ -1,0 +1,124 @@
+package network
+
+import (
+	"context"
+	"time"
+
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/driver"
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+// InterfaceLoop brings DirectLink interfaces to a driver once their links are
+// available, and removes those that the store does not have. It also ends those
+// that were not confirmed in time, as [PeeringLoop] ends requests.
+type InterfaceLoop struct {
+	db    *kind.DB
+	world driver.Links
+}
+
+// NewInterfaceLoop makes the loop that joins a store and a driver.
+func NewInterfaceLoop(db *kind.DB, world driver.Links) *InterfaceLoop {
+	return &InterfaceLoop{db, world}
+}
+
+// Kind is the kind whose changes wake the loop. An interface changes, if only in
+// its generation, whenever what it depends on does.
+func (l *InterfaceLoop) Kind() kind.Any { return Interfaces }
+
+// Step takes one interface as far as it goes. Of a hosted one, the world knows
+// the owner's copy.
+func (l *InterfaceLoop) Step(ctx context.Context, account, interfaceID string) (again time.Time, err error) {
+	caller := kind.Caller{Account: account}
+	var isHere, isOver bool
+	var want *driver.Interface
+	err = l.db.View(ctx, caller, func(tx *kind.Tx) error {
+		isHere, isOver, want = false, false, nil
+		i, err := livingInterface(tx, interfaceID)
+		if i == nil {
+			return err
+		}
+		isHere, isOver = true, i.isOver(tx.Now())
+		want, err = i.wanted(tx)
+		return err
+	})
+	switch {
+	case err != nil:
+		return again, err
+	case !isHere:
+		return untilDone(l.world.RemoveInterface(ctx, account, interfaceID))
+	case isOver:
+		return again, l.db.Update(ctx, caller, func(tx *kind.Tx) error { return expireInterface(tx, interfaceID) })
+	case want == nil:
+		return again, nil
+	}
+	if again, err = untilDone(l.world.EnsureInterface(ctx, *want)); err != nil || !again.IsZero() {
+		return again, err
+	}
+	return again, l.db.Update(ctx, caller, func(tx *kind.Tx) error { return interfaceApplied(tx, *want) })
+}
+
+// livingInterface is the interface as it is stored; nil: it has ended.
+func livingInterface(tx *kind.Tx, which string) (*DirectLinkInterfaces, error) {
+	if !Interfaces.Has(tx, id.DirectLinkInterface(which)) {
+		return nil, nil
+	}
+	return Interfaces.Get(tx, id.DirectLinkInterface(which))
+}
+
+func expireInterface(tx *kind.Tx, which string) error {
+	i, err := livingInterface(tx, which)
+	if i == nil || !i.isOver(tx.Now()) {
+		return err
+	}
+	return i.become(tx, "expire", onlyThat)
+}
+
+// wanted is the interface as the world should have it; nil: there is nothing to
+// ask of the world now.
+func (i *DirectLinkInterfaces) wanted(tx *kind.Tx) (*driver.Interface, error) {
+	if !i.isOwners(tx) || i.Applied == i.Generation {
+		return nil, nil
+	}
+	link, err := DirectLinks.Get(tx.In(string(i.LinkOwner)), i.DirectLinkId)
+	if err != nil || link.State != DirectLinkAvailable {
+		return nil, err
+	}
+	gateway, err := VirtualGateways.Get(tx, i.VirtualGatewayId)
+	if err != nil {
+		return nil, err
+	}
+	return &driver.Interface{
+		Account: tx.Account(), ID: string(i.DirectLinkInterfaceId), Generation: i.Generation,
+		Link: string(i.DirectLinkId), Location: i.Location, Vlan: int(i.Vlan), Mtu: int(i.Mtu),
+		Gateway: string(gateway.VirtualGatewayId), Net: string(gateway.NetId),
+		Local: i.OutscalePrivateIp.Prefix(), Remote: i.ClientPrivateIp.Prefix(), LocalAsn: int64(regionAsn), RemoteAsn: int64(i.BgpAsn), Secret: string(i.Key),
+	}, nil
+}
+
+// interfaceApplied notes that the world has an interface, unless it has ended
+// or the world has something newer.
+func interfaceApplied(tx *kind.Tx, done driver.Interface) error {
+	i, err := livingInterface(tx, done.ID)
+	if i == nil || i.Applied >= done.Generation {
+		return err
+	}
+	return onBothSides(tx, Interfaces, i.DirectLinkInterfaceId, i.sides(), func(tx *kind.Tx, own *DirectLinkInterfaces) error {
+		if next, ok := interfaceLife.Next(own.State, "ready"); ok {
+			own.State = next
+		}
+		if own.isOwners(tx) {
+			own.Applied = done.Generation
+		}
+		return Interfaces.Put(tx, own)
+	})
+}
+
+// Observe finds the interfaces that the world has.
+func (l *InterfaceLoop) Observe(ctx context.Context, found func(account, id string)) error {
+	interfaces, err := l.world.ObserveInterfaces(ctx)
+	for _, i := range interfaces {
+		found(i.Account, i.ID)
+	}
+	return err
+}

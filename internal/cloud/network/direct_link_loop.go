@@ -1,0 +1,92 @@
+package network
+
+import (
+	"context"
+	"time"
+
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/driver"
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+// DirectLinkLoop has the world lay the cables of DirectLinks, first to a port
+// and then into it, and has it take away those that the store does not have.
+type DirectLinkLoop struct {
+	db    *kind.DB
+	world driver.Cables
+}
+
+// NewDirectLinkLoop makes the loop that joins a store and a driver.
+func NewDirectLinkLoop(db *kind.DB, world driver.Cables) *DirectLinkLoop {
+	return &DirectLinkLoop{db, world}
+}
+
+// Kind is the kind whose changes wake the loop.
+func (l *DirectLinkLoop) Kind() kind.Any { return DirectLinks }
+
+// gigabits is what the world must know of a bandwidth.
+var gigabits = map[Bandwidth]int{OneGigabit: 1, TenGigabits: 10}
+
+// Step takes one DirectLink to its next state, if the world has what that
+// says. The change wakes the loop for the state after it.
+func (l *DirectLinkLoop) Step(ctx context.Context, account, linkID string) (again time.Time, err error) {
+	caller := kind.Caller{Account: account}
+	var link *DirectLink
+	err = l.db.View(ctx, caller, func(tx *kind.Tx) (err error) {
+		link = nil
+		if DirectLinks.Has(tx, id.DirectLink(linkID)) {
+			link, err = DirectLinks.Get(tx, id.DirectLink(linkID))
+		}
+		return err
+	})
+	if err != nil {
+		return again, err
+	}
+	if link == nil {
+		return untilDone(l.world.RemoveCable(ctx, account, linkID))
+	}
+	cable := driver.Cable{Account: account, ID: linkID, Location: link.Location, Gigabits: gigabits[link.Bandwidth]}
+	event := ""
+	switch link.State {
+	case DirectLinkRequested:
+		event = "port"
+		again, err = untilDone(l.world.EnsurePort(ctx, cable))
+	case DirectLinkPending:
+		event = "cable"
+		again, err = untilDone(l.world.EnsureCable(ctx, cable))
+	}
+	if event == "" || err != nil || !again.IsZero() {
+		return again, err
+	}
+	return again, l.db.Update(ctx, caller, func(tx *kind.Tx) error { return link.follow(tx, event) })
+}
+
+// follow notes what the world has, unless the link is gone or further by now.
+// Interfaces wait for a link to be available.
+func (l *DirectLink) follow(tx *kind.Tx, event string) error {
+	if !DirectLinks.Has(tx, l.DirectLinkId) {
+		return nil
+	}
+	now, err := DirectLinks.Get(tx, l.DirectLinkId)
+	if err != nil {
+		return err
+	}
+	next, ok := directLinkLife.Next(now.State, event)
+	if !ok {
+		return nil
+	}
+	now.State = next
+	if err := DirectLinks.Put(tx, now); err != nil || next != DirectLinkAvailable {
+		return err
+	}
+	return touchInterfaces(tx, l.DirectLinkId)
+}
+
+// Observe finds the cables that the world has.
+func (l *DirectLinkLoop) Observe(ctx context.Context, found func(account, id string)) error {
+	cables, err := l.world.ObserveCables(ctx)
+	for _, c := range cables {
+		found(c.Account, c.ID)
+	}
+	return err
+}

@@ -1,0 +1,136 @@
+package network_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bastide-cloud/bastide/internal/cloud/network"
+	"github.com/bastide-cloud/bastide/internal/driver"
+	"github.com/bastide-cloud/bastide/internal/driver/sim"
+	"github.com/bastide-cloud/bastide/internal/fault"
+)
+
+// link makes a DirectLink and answers its ID.
+func (r *region) link(account string) string {
+	r.Helper()
+	return r.one("DirectLink", account, "CreateDirectLink", `{"Bandwidth": "1Gbps", "DirectLinkName": "To Paris", "Location": "LOC1"}`).id("DirectLinkId")
+}
+
+// isLink checks the state of a DirectLink.
+func (r *region) isLink(account, link string, want network.DirectLinkState) {
+	r.Helper()
+	list := r.list("DirectLinks", account, "ReadDirectLinks", fmt.Sprintf(`{"Filters": {"DirectLinkIds": [%q]}}`, link))
+	if len(list) != 1 || list[0]["State"] != string(want) {
+		r.Errorf("the DirectLink is %v, want %s", list, want)
+	}
+}
+
+func TestDirectLink(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	made := r.one("DirectLink", alice, "CreateDirectLink", `{"Bandwidth": "10Gbps", "DirectLinkName": "To Paris", "Location": "LOC2"}`)
+	want := fmt.Sprintf(`{"DirectLinkId": %q, "AccountId": %q, "Bandwidth": "10Gbps", "DirectLinkName": "To Paris",
+		"Location": "LOC2", "RegionName": "test-1", "State": "requested"}`, made["DirectLinkId"], alice)
+	r.shows(made, want)
+	r.shows(r.list("DirectLinks", alice, "ReadDirectLinks", `{}`)[0], want)
+	r.selects(r.list("DirectLinks", bob, "ReadDirectLinks", `{}`), "DirectLinkId")
+	other := r.link(alice)
+	r.selects(r.list("DirectLinks", alice, "ReadDirectLinks", fmt.Sprintf(`{"Filters": {"DirectLinkIds": [%q]}}`, other)), "DirectLinkId", other)
+
+	r.call(alice, "DeleteDirectLink", naming("DirectLinkId", other))
+	r.isLink(alice, other, network.DirectLinkDeleted)
+	r.refuse(fault.DirectLinkNotFound, alice, "DeleteDirectLink", naming("DirectLinkId", other))
+	r.refuse(fault.DirectLinkNotFound, bob, "DeleteDirectLink", naming("DirectLinkId", made.id("DirectLinkId")))
+}
+
+func TestDirectLinkRefusals(t *testing.T) {
+	t.Parallel()
+	r := setup(t, map[string]int{"dl_connection_limit": 1})
+	const format = `{"Bandwidth": %q, "DirectLinkName": %q, "Location": %q}`
+	tests := []struct {
+		name, body string
+		want       fault.Code
+	}{
+		{"no bandwidth", `{"DirectLinkName": "To Paris", "Location": "LOC1"}`, fault.MissingParameter},
+		{"no name", `{"Bandwidth": "1Gbps", "Location": "LOC1"}`, fault.MissingParameter},
+		{"no location", `{"Bandwidth": "1Gbps", "DirectLinkName": "To Paris"}`, fault.MissingParameter},
+		{"another bandwidth", fmt.Sprintf(format, "2Gbps", "To Paris", "LOC1"), fault.InvalidValue},
+		{"an empty name", fmt.Sprintf(format, "1Gbps", "", "LOC1"), fault.InvalidLength},
+		{"a long name", fmt.Sprintf(format, "1Gbps", strings.Repeat("é", 256), "LOC1"), fault.InvalidLength},
+		{"another location", fmt.Sprintf(format, "1Gbps", "To Paris", "LOC9"), fault.LocationNotFound},
+		{"an empty location", fmt.Sprintf(format, "1Gbps", "To Paris", ""), fault.LocationNotFound},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) { r.refuse(test.want, alice, "CreateDirectLink", test.body) })
+	}
+	r.call(alice, "CreateDirectLink", fmt.Sprintf(format, "1Gbps", strings.Repeat("é", 255), "LOC1"))
+	r.refuse(fault.TooManyDirectLinks, alice, "CreateDirectLink", fmt.Sprintf(format, "1Gbps", "To Paris", "LOC1"))
+	r.link(bob)
+}
+
+// People lay the cable: first there is a port for it, then it is plugged in.
+func TestDirectLinkIsLaid(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	world := sim.New(r.clock.Now, 4*time.Second)
+	loops, end := r.run(world, network.NewDirectLinkLoop(r.db, world))
+	defer end()
+	has := func(want ...driver.Cable) {
+		t.Helper()
+		got, err := world.ObserveCables(t.Context())
+		if err != nil || len(got) != len(want) || len(want) == 1 && got[0] != want[0] {
+			t.Errorf("the world has %v, %v, want %v", got, err, want)
+		}
+	}
+	link := r.link(alice)
+	cable := driver.Cable{Account: alice, ID: link, Location: "LOC1", Gigabits: 1}
+	for _, step := range []struct {
+		state network.DirectLinkState
+		next  time.Duration
+	}{
+		{network.DirectLinkRequested, 4 * time.Second}, {network.DirectLinkPending, 4 * time.Second}, {network.DirectLinkAvailable, 0},
+	} {
+		if next := r.settle(loops); next != step.next {
+			t.Errorf("while it should be %s, the next step is in %s", step.state, next)
+		}
+		r.isLink(alice, link, step.state)
+		has(cable)
+		r.clock.Advance(step.next)
+	}
+	r.call(alice, "DeleteDirectLink", naming("DirectLinkId", link))
+	r.settle(loops)
+	has()
+
+	// One that is deleted on its way is not laid.
+	link = r.link(alice)
+	r.settle(loops)
+	r.call(alice, "DeleteDirectLink", naming("DirectLinkId", link))
+	r.settle(loops)
+	has()
+	r.isLink(alice, link, network.DirectLinkDeleted)
+	r.clock.Advance(time.Hour)
+	r.settle(loops)
+	r.selects(r.list("DirectLinks", alice, "ReadDirectLinks", `{}`), "DirectLinkId")
+}
+
+func TestDirectLinkOutlastsFailures(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	world := sim.New(r.clock.Now, time.Second)
+	world.Fail(func(string) error { return errors.New("nobody is there") })
+	loops, end := r.run(world, network.NewDirectLinkLoop(r.db, world))
+	defer end()
+	link, gone := r.link(alice), r.link(alice)
+	r.settle(loops)
+	r.isLink(alice, link, network.DirectLinkRequested)
+	r.call(alice, "DeleteDirectLink", naming("DirectLinkId", gone))
+	world.Fail(nil)
+	r.finish(loops)
+	r.isLink(alice, link, network.DirectLinkAvailable)
+	if cables, err := world.ObserveCables(t.Context()); err != nil || len(cables) != 1 || cables[0].ID != link {
+		t.Errorf("the world has %v, %v", cables, err)
+	}
+}

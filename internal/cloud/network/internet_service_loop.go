@@ -1,0 +1,11 @@
+package network
+
+import (
+	"github.com/bastide-cloud/bastide/internal/driver"
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+func wantInternetService(tx *kind.Tx, n *Net, want *driver.Net) error {
+	want.InternetService = string(n.internetService(tx))
+	return nil
+}

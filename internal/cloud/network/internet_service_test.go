@@ -1,0 +1,158 @@
+package network_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/cloud/network"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+// linkInternet links a new internet service to a Net and answers its ID.
+func (r *region) linkInternet(account, net string) string {
+	r.Helper()
+	service := r.one("InternetService", account, "CreateInternetService", `{}`).id("InternetServiceId")
+	r.call(account, "LinkInternetService", fmt.Sprintf(`{"InternetServiceId": %q, "NetId": %q}`, service, net))
+	return service
+}
+
+func TestInternetService(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	net, other := r.net(alice, "10.0.0.0/16"), r.net(alice, "10.0.0.0/16")
+	made := r.one("InternetService", alice, "CreateInternetService", `{}`)
+	service := made.id("InternetServiceId")
+	r.shows(made, fmt.Sprintf(`{"InternetServiceId": %q, "Tags": []}`, service))
+	link := func(service, net string) string {
+		return fmt.Sprintf(`{"InternetServiceId": %q, "NetId": %q}`, service, net)
+	}
+	if got := r.worldNet(net).InternetService; got != "" {
+		t.Errorf("in the world, the Net has the internet service %s before it is linked", got)
+	}
+
+	before := r.netGeneration(alice, net)
+	r.call(alice, "LinkInternetService", link(service, net))
+	if after := r.netGeneration(alice, net); after == before {
+		t.Error("the world does not hear of the link")
+	}
+	r.shows(r.list("InternetServices", alice, "ReadInternetServices", `{}`)[0], fmt.Sprintf(`{"InternetServiceId": %q, "NetId": %q, "State": "available", "Tags": []}`, service, net))
+	if got := r.worldNet(net).InternetService; got != service {
+		t.Errorf("in the world, the Net has the internet service %q", got)
+	}
+
+	// One Net to an internet service, one internet service to a Net.
+	r.refuse(fault.GatewayLinked, alice, "LinkInternetService", link(service, net))
+	r.refuse(fault.GatewayLinked, alice, "LinkInternetService", link(service, other))
+	second := r.one("InternetService", alice, "CreateInternetService", `{}`).id("InternetServiceId")
+	r.refuse(fault.NetLinked, alice, "LinkInternetService", link(second, net))
+
+	r.refuse(fault.InUse, alice, "DeleteInternetService", fmt.Sprintf(`{"InternetServiceId": %q}`, service))
+	r.refuse(fault.NetInUse, alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
+	r.refuse(fault.InternetServiceNotLinked, alice, "UnlinkInternetService", link(service, other))
+	r.refuse(fault.InternetServiceNotLinked, alice, "UnlinkInternetService", link(second, net))
+	before = r.netGeneration(alice, net)
+	r.call(alice, "UnlinkInternetService", link(service, net))
+	if after := r.netGeneration(alice, net); after == before {
+		t.Error("the world does not hear that the link is gone")
+	}
+	r.refuse(fault.InternetServiceNotLinked, alice, "UnlinkInternetService", link(service, net))
+	r.call(alice, "LinkInternetService", link(second, net))
+	r.call(alice, "DeleteInternetService", fmt.Sprintf(`{"InternetServiceId": %q}`, service))
+	r.selects(r.list("InternetServices", alice, "ReadInternetServices", `{}`), "InternetServiceId", second)
+	r.selects(r.list("InternetServices", bob, "ReadInternetServices", `{}`), "InternetServiceId")
+}
+
+// A Net stays on the Internet as long as something in it is reached from there.
+func TestUnlinkOfReachedNet(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	net := r.net(alice, "10.0.0.0/16")
+	service, subnet := r.linkInternet(alice, net), r.subnet(alice, net, "10.0.0.0/24")
+	unlink := fmt.Sprintf(`{"InternetServiceId": %q, "NetId": %q}`, service, net)
+	r.call(alice, "CreateRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0", "GatewayId": %q}`, r.mainTable(alice, net)["RouteTableId"], service))
+	nat := r.nat(alice, subnet)
+	r.refuse(fault.NetHasNatService, alice, "UnlinkInternetService", unlink)
+	r.call(alice, "DeleteNatService", fmt.Sprintf(`{"NatServiceId": %q}`, nat))
+
+	nic, ip := r.placeNic(alice, subnet, "10.0.0.9", ""), r.spareIp(alice)
+	r.linkPublicIp(alice, ip, nic)
+	r.refuse(fault.NetHasPublicIps, alice, "UnlinkInternetService", unlink)
+	r.linkPublicIp(alice, ip, r.placeNic(alice, r.subnet(alice, r.net(alice, "10.1.0.0/16"), "10.1.0.0/24"), "10.1.0.9", ""))
+	r.call(alice, "UnlinkInternetService", unlink)
+}
+
+// linkPublicIp links a public IP to a NIC.
+func (r *region) linkPublicIp(account, ip, nic string) {
+	r.Helper()
+	r.update(account, func(tx *kind.Tx) error {
+		p, err := network.PublicIps.Get(tx, id.PublicIp(ip))
+		if err != nil {
+			return err
+		}
+		p.NicId, p.LinkPublicIpId = id.Nic(nic), "eipassoc-0000000a"
+		return network.PublicIps.Put(tx, p)
+	})
+}
+
+func TestInternetServiceRefusals(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	net := r.net(alice, "10.0.0.0/16")
+	service := r.linkInternet(alice, net)
+	tests := []struct {
+		name, account, action, body string
+		want                        fault.Code
+	}{
+		{"no Net", alice, "LinkInternetService", fmt.Sprintf(`{"InternetServiceId": %q}`, service), fault.MissingParameter},
+		{"no internet service", alice, "UnlinkInternetService", fmt.Sprintf(`{"NetId": %q}`, net), fault.MissingParameter},
+		{"link of none", alice, "LinkInternetService", fmt.Sprintf(`{"InternetServiceId": "igw-00000000", "NetId": %q}`, net), fault.InternetServiceNotFound},
+		{"link to no Net", alice, "LinkInternetService", fmt.Sprintf(`{"InternetServiceId": %q, "NetId": "vpc-00000000"}`, service), fault.NetNotFound},
+		{"link of another account's", bob, "LinkInternetService", fmt.Sprintf(`{"InternetServiceId": %q, "NetId": %q}`, service, net), fault.InternetServiceNotFound},
+		{"unlink of none", alice, "UnlinkInternetService", fmt.Sprintf(`{"InternetServiceId": "igw-00000000", "NetId": %q}`, net), fault.InternetServiceNotFound},
+		{"unlink from no Net", alice, "UnlinkInternetService", fmt.Sprintf(`{"InternetServiceId": %q, "NetId": "vpc-00000000"}`, service), fault.NetNotFound},
+		{"unlink of another account's", bob, "UnlinkInternetService", fmt.Sprintf(`{"InternetServiceId": %q, "NetId": %q}`, service, net), fault.InternetServiceNotFound},
+		{"deletion of none", alice, "DeleteInternetService", `{"InternetServiceId": "igw-00000000"}`, fault.InternetServiceNotFound},
+		{"deletion of what is none", alice, "DeleteInternetService", fmt.Sprintf(`{"InternetServiceId": %q}`, net), fault.InvalidID},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) { r.refuse(test.want, test.account, test.action, test.body) })
+	}
+}
+
+func TestInternetServiceQuota(t *testing.T) {
+	t.Parallel()
+	r := setup(t, map[string]int{"igw_limit": 1})
+	service := r.one("InternetService", alice, "CreateInternetService", `{}`)
+	r.refuse(fault.TooManyInternetServices, alice, "CreateInternetService", `{}`)
+	r.call(alice, "DeleteInternetService", fmt.Sprintf(`{"InternetServiceId": %q}`, service["InternetServiceId"]))
+	r.call(alice, "CreateInternetService", `{}`)
+}
+
+func TestInternetServiceFilters(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	net := r.net(alice, "10.0.0.0/16")
+	first := r.one("InternetService", alice, "CreateInternetService", `{}`).id("InternetServiceId")
+	second := r.linkInternet(alice, net)
+	r.tag(alice, first, "env", "test")
+	tests := []struct {
+		filters string
+		want    []string
+	}{
+		{`{}`, []string{first, second}},
+		{fmt.Sprintf(`{"InternetServiceIds": [%q]}`, first), []string{first}},
+		{fmt.Sprintf(`{"LinkNetIds": [%q]}`, net), []string{second}},
+		{`{"LinkNetIds": ["vpc-00000000"]}`, nil},
+		{`{"LinkStates": ["available"]}`, []string{second}},
+		{`{"TagKeys": ["env"]}`, []string{first}},
+		{`{"TagValues": ["test"]}`, []string{first}},
+		{`{"Tags": ["env=test"]}`, []string{first}},
+	}
+	for _, test := range tests {
+		t.Run(test.filters, func(t *testing.T) {
+			r.selects(r.list("InternetServices", alice, "ReadInternetServices", `{"Filters": `+test.filters+`}`), "InternetServiceId", test.want...)
+		})
+	}
+}

@@ -1,0 +1,42 @@
+package network
+
+import (
+	"net/netip"
+
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/driver"
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+func wantNatServices(tx *kind.Tx, n *Net, want *driver.Net) error {
+	for nat := range NatServices.Of(tx, n.NetId) {
+		wanted := driver.Nat{ID: string(nat.NatServiceId), Subnet: string(nat.SubnetId), Nic: string(nat.NicId)}
+		for ip := range PublicIps.Of(tx, nat.NatServiceId) {
+			public, err := netip.ParseAddr(string(ip.PublicIp))
+			if err != nil {
+				return err
+			}
+			wanted.Public = append(wanted.Public, public)
+		}
+		want.Nats = append(want.Nats, wanted)
+	}
+	return nil
+}
+
+func settleNatServices(tx *kind.Tx, n *Net, done driver.Net) error {
+	had := map[id.NatService]bool{}
+	for _, nat := range done.Nats {
+		had[id.NatService(nat.ID)] = true
+	}
+	for nat := range NatServices.Of(tx, n.NetId) {
+		next, ok := natServiceLife.Next(nat.State, "ready")
+		if !ok || !had[nat.NatServiceId] {
+			continue
+		}
+		nat.State = next
+		if err := NatServices.Put(tx, nat); err != nil {
+			return err
+		}
+	}
+	return nil
+}

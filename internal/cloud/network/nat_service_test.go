@@ -1,0 +1,292 @@
+package network_test
+
+import (
+	"fmt"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/cloud/network"
+	"github.com/bastide-cloud/bastide/internal/driver"
+	"github.com/bastide-cloud/bastide/internal/driver/sim"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// spareIp makes a public IP and answers its ID.
+func (r *region) spareIp(account string) string {
+	r.Helper()
+	var ip *network.PublicIp
+	r.update(account, func(tx *kind.Tx) error {
+		ip = &network.PublicIp{PublicIp: api.IPv4(fmt.Sprintf("198.18.0.%d", 1+network.PublicIps.Count(tx)))}
+		return network.PublicIps.Insert(tx, ip)
+	})
+	return string(ip.PublicIpId)
+}
+
+// nat makes a NAT service in a Subnet and answers its ID.
+func (r *region) nat(account, subnet string) string {
+	r.Helper()
+	return r.one("NatService", account, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, subnet, r.spareIp(account))).id("NatServiceId")
+}
+
+// public makes a Net of alice's whose main table leads to the Internet, with a
+// Subnet.
+func (r *region) public() (net, subnet string) {
+	r.Helper()
+	net = r.net(alice, "10.0.0.0/16")
+	r.call(alice, "CreateRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0", "GatewayId": %q}`,
+		r.mainTable(alice, net)["RouteTableId"], r.linkInternet(alice, net)))
+	return net, r.subnet(alice, net, "10.0.0.0/24")
+}
+
+func TestNatService(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	net, subnet := r.public()
+	ip := r.spareIp(alice)
+	made := r.one("NatService", alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, subnet, ip))
+	nat := made.id("NatServiceId")
+	shown := func(state string) string {
+		return fmt.Sprintf(`{"NatServiceId": %q, "NetId": %q, "SubnetId": %q, "State": %q, "ClientToken": "", "Tags": [],
+			"PublicIps": [{"PublicIp": "198.18.0.1", "PublicIpId": %q}]}`, nat, net, subnet, state, ip)
+	}
+	r.shows(made, shown("pending"))
+	r.shows(r.list("NatServices", alice, "ReadNatServices", `{}`)[0], shown("pending"))
+
+	// It has an address of its Subnet, and its public IP.
+	var nic *network.Nic
+	r.update(alice, func(tx *kind.Tx) error {
+		for n := range network.Nics.Find(tx, "SubnetId", subnet) {
+			nic = n
+		}
+		return nil
+	})
+	if nic == nil || nic.Service != nat || len(nic.PrivateIps) != 1 {
+		t.Fatalf("the NIC of the NAT service is %v", nic)
+	}
+	want := []driver.Nat{{ID: nat, Subnet: subnet, Nic: string(nic.NicId), Public: []netip.Addr{netip.MustParseAddr("198.18.0.1")}}}
+	if diff := cmp.Diff(want, r.worldNet(net).Nats, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+		t.Errorf("in the world (-want +got):\n%s", diff)
+	}
+	r.shows(r.list("NatServices", alice, "ReadNatServices", `{}`)[0], shown("available"))
+
+	// Its Subnet, its Net and its public IP stay as long as it does.
+	r.refuse(fault.SubnetInUse, alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, subnet))
+	r.refuse(fault.NetInUse, alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
+	r.refuse(fault.InUse, alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, r.subnet(alice, net, "10.0.1.0/24"), ip))
+
+	// A deleted one is still shown, and has nothing any more.
+	r.call(alice, "DeleteNatService", fmt.Sprintf(`{"NatServiceId": %q}`, nat))
+	r.shows(r.list("NatServices", alice, "ReadNatServices", `{}`)[0], fmt.Sprintf(`{"NatServiceId": %q, "NetId": %q, "SubnetId": %q,
+		"State": "deleted", "ClientToken": "", "Tags": [], "PublicIps": []}`, nat, net, subnet))
+	r.refuse(fault.NatServiceNotFound, alice, "DeleteNatService", fmt.Sprintf(`{"NatServiceId": %q}`, nat))
+	if left := r.worldNet(net).Nats; len(left) != 0 {
+		t.Errorf("in the world, %v is left", left)
+	}
+	r.update(alice, func(tx *kind.Tx) error {
+		if network.Nics.Has(tx, nic.NicId) {
+			t.Error("its NIC is left")
+		}
+		return nil
+	})
+	r.call(alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, subnet))
+}
+
+// A NAT service is available once the world has it, and not before.
+func TestNatServiceWaitsForTheWorld(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	world := sim.New(r.clock.Now, time.Second)
+	loops, end := r.run(world)
+	defer end()
+	_, subnet := r.public()
+	r.finish(loops)
+	nat := r.nat(alice, subnet)
+	r.settle(loops)
+	r.selects(r.list("NatServices", alice, "ReadNatServices", `{"Filters": {"States": ["pending"]}}`), "NatServiceId", nat)
+	r.finish(loops)
+	r.selects(r.list("NatServices", alice, "ReadNatServices", `{"Filters": {"States": ["available"]}}`), "NatServiceId", nat)
+
+	// One may go before it was ever there.
+	r.call(alice, "DeleteNatService", fmt.Sprintf(`{"NatServiceId": %q}`, nat))
+	again := r.nat(alice, subnet)
+	r.settle(loops)
+	r.call(alice, "DeleteNatService", fmt.Sprintf(`{"NatServiceId": %q}`, again))
+	r.clock.Advance(time.Minute)
+	r.settle(loops)
+	r.selects(r.list("NatServices", alice, "ReadNatServices", `{"Filters": {"States": ["deleted"]}}`), "NatServiceId", nat, again)
+	r.finish(loops) // which is when the last of them is forgotten
+	r.selects(r.list("NatServices", alice, "ReadNatServices", `{}`), "NatServiceId")
+}
+
+func TestNatServiceToken(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	net, subnet := r.public()
+	other := r.subnet(alice, net, "10.0.1.0/24")
+	ip, second := r.spareIp(alice), r.spareIp(alice)
+	ask := func(subnet, ip, token string) string {
+		return fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q, "ClientToken": %q}`, subnet, ip, token)
+	}
+	made := r.one("NatService", alice, "CreateNatService", ask(subnet, ip, "once"))
+	before := r.generation(alice)
+	if diff := cmp.Diff(made, r.one("NatService", alice, "CreateNatService", ask(subnet, ip, "once"))); diff != "" {
+		t.Errorf("the same request again (-first +second):\n%s", diff)
+	}
+	if after := r.generation(alice); after != before {
+		t.Error("the same request has changed the account again")
+	}
+	r.refuse(fault.NatServiceExists, alice, "CreateNatService", ask(other, second, "once"))
+	r.refuse(fault.NatServiceExists, alice, "CreateNatService", ask(subnet, second, "once"))
+	r.refuse(fault.InUse, alice, "CreateNatService", ask(subnet, ip, "twice"))
+	r.refuse(fault.NatServiceExists, alice, "CreateNatService", ask(subnet, second, "twice"))
+	r.call(alice, "CreateNatService", ask(other, second, ""))
+
+	// The token of a deleted one is free.
+	r.call(alice, "DeleteNatService", fmt.Sprintf(`{"NatServiceId": %q}`, made["NatServiceId"]))
+	if again := r.one("NatService", alice, "CreateNatService", ask(subnet, ip, "once")); again["NatServiceId"] == made["NatServiceId"] {
+		t.Error("the request after the deletion answers the deleted NAT service")
+	}
+}
+
+// Requests that come at once with one token make one NAT service.
+func TestNatServiceTokenAtOnce(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	_, subnet := r.public()
+	body := fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q, "ClientToken": "once"}`, subnet, r.spareIp(alice))
+	var calls sync.WaitGroup
+	var made [8]object
+	for i := range made {
+		calls.Go(func() {
+			answer, err := r.try(alice, "CreateNatService", body)
+			if err != nil {
+				t.Error(err)
+			}
+			made[i] = answer
+		})
+	}
+	calls.Wait()
+	for _, other := range made[1:] {
+		if diff := cmp.Diff(made[0], other); diff != "" {
+			t.Errorf("two answers (-one +other):\n%s", diff)
+		}
+	}
+	if all := r.list("NatServices", alice, "ReadNatServices", `{}`); len(all) != 1 {
+		t.Errorf("%d NAT services were made", len(all))
+	}
+}
+
+func TestNatServiceRefusals(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	net, subnet := r.public()
+	private, table := r.subnet(alice, net, "10.0.1.0/24"), r.table(alice, net)
+	r.linkTable(alice, table, private)
+	nat := r.nat(alice, subnet)
+	spare, linked, lent := r.spareIp(alice), r.spareIp(alice), r.spareIp(alice)
+	nic := r.placeNic(alice, private, "10.0.1.9", "")
+	r.linkPublicIp(alice, linked, nic)
+	r.update(alice, func(tx *kind.Tx) error {
+		ip, err := network.PublicIps.Get(tx, id.PublicIp(lent))
+		if err != nil {
+			return err
+		}
+		ip.Lent = true
+		return network.PublicIps.Put(tx, ip)
+	})
+	tests := []struct {
+		name, account, action, body string
+		want                        fault.Code
+	}{
+		{"no public IP", alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q}`, subnet), fault.MissingParameter},
+		{"no Subnet", alice, "CreateNatService", fmt.Sprintf(`{"PublicIpId": %q}`, spare), fault.MissingParameter},
+		{"unknown Subnet", alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": "subnet-00000000", "PublicIpId": %q}`, spare), fault.SubnetNotFound},
+		{"another account's Subnet", bob, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, subnet, spare), fault.SubnetNotFound},
+		{"unknown public IP", alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": "eipalloc-00000000"}`, subnet), fault.PublicIpNotFound},
+		{"the region's public IP", alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, subnet, lent), fault.PublicIpNotFound},
+		{"a linked public IP", alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, subnet, linked), fault.InUse},
+		{"a Subnet that is not public", alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, private, spare), fault.NoInternetRoute},
+		{"a second one in the Subnet", alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, subnet, spare), fault.NatServiceExists},
+		{"deletion of none", alice, "DeleteNatService", `{"NatServiceId": "nat-00000000"}`, fault.NatServiceNotFound},
+		{"deletion of another account's", bob, "DeleteNatService", fmt.Sprintf(`{"NatServiceId": %q}`, nat), fault.NatServiceNotFound},
+		{"deletion of what is none", alice, "DeleteNatService", fmt.Sprintf(`{"NatServiceId": %q}`, net), fault.InvalidID},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) { r.refuse(test.want, test.account, test.action, test.body) })
+	}
+
+	// A route to the Internet that leads nowhere is none; a private Subnet
+	// becomes public with its table.
+	r.call(alice, "DeleteNatService", fmt.Sprintf(`{"NatServiceId": %q}`, nat))
+	service := r.list("InternetServices", alice, "ReadInternetServices", `{}`)[0].id("InternetServiceId")
+	link := fmt.Sprintf(`{"InternetServiceId": %q, "NetId": %q}`, service, net)
+	r.update(alice, func(tx *kind.Tx) error { return network.Nics.Delete(tx, &network.Nic{NicId: id.Nic(nic)}) })
+	r.call(alice, "CreateRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0", "GatewayId": %q}`, table, service))
+	r.call(alice, "UnlinkInternetService", link)
+	r.refuse(fault.NoInternetRoute, alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, private, spare))
+	r.call(alice, "LinkInternetService", link)
+	r.call(alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, private, spare))
+}
+
+// In a Subnet whose addresses are all taken there is no NAT service, nor half
+// of one.
+func TestNatServiceInAFullSubnet(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	net, _ := r.public()
+	small := r.subnet(alice, net, "10.0.1.0/29")
+	for _, ip := range []string{"10.0.1.4", "10.0.1.5", "10.0.1.6"} {
+		r.placeNic(alice, small, ip, "")
+	}
+	r.refuse(fault.InsufficientCapacity, alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, small, r.spareIp(alice)))
+	r.selects(r.list("NatServices", alice, "ReadNatServices", `{}`), "NatServiceId")
+}
+
+func TestNatServiceQuota(t *testing.T) {
+	t.Parallel()
+	r := setup(t, map[string]int{"nat_gateway_limit": 1})
+	net, subnet := r.public()
+	nat, other := r.nat(alice, subnet), r.subnet(alice, net, "10.0.1.0/24")
+	r.refuse(fault.TooManyNatServices, alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, other, r.spareIp(alice)))
+	r.call(alice, "DeleteNatService", fmt.Sprintf(`{"NatServiceId": %q}`, nat))
+	r.nat(alice, other)
+}
+
+func TestNatServiceFilters(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	net, subnet := r.public()
+	other := r.subnet(alice, net, "10.0.1.0/24")
+	first := r.nat(alice, subnet)
+	second := r.one("NatService", alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q, "ClientToken": "once"}`, other, r.spareIp(alice))).id("NatServiceId")
+	r.call(alice, "DeleteNatService", fmt.Sprintf(`{"NatServiceId": %q}`, first))
+	r.tag(alice, second, "env", "test")
+	tests := []struct {
+		filters string
+		want    []string
+	}{
+		{`{}`, []string{first, second}},
+		{`{"ClientTokens": ["once"]}`, []string{second}},
+		{fmt.Sprintf(`{"NatServiceIds": [%q]}`, first), []string{first}},
+		{fmt.Sprintf(`{"NetIds": [%q]}`, net), []string{first, second}},
+		{`{"NetIds": ["vpc-00000000"]}`, nil},
+		{`{"States": ["pending"]}`, []string{second}},
+		{`{"States": ["available", "deleted"]}`, []string{first}},
+		{fmt.Sprintf(`{"SubnetIds": [%q]}`, other), []string{second}},
+		{`{"TagKeys": ["env"]}`, []string{second}},
+		{`{"TagValues": ["test"]}`, []string{second}},
+		{`{"Tags": ["env=test"]}`, []string{second}},
+	}
+	for _, test := range tests {
+		t.Run(test.filters, func(t *testing.T) {
+			r.selects(r.list("NatServices", alice, "ReadNatServices", `{"Filters": `+test.filters+`}`), "NatServiceId", test.want...)
+		})
+	}
+}

@@ -1,0 +1,39 @@
+package network
+
+import (
+	"slices"
+
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/driver"
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+// wantServices are the services that routes, rules and access points name.
+func (region Region) wantServices() (services []driver.Service) {
+	for _, s := range region.services() {
+		services = append(services, driver.Service{ID: s.ServiceId, Ranges: prefixes(s.IpRanges)})
+	}
+	return services
+}
+
+func wantNetAccessPoints(tx *kind.Tx, n *Net, want *driver.Net) error {
+	for p := range NetAccessPoints.Of(tx, n.NetId) {
+		want.AccessPoints = append(want.AccessPoints, driver.AccessPoint{ID: string(p.NetAccessPointId), Service: p.ServiceId})
+	}
+	return nil
+}
+
+func settleNetAccessPoints(tx *kind.Tx, n *Net, done driver.Net) error {
+	for p := range NetAccessPoints.Of(tx, n.NetId) {
+		next, ok := netAccessPointLife.Next(p.State, "ready")
+		had := slices.ContainsFunc(done.AccessPoints, func(a driver.AccessPoint) bool { return id.NetAccessPoint(a.ID) == p.NetAccessPointId })
+		if !ok || !had {
+			continue
+		}
+		p.State = next
+		if err := NetAccessPoints.Put(tx, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}

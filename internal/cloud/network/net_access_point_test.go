@@ -1,0 +1,262 @@
+package network_test
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/cloud/network"
+	"github.com/bastide-cloud/bastide/internal/driver"
+	"github.com/bastide-cloud/bastide/internal/driver/drivertest"
+	"github.com/bastide-cloud/bastide/internal/driver/sim"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/google/go-cmp/cmp"
+)
+
+// apiService is a service of the region of tests.
+const apiService = "com.outscale.test-1.api"
+
+// accessPoint makes a Net access point and answers its ID.
+func (r *region) accessPoint(account, net, service string) string {
+	r.Helper()
+	return r.one("NetAccessPoint", account, "CreateNetAccessPoint", fmt.Sprintf(`{"NetId": %q, "ServiceName": %q}`, net, service)).id("NetAccessPointId")
+}
+
+// emptyTable makes a route table without routes in a Net and answers its ID.
+func (r *region) emptyTable(account, net string) string {
+	r.Helper()
+	t := &network.RouteTable{NetId: id.Net(net)}
+	r.update(account, func(tx *kind.Tx) error { return network.RouteTables.Insert(tx, t) })
+	return string(t.RouteTableId)
+}
+
+// routes checks which routes a table has to services: each as the service and
+// the access point.
+func (r *region) routes(account, table string, want ...string) {
+	r.Helper()
+	var got []string
+	r.update(account, func(tx *kind.Tx) error {
+		t, err := network.RouteTables.Get(tx, id.RouteTable(table))
+		if err != nil {
+			return err
+		}
+		for _, route := range t.Routes {
+			if route.DestinationServiceId == "" {
+				continue
+			}
+			if route.CreationMethod != network.ByCreateRoute || route.DestinationIpRange != "" || route.GatewayId != "" {
+				r.Errorf("a route to a service is %+v", route)
+			}
+			got = append(got, route.DestinationServiceId+" "+string(route.NetAccessPointId))
+		}
+		return nil
+	})
+	if !slices.Equal(got, want) {
+		r.Errorf("the table %s leads to %q, want %q", table, got, want)
+	}
+}
+
+func TestServices(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	services := r.list("Services", "", "ReadNetAccessPointServices", `{}`)
+	var names []string
+	ids := map[string]bool{}
+	var ranges []netip.Prefix
+	for _, s := range services {
+		names = append(names, s.id("ServiceName"))
+		ids[s.id("ServiceId")] = true
+		for _, text := range s["IpRanges"].([]any) {
+			p := netip.MustParsePrefix(text.(string))
+			if slices.ContainsFunc(ranges, p.Overlaps) {
+				t.Errorf("%s overlaps one of %v", p, ranges)
+			}
+			ranges = append(ranges, p)
+		}
+	}
+	want := []string{"api", "directlink", "eim", "fcu", "icu", "kms", "lbu", "oos", "osu"}
+	for i := range want {
+		want[i] = "com.outscale.test-1." + want[i]
+	}
+	if !slices.Equal(names, want) || len(ids) != len(want) || len(ranges) < len(want) {
+		t.Errorf("the services are %q with %d IDs and %d ranges, want %q", names, len(ids), len(ranges), want)
+	}
+	again := setup(t)
+	r.shows(again.list("Services", alice, "ReadNetAccessPointServices", `{}`)[0],
+		fmt.Sprintf(`{"ServiceId": %q, "ServiceName": %q, "IpRanges": ["203.0.113.0/28"]}`, services[0]["ServiceId"], apiService))
+
+	r.selects(r.list("Services", "", "ReadNetAccessPointServices", fmt.Sprintf(`{"Filters": {"ServiceNames": [%q, "none"]}}`, apiService)), "ServiceName", apiService)
+	r.selects(r.list("Services", "", "ReadNetAccessPointServices", fmt.Sprintf(`{"Filters": {"ServiceIds": [%q]}}`, services[3]["ServiceId"])), "ServiceName", want[3])
+}
+
+func TestNetAccessPoint(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	net := r.net(alice, "10.0.0.0/16")
+	first, second := r.emptyTable(alice, net), r.emptyTable(alice, net)
+	service := r.someService()
+	made := r.one("NetAccessPoint", alice, "CreateNetAccessPoint",
+		fmt.Sprintf(`{"NetId": %q, "ServiceName": %q, "RouteTableIds": [%q, %[3]q]}`, net, apiService, first))
+	point := made.id("NetAccessPointId")
+	shown := func(state, tables string) string {
+		return fmt.Sprintf(`{"NetAccessPointId": %q, "NetId": %q, "RouteTableIds": %s, "ServiceName": %q, "State": %q, "Tags": []}`, point, net, tables, apiService, state)
+	}
+	list := func() object { return r.list("NetAccessPoints", alice, "ReadNetAccessPoints", `{}`)[0] }
+	r.shows(made, shown("pending", fmt.Sprintf("[%q]", first)))
+	r.shows(list(), shown("pending", fmt.Sprintf("[%q]", first)))
+	r.routes(alice, first, service+" "+point)
+	r.selects(r.list("NetAccessPoints", bob, "ReadNetAccessPoints", `{}`), "NetAccessPointId")
+
+	update := func(rest string) object {
+		t.Helper()
+		return r.one("NetAccessPoint", alice, "UpdateNetAccessPoint", fmt.Sprintf(`{"NetAccessPointId": %q%s}`, point, rest))
+	}
+	r.shows(update(fmt.Sprintf(`, "AddRouteTableIds": [%q, %q]`, second, first)), shown("pending", fmt.Sprintf("[%q, %q]", first, second)))
+	r.routes(alice, first, service+" "+point)
+	r.routes(alice, second, service+" "+point)
+	r.shows(update(fmt.Sprintf(`, "RemoveRouteTableIds": [%q]`, first)), shown("pending", fmt.Sprintf("[%q]", second)))
+	r.shows(update(fmt.Sprintf(`, "RemoveRouteTableIds": [%q], "AddRouteTableIds": []`, first)), shown("pending", fmt.Sprintf("[%q]", second)))
+	r.routes(alice, first)
+	r.shows(update(""), shown("pending", fmt.Sprintf("[%q]", second)))
+
+	// A second service has a route of its own.
+	other := r.one("NetAccessPoint", alice, "CreateNetAccessPoint",
+		fmt.Sprintf(`{"NetId": %q, "ServiceName": "com.outscale.test-1.oos", "RouteTableIds": [%q]}`, net, second)).id("NetAccessPointId")
+	oos := r.list("Services", "", "ReadNetAccessPointServices", `{"Filters": {"ServiceNames": ["com.outscale.test-1.oos"]}}`)[0].id("ServiceId")
+	r.routes(alice, second, service+" "+point, oos+" "+other)
+
+	// Deleted, it takes its routes along and stays readable for an hour.
+	r.refuse(fault.NetInUse, alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
+	r.call(alice, "DeleteNetAccessPoint", fmt.Sprintf(`{"NetAccessPointId": %q}`, point))
+	r.shows(list(), shown("deleted", "[]"))
+	r.routes(alice, second, oos+" "+other)
+	r.refuse(fault.NetAccessPointNotFound, alice, "DeleteNetAccessPoint", fmt.Sprintf(`{"NetAccessPointId": %q}`, point))
+	r.refuse(fault.NetAccessPointNotFound, alice, "UpdateNetAccessPoint", fmt.Sprintf(`{"NetAccessPointId": %q}`, point))
+	r.accessPoint(alice, net, apiService) // there is none to the service any more
+	r.clock.Advance(time.Hour)
+	r.update(alice, func(tx *kind.Tx) error { network.NetAccessPoints.Purge(tx); return nil })
+	if got := list().id("NetAccessPointId"); got != other {
+		t.Errorf("after an hour, the first is %s, want %s", got, other)
+	}
+}
+
+func TestNetAccessPointRefusals(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	net, other := r.net(alice, "10.0.0.0/16"), r.net(alice, "10.1.0.0/16")
+	table, elsewhere, his := r.emptyTable(alice, net), r.emptyTable(alice, other), r.emptyTable(bob, r.net(bob, "10.0.0.0/16"))
+	point := r.accessPoint(alice, net, apiService)
+	create := func(net, service, table string) string {
+		return fmt.Sprintf(`{"NetId": %q, "ServiceName": %q, "RouteTableIds": [%q]}`, net, service, table)
+	}
+	update := func(list, table string) string {
+		return fmt.Sprintf(`{"NetAccessPointId": %q, %q: [%q]}`, point, list, table)
+	}
+	tests := []struct {
+		name, account, action, body string
+		want                        fault.Code
+	}{
+		{"no Net", alice, "CreateNetAccessPoint", fmt.Sprintf(`{"ServiceName": %q}`, apiService), fault.MissingParameter},
+		{"no service", alice, "CreateNetAccessPoint", fmt.Sprintf(`{"NetId": %q}`, net), fault.MissingParameter},
+		{"unknown Net", alice, "CreateNetAccessPoint", create("vpc-00000000", apiService, table), fault.NetNotFound},
+		{"another account's Net", bob, "CreateNetAccessPoint", create(net, apiService, his), fault.NetNotFound},
+		{"unknown service", alice, "CreateNetAccessPoint", create(net, "com.outscale.test-1.s3", table), fault.ServiceNotFound},
+		{"another region's service", alice, "CreateNetAccessPoint", create(net, "com.outscale.test-2.api", table), fault.ServiceNotFound},
+		{"the same service again", alice, "CreateNetAccessPoint", create(net, apiService, table), fault.NetAccessPointExists},
+		{"unknown table", alice, "CreateNetAccessPoint", create(other, apiService, "rtb-00000000"), fault.RouteTableNotFound},
+		{"another account's table", alice, "CreateNetAccessPoint", create(other, apiService, his), fault.RouteTableNotFound},
+		{"another Net's table", alice, "CreateNetAccessPoint", create(other, apiService, table), fault.InvalidParameter},
+		{"update of none", alice, "UpdateNetAccessPoint", `{"NetAccessPointId": "vpce-00000000"}`, fault.NetAccessPointNotFound},
+		{"update of another account's", bob, "UpdateNetAccessPoint", update("AddRouteTableIds", his), fault.NetAccessPointNotFound},
+		{"adding an unknown table", alice, "UpdateNetAccessPoint", update("AddRouteTableIds", "rtb-00000000"), fault.RouteTableNotFound},
+		{"adding another account's table", alice, "UpdateNetAccessPoint", update("AddRouteTableIds", his), fault.RouteTableNotFound},
+		{"adding another Net's table", alice, "UpdateNetAccessPoint", update("AddRouteTableIds", elsewhere), fault.InvalidParameter},
+		{"removing an unknown table", alice, "UpdateNetAccessPoint", update("RemoveRouteTableIds", "rtb-00000000"), fault.RouteTableNotFound},
+		{"adding and removing a table", alice, "UpdateNetAccessPoint",
+			fmt.Sprintf(`{"NetAccessPointId": %q, "AddRouteTableIds": [%q], "RemoveRouteTableIds": [%[2]q]}`, point, table), fault.InvalidParameterSet},
+		{"deletion of none", alice, "DeleteNetAccessPoint", `{"NetAccessPointId": "vpce-00000000"}`, fault.NetAccessPointNotFound},
+		{"deletion of another account's", bob, "DeleteNetAccessPoint", fmt.Sprintf(`{"NetAccessPointId": %q}`, point), fault.NetAccessPointNotFound},
+		{"deletion of what is none", alice, "DeleteNetAccessPoint", fmt.Sprintf(`{"NetAccessPointId": %q}`, net), fault.InvalidID},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) { r.refuse(test.want, test.account, test.action, test.body) })
+	}
+	r.routes(alice, table)
+	r.routes(alice, elsewhere)
+}
+
+func TestNetAccessPointQuota(t *testing.T) {
+	t.Parallel()
+	r := setup(t, map[string]int{"network_endpoint_limit": 1})
+	net := r.net(alice, "10.0.0.0/16")
+	point := r.accessPoint(alice, net, apiService)
+	r.refuse(fault.TooManyNetAccessPoints, alice, "CreateNetAccessPoint", fmt.Sprintf(`{"NetId": %q, "ServiceName": "com.outscale.test-1.oos"}`, net))
+	r.call(alice, "DeleteNetAccessPoint", fmt.Sprintf(`{"NetAccessPointId": %q}`, point))
+	r.accessPoint(alice, net, "com.outscale.test-1.oos")
+}
+
+func TestNetAccessPointFilters(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	net, other := r.net(alice, "10.0.0.0/16"), r.net(alice, "10.1.0.0/16")
+	first, second := r.accessPoint(alice, net, apiService), r.accessPoint(alice, other, apiService)
+	third := r.accessPoint(alice, net, "com.outscale.test-1.oos")
+	r.call(alice, "DeleteNetAccessPoint", fmt.Sprintf(`{"NetAccessPointId": %q}`, third))
+	r.tag(alice, second, "env", "test")
+	tests := []struct {
+		filters string
+		want    []string
+	}{
+		{`{}`, []string{first, second, third}},
+		{fmt.Sprintf(`{"NetAccessPointIds": [%q, %q]}`, second, third), []string{second, third}},
+		{fmt.Sprintf(`{"NetIds": [%q]}`, net), []string{first, third}},
+		{fmt.Sprintf(`{"ServiceNames": [%q]}`, apiService), []string{first, second}},
+		{`{"States": ["pending", "available"]}`, []string{first, second}},
+		{`{"States": ["deleted"]}`, []string{third}},
+		{`{"TagKeys": ["env"]}`, []string{second}},
+		{`{"TagValues": ["test"]}`, []string{second}},
+		{`{"Tags": ["env=test"]}`, []string{second}},
+	}
+	for _, test := range tests {
+		t.Run(test.filters, func(t *testing.T) {
+			r.selects(r.list("NetAccessPoints", alice, "ReadNetAccessPoints", `{"Filters": `+test.filters+`}`), "NetAccessPointId", test.want...)
+		})
+	}
+}
+
+// Access points reach the world, which makes them available.
+func TestNetAccessPointsReachTheWorld(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	world := sim.New(r.clock.Now, 4*time.Second)
+	loops, end := r.run(world)
+	defer end()
+	net := r.net(alice, "10.0.0.0/16")
+	point, gone := r.accessPoint(alice, net, apiService), r.accessPoint(alice, net, "com.outscale.test-1.oos")
+	pending := `{"Filters": {"States": ["pending"]}}`
+	r.settle(loops)
+	r.selects(r.list("NetAccessPoints", alice, "ReadNetAccessPoints", pending), "NetAccessPointId", point, gone)
+	// One may go before it was ever there.
+	r.call(alice, "DeleteNetAccessPoint", fmt.Sprintf(`{"NetAccessPointId": %q}`, gone))
+	r.finish(loops)
+	r.selects(r.list("NetAccessPoints", alice, "ReadNetAccessPoints", `{"Filters": {"States": ["available"]}}`), "NetAccessPointId", point)
+	has := func(want ...driver.AccessPoint) {
+		t.Helper()
+		got, err := world.ObserveNets(t.Context())
+		if err != nil || len(got) != 1 {
+			t.Fatalf("the world has the Nets %v, %v", got, err)
+		}
+		if diff := cmp.Diff(want, got[0].AccessPoints, drivertest.Equal()); diff != "" {
+			t.Errorf("the world has (-want +got):\n%s", diff)
+		}
+	}
+	has(driver.AccessPoint{ID: point, Service: r.someService()})
+	r.call(alice, "DeleteNetAccessPoint", fmt.Sprintf(`{"NetAccessPointId": %q}`, point))
+	r.finish(loops) // which takes longer than they are kept
+	has()
+	r.selects(r.list("NetAccessPoints", alice, "ReadNetAccessPoints", `{}`), "NetAccessPointId")
+}

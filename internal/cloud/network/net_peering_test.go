@@ -1,0 +1,577 @@
+package network_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/cloud/network"
+	"github.com/bastide-cloud/bastide/internal/driver"
+	"github.com/bastide-cloud/bastide/internal/driver/sim"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// ask asks the owner of a Net for a peering and answers its ID.
+func (r *region) ask(account, source, owner, accepter string) string {
+	r.Helper()
+	return r.one("NetPeering", account, "CreateNetPeering", asking(source, owner, accepter)).id("NetPeeringId")
+}
+
+func asking(source, owner, accepter string) string {
+	return fmt.Sprintf(`{"SourceNetId": %q, "AccepterOwnerId": %q, "AccepterNetId": %q}`, source, owner, accepter)
+}
+
+func naming(field, id string) string { return fmt.Sprintf(`{%q: %q}`, field, id) }
+
+// peering reads a peering as an account sees it; nil: it does not.
+func (r *region) peering(account, id string) object {
+	r.Helper()
+	list := r.list("NetPeerings", account, "ReadNetPeerings", fmt.Sprintf(`{"Filters": {"NetPeeringIds": [%q]}}`, id))
+	if len(list) == 0 {
+		return nil
+	}
+	return list[0]
+}
+
+// isPeering checks the state of a peering in the eyes of accounts.
+func (r *region) isPeering(id string, want network.NetPeeringName, accounts ...string) {
+	r.Helper()
+	for _, account := range accounts {
+		p := r.peering(account, id)
+		if p == nil {
+			r.Errorf("%s does not see %s, which should be %s", account, id, want)
+		} else if got := p["State"].(map[string]any)["Name"]; got != string(want) {
+			r.Errorf("%s sees %s %v, want %s", account, id, got, want)
+		}
+	}
+}
+
+func TestPeeringOfTwoAccounts(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	nets := map[string]string{alice: r.net(alice, "10.0.0.0/16"), bob: r.net(bob, "172.16.0.0/16")}
+	made := r.one("NetPeering", alice, "CreateNetPeering", asking(nets[alice], bob, nets[bob]))
+	want := fmt.Sprintf(`{"NetPeeringId": %q, "ExpirationDate": "2026-11-27T10:00:00.000Z", "Tags": [],
+		"SourceNet": {"AccountId": %q, "NetId": %q, "IpRange": "10.0.0.0/16"},
+		"AccepterNet": {"AccountId": %q, "NetId": %q, "IpRange": "172.16.0.0/16"},
+		"State": {"Name": "pending-acceptance", "Message": "Pending acceptance by %[4]s"}}`, made["NetPeeringId"], alice, nets[alice], bob, nets[bob])
+	peering := naming("NetPeeringId", made.id("NetPeeringId"))
+	r.shows(made, want)
+	for _, account := range []string{alice, bob} {
+		r.shows(r.peering(account, made.id("NetPeeringId")), want)
+		r.refuse(fault.NetInUse, account, "DeleteNet", naming("NetId", nets[account]))
+	}
+	r.refuse(fault.NotAuthorized, alice, "AcceptNetPeering", peering)
+	r.refuse(fault.NotAuthorized, alice, "RejectNetPeering", peering)
+	r.refuse(fault.NotAuthorized, bob, "DeleteNetPeering", peering)
+	r.refuse(fault.NetPeeringNotFound, carol, "AcceptNetPeering", peering)
+	r.refuse(fault.NetPeeringNotFound, carol, "RejectNetPeering", peering)
+	r.refuse(fault.NetPeeringNotFound, carol, "DeleteNetPeering", peering)
+	r.selects(r.list("NetPeerings", carol, "ReadNetPeerings", `{}`), "NetPeeringId")
+
+	// Each account has tags of its own, and keeps them.
+	r.tag(alice, made.id("NetPeeringId"), "to", "bob")
+	r.tag(bob, made.id("NetPeeringId"), "from", "alice")
+	accepted := r.one("NetPeering", bob, "AcceptNetPeering", peering)
+	want = fmt.Sprintf(`{"NetPeeringId": %q, "Tags": [{"Key": "from", "Value": "alice"}],
+		"SourceNet": {"AccountId": %q, "NetId": %q, "IpRange": "10.0.0.0/16"},
+		"AccepterNet": {"AccountId": %q, "NetId": %q, "IpRange": "172.16.0.0/16"},
+		"State": {"Name": "active", "Message": "Active"}}`, made["NetPeeringId"], alice, nets[alice], bob, nets[bob])
+	r.shows(accepted, want)
+	r.shows(r.peering(bob, made.id("NetPeeringId")), want)
+	r.isPeering(made.id("NetPeeringId"), network.PeeringActive, alice)
+	r.selects(r.list("NetPeerings", alice, "ReadNetPeerings", `{"Filters": {"Tags": ["to=bob"]}}`), "NetPeeringId", made.id("NetPeeringId"))
+	r.selects(r.list("NetPeerings", alice, "ReadNetPeerings", `{"Filters": {"TagKeys": ["from"]}}`), "NetPeeringId")
+	for _, account := range []string{alice, bob} {
+		r.refuse(fault.NetInUse, account, "DeleteNet", naming("NetId", nets[account]))
+	}
+
+	// Either may end it. Then it keeps no Net any more.
+	r.call(bob, "DeleteNetPeering", peering)
+	r.isPeering(made.id("NetPeeringId"), network.PeeringDeleted, alice, bob)
+	for _, account := range []string{alice, bob} {
+		r.refuse(fault.InvalidTransition, account, "DeleteNetPeering", peering)
+		r.call(account, "DeleteNet", naming("NetId", nets[account]))
+	}
+	r.isPeering(made.id("NetPeeringId"), network.PeeringDeleted, alice, bob)
+}
+
+func TestPeeringOfOneAccount(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	one, other := r.net(alice, "10.0.0.0/16"), r.net(alice, "10.1.0.0/16")
+	made := r.one("NetPeering", alice, "CreateNetPeering", fmt.Sprintf(`{"SourceNetId": %q, "AccepterNetId": %q}`, one, other))
+	if got := made["AccepterNet"].(map[string]any)["AccountId"]; got != alice {
+		t.Errorf("the accepter is %v", got)
+	}
+	r.selects(r.list("NetPeerings", alice, "ReadNetPeerings", `{}`), "NetPeeringId", made.id("NetPeeringId"))
+	r.refuse(fault.NetInUse, alice, "DeleteNet", naming("NetId", one))
+	r.refuse(fault.NetInUse, alice, "DeleteNet", naming("NetId", other))
+	r.call(alice, "AcceptNetPeering", naming("NetPeeringId", made.id("NetPeeringId")))
+	r.isPeering(made.id("NetPeeringId"), network.PeeringActive, alice)
+	r.call(alice, "DeleteNetPeering", naming("NetPeeringId", made.id("NetPeeringId")))
+	r.call(alice, "DeleteNet", naming("NetId", one))
+	r.call(alice, "DeleteNet", naming("NetId", other))
+}
+
+func TestPeeringRefusals(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	net, other, bobs := r.net(alice, "10.0.0.0/16"), r.net(alice, "10.1.0.0/16"), r.net(bob, "10.2.0.0/16")
+	const nobody = "vpc-00000000"
+	tests := []struct {
+		name, body string
+		want       fault.Code
+	}{
+		{"no source", naming("AccepterNetId", bobs), fault.MissingParameter},
+		{"no accepter", naming("SourceNetId", net), fault.MissingParameter},
+		{"a Net with itself", asking(net, "", net), fault.SameNet},
+		{"a Net with itself, by its owner", asking(net, alice, net), fault.SameNet},
+		{"from no Net", asking(nobody, "", net), fault.NetNotFound},
+		{"from another's Net", asking(bobs, "", net), fault.NetNotFound},
+		{"from another's Net to itself", asking(bobs, bob, bobs), fault.NetNotFound},
+		{"to no Net", asking(net, "", nobody), fault.NetNotFound},
+		{"to no Net of another's", asking(net, bob, nobody), fault.NetNotFound},
+		{"to another's Net without its owner", asking(net, "", bobs), fault.NetNotFound},
+		{"to a Net of another owner", asking(net, carol, bobs), fault.NetNotFound},
+		{"to a Net of nobody's", asking(net, "999999999999", other), fault.NetNotFound},
+		{"owner of the wrong form", asking(net, "bob", bobs), fault.MalformedID},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) { r.refuse(test.want, alice, "CreateNetPeering", test.body) })
+	}
+	for _, action := range []string{"AcceptNetPeering", "RejectNetPeering", "DeleteNetPeering"} {
+		r.refuse(fault.NetPeeringNotFound, alice, action, naming("NetPeeringId", "pcx-00000000"))
+	}
+}
+
+// An account that does not exist is not looked into: that would keep a place
+// for it in memory.
+func TestPeeringWithNobodyKeepsNoPlace(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	const nobody = "999999999999"
+	net := r.net(alice, "10.0.0.0/16")
+	r.refuse(fault.NetNotFound, alice, "CreateNetPeering", asking(net, nobody, net))
+	// A transaction that reaches an account which is not in memory runs twice.
+	for want := 2; want >= 1; want-- {
+		runs := 0
+		r.update(alice, func(tx *kind.Tx) error {
+			runs++
+			network.Nets.Has(tx.In(nobody), id.Net(net))
+			return nil
+		})
+		if runs != want {
+			t.Errorf("a transaction over the account runs %d times, want %d", runs, want)
+		}
+	}
+}
+
+// moves are ways for a peering between alice, who asks, and bob to come to a
+// state.
+var moves = map[network.NetPeeringName]func(r *region, peering string){
+	network.PeeringPending:  func(*region, string) {},
+	network.PeeringActive:   func(r *region, p string) { r.call(bob, "AcceptNetPeering", p) },
+	network.PeeringRejected: func(r *region, p string) { r.call(bob, "RejectNetPeering", p) },
+	network.PeeringExpired:  func(r *region, _ string) { r.clock.Advance(7 * 24 * time.Hour) },
+	network.PeeringDeleted:  func(r *region, p string) { r.call(alice, "DeleteNetPeering", p) },
+}
+
+// A call that does not fit the state of a peering is refused.
+func TestPeeringTransitions(t *testing.T) {
+	t.Parallel()
+	allowed := map[string][]network.NetPeeringName{
+		"AcceptNetPeering": {network.PeeringPending},
+		"RejectNetPeering": {network.PeeringPending},
+		"DeleteNetPeering": {network.PeeringPending, network.PeeringActive},
+	}
+	callers := map[string]string{"AcceptNetPeering": bob, "RejectNetPeering": bob, "DeleteNetPeering": alice}
+	for action, states := range allowed {
+		for state, move := range moves {
+			t.Run(action+" "+string(state), func(t *testing.T) {
+				t.Parallel()
+				r := setup(t)
+				peering := r.ask(alice, r.net(alice, "10.0.0.0/16"), bob, r.net(bob, "10.1.0.0/16"))
+				move(r, naming("NetPeeringId", peering))
+				r.isPeering(peering, state, alice, bob)
+				if slices.Contains(states, state) {
+					r.call(callers[action], action, naming("NetPeeringId", peering))
+					return
+				}
+				r.refuse(fault.InvalidTransition, callers[action], action, naming("NetPeeringId", peering))
+				r.isPeering(peering, state, alice, bob)
+			})
+		}
+	}
+}
+
+// What has ended is shown for an hour.
+func TestEndedPeeringsAreForgotten(t *testing.T) {
+	t.Parallel()
+	for _, state := range []network.NetPeeringName{network.PeeringRejected, network.PeeringExpired, network.PeeringDeleted} {
+		t.Run(string(state), func(t *testing.T) {
+			t.Parallel()
+			r := setup(t)
+			loops, end := r.run(sim.New(r.clock.Now, 0))
+			defer end()
+			peering := r.ask(alice, r.net(alice, "10.0.0.0/16"), bob, r.net(bob, "10.1.0.0/16"))
+			moves[state](r, naming("NetPeeringId", peering))
+			r.settle(loops)
+			r.clock.Advance(time.Hour - time.Second)
+			r.settle(loops)
+			r.isPeering(peering, state, alice, bob)
+			r.clock.Advance(time.Second)
+			r.settle(loops)
+			for _, account := range []string{alice, bob} {
+				if p := r.peering(account, peering); p != nil {
+					t.Errorf("after an hour %s sees %v", account, p)
+				}
+				r.refuse(fault.NetPeeringNotFound, account, "DeleteNetPeering", naming("NetPeeringId", peering))
+			}
+		})
+	}
+}
+
+func TestPeeringExpires(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	loops, end := r.run(sim.New(r.clock.Now, 0))
+	defer end()
+	nets := map[string]string{alice: r.net(alice, "10.0.0.0/16"), bob: r.net(bob, "10.1.0.0/16")}
+	peering := r.ask(alice, nets[alice], bob, nets[bob])
+	if next := r.settle(loops); next != 0 {
+		t.Errorf("a request makes the loops wait for %s", next)
+	}
+	r.clock.Advance(7*24*time.Hour - time.Millisecond)
+	r.settle(loops)
+	r.isPeering(peering, network.PeeringPending, alice, bob)
+	r.clock.Advance(time.Millisecond)
+
+	// From that moment it is expired to whoever looks, and filters agree.
+	r.isPeering(peering, network.PeeringExpired, alice, bob)
+	r.selects(r.list("NetPeerings", bob, "ReadNetPeerings", `{"Filters": {"StateNames": ["expired"]}}`), "NetPeeringId", peering)
+	r.selects(r.list("NetPeerings", bob, "ReadNetPeerings", `{"Filters": {"StateNames": ["pending-acceptance"]}}`), "NetPeeringId")
+	r.refuse(fault.InvalidTransition, bob, "AcceptNetPeering", naming("NetPeeringId", peering))
+
+	// A sweep notes it, in both accounts, and then the Nets may go.
+	r.clock.Advance(5 * time.Minute)
+	r.settle(loops)
+	r.isPeering(peering, network.PeeringExpired, alice, bob)
+	if got := r.peering(alice, peering)["ExpirationDate"]; got != "2026-11-27T10:00:00.000Z" {
+		t.Errorf("it has expired at %v", got)
+	}
+	for account, net := range nets {
+		r.call(account, "DeleteNet", naming("NetId", net))
+	}
+}
+
+func TestPeeringOfOverlappingNetsFails(t *testing.T) {
+	t.Parallel()
+	for name, ranges := range map[string][2]string{
+		"the same":            {"10.0.0.0/16", "10.0.0.0/16"},
+		"the accepter inside": {"10.0.0.0/16", "10.0.1.0/24"},
+		"the source inside":   {"10.0.1.0/24", "10.0.0.0/16"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := setup(t)
+			nets := map[string]string{alice: r.net(alice, ranges[0]), bob: r.net(bob, ranges[1])}
+			before := r.generation(bob)
+			failed := r.one("NetPeering", alice, "CreateNetPeering", asking(nets[alice], bob, nets[bob]))
+			peering := failed.id("NetPeeringId")
+			r.shows(failed["State"].(map[string]any), fmt.Sprintf(`{"Name": "failed", "Message": "Failed: the ranges %s and %s overlap"}`, ranges[0], ranges[1]))
+			r.isPeering(peering, network.PeeringFailed, alice)
+			if p := r.peering(bob, peering); p != nil || r.generation(bob) != before {
+				t.Errorf("bob hears of it: %v", p)
+			}
+			r.refuse(fault.InvalidTransition, alice, "DeleteNetPeering", naming("NetPeeringId", peering))
+			for account, net := range nets {
+				r.call(account, "DeleteNet", naming("NetId", net))
+			}
+		})
+	}
+}
+
+// Two Nets are joined once.
+func TestPeeringTwice(t *testing.T) {
+	t.Parallel()
+	for _, theirs := range []string{alice, bob} {
+		t.Run("with "+theirs, func(t *testing.T) {
+			t.Parallel()
+			r := setup(t)
+			one, other, third := r.net(alice, "10.0.0.0/16"), r.net(theirs, "10.1.0.0/16"), r.net(theirs, "10.2.0.0/16")
+			first := r.ask(alice, one, theirs, other)
+			r.refuse(fault.PeeringExists, alice, "CreateNetPeering", asking(one, theirs, other))
+			unrelated := r.ask(alice, one, theirs, third)
+
+			// Both may ask. When one accepts, the other request is superfluous.
+			back := r.ask(theirs, other, alice, one)
+			r.call(theirs, "AcceptNetPeering", naming("NetPeeringId", first))
+			r.isPeering(first, network.PeeringActive, alice, theirs)
+			r.isPeering(back, network.PeeringRejected, alice, theirs)
+			r.isPeering(unrelated, network.PeeringPending, alice, theirs)
+			r.refuse(fault.PeeringExists, alice, "CreateNetPeering", asking(one, theirs, other))
+
+			// The same the other way round is rejected from the beginning.
+			before := r.generation(bob)
+			again := r.one("NetPeering", theirs, "CreateNetPeering", asking(other, alice, one))
+			r.isPeering(again.id("NetPeeringId"), network.PeeringRejected, theirs)
+			if theirs == bob && r.peering(alice, again.id("NetPeeringId")) != nil {
+				t.Error("alice hears of a request that was never made")
+			}
+			if theirs == alice && r.generation(bob) != before {
+				t.Error("bob's account has changed")
+			}
+
+			// What has ended is in nobody's way.
+			r.call(alice, "DeleteNetPeering", naming("NetPeeringId", first))
+			r.isPeering(r.ask(alice, one, theirs, other), network.PeeringPending, alice, theirs)
+		})
+	}
+}
+
+func TestPeeringQuotas(t *testing.T) {
+	t.Parallel()
+	r := setup(t, map[string]int{"networklink_request_limit": 2, "networklink_limit": 1})
+	net, bobs := r.net(alice, "10.0.0.0/16"), []string{r.net(bob, "10.1.0.0/16"), r.net(bob, "10.2.0.0/16"), r.net(bob, "10.3.0.0/16")}
+	first, second := r.ask(alice, net, bob, bobs[0]), r.ask(alice, net, bob, bobs[1])
+	r.refuse(fault.TooManyPeeringRequests, alice, "CreateNetPeering", asking(net, bob, bobs[2]))
+	r.uses(alice, "networklink_request_limit", 2)
+	r.uses(bob, "networklink_request_limit", 0) // what others ask is not counted
+	r.uses(alice, "networklink_limit", 0)
+
+	r.call(bob, "AcceptNetPeering", naming("NetPeeringId", first))
+	for _, account := range []string{alice, bob} {
+		r.uses(account, "networklink_limit", 1)
+	}
+	r.uses(alice, "networklink_request_limit", 1)
+	r.refuse(fault.TooManyPeerings, bob, "AcceptNetPeering", naming("NetPeeringId", second))
+	r.isPeering(second, network.PeeringPending, alice, bob)
+	back := r.ask(bob, bobs[2], alice, net)
+	r.refuse(fault.TooManyPeerings, alice, "AcceptNetPeering", naming("NetPeeringId", back))
+
+	r.call(bob, "DeleteNetPeering", naming("NetPeeringId", first))
+	r.call(bob, "AcceptNetPeering", naming("NetPeeringId", second))
+
+	// A request whose time has passed counts no more.
+	r.clock.Advance(7 * 24 * time.Hour)
+	r.uses(bob, "networklink_request_limit", 0)
+}
+
+// uses checks what a meter of a quota reads.
+func (r *region) uses(account, quota string, want int) {
+	r.Helper()
+	err := r.db.View(context.Background(), kind.Caller{Account: account}, func(tx *kind.Tx) error {
+		for _, m := range network.Meters() {
+			if m.Quota != quota {
+				continue
+			}
+			for _, got := range m.Read(tx) {
+				if got != want {
+					r.Errorf("%s uses %d of %s, want %d", account, got, quota, want)
+				}
+			}
+			return nil
+		}
+		return fmt.Errorf("nothing meters %s", quota)
+	})
+	if err != nil {
+		r.Fatal(err)
+	}
+}
+
+func TestPeeringFilters(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	one, two, bobs := r.net(alice, "10.0.0.0/16"), r.net(alice, "10.1.0.0/16"), r.net(bob, "10.2.0.0/16")
+	first := r.ask(alice, one, "", two)
+	r.clock.Advance(time.Hour)
+	second, third := r.ask(alice, one, bob, bobs), r.ask(bob, bobs, alice, two)
+	r.call(alice, "AcceptNetPeering", naming("NetPeeringId", third))
+	r.tag(alice, third, "env", "test")
+	tests := []struct {
+		filters string
+		want    []string
+	}{
+		{`{}`, []string{first, second, third}},
+		{`{"AccepterNetAccountIds": ["` + bob + `"]}`, []string{second}},
+		{`{"AccepterNetAccountIds": ["` + alice + `"]}`, []string{first, third}},
+		{`{"AccepterNetIpRanges": ["10.2.0.0/16"]}`, []string{second}},
+		{`{"AccepterNetNetIds": ["` + two + `"]}`, []string{first, third}},
+		{`{"ExpirationDates": ["2026-11-27T10:00:00.000Z"]}`, []string{first}},
+		{`{"ExpirationDates": ["2026-11-27T11:00:00.000Z", "2026-11-27T10:00:00.001Z"]}`, []string{second}},
+		{`{"NetPeeringIds": ["` + third + `", "pcx-00000000"]}`, []string{third}},
+		{`{"SourceNetAccountIds": ["` + bob + `"]}`, []string{third}},
+		{`{"SourceNetIpRanges": ["10.0.0.0/16", "10.1.0.0/16"]}`, []string{first, second}},
+		{`{"SourceNetNetIds": ["` + bobs + `"]}`, []string{third}},
+		{`{"StateMessages": ["Active"]}`, []string{third}},
+		{`{"StateMessages": ["Pending acceptance by ` + bob + `"]}`, []string{second}},
+		{`{"StateNames": ["pending-acceptance"]}`, []string{first, second}},
+		{`{"StateNames": ["deleted", "active"], "SourceNetAccountIds": ["` + alice + `"]}`, nil},
+		{`{"TagKeys": ["env"]}`, []string{third}},
+		{`{"TagValues": ["test"]}`, []string{third}},
+		{`{"Tags": ["env=test"]}`, []string{third}},
+	}
+	for _, test := range tests {
+		t.Run(test.filters, func(t *testing.T) {
+			r.selects(r.list("NetPeerings", alice, "ReadNetPeerings", `{"Filters": `+test.filters+`}`), "NetPeeringId", test.want...)
+		})
+	}
+	r.selects(r.list("NetPeerings", bob, "ReadNetPeerings", `{}`), "NetPeeringId", second, third)
+}
+
+// Both Nets learn from the world when they are joined and when they are not.
+func TestPeeringInTheWorld(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	world := sim.New(r.clock.Now, 0)
+	loops, end := r.run(world)
+	defer end()
+	nets := map[string]string{alice: r.net(alice, "10.0.0.0/16"), bob: r.net(bob, "10.1.0.0/16")}
+	peering := r.ask(alice, nets[alice], bob, nets[bob])
+	joined := func() map[string]driver.Peering {
+		r.settle(loops)
+		has, err := world.ObserveNets(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := map[string]driver.Peering{}
+		for _, n := range has {
+			for _, p := range n.Peerings {
+				found[n.Account+" "+n.ID] = p
+			}
+		}
+		return found
+	}
+	if got := joined(); len(got) > 0 {
+		t.Errorf("a request joins %v", got)
+	}
+	r.call(bob, "AcceptNetPeering", naming("NetPeeringId", peering))
+	want := map[string]driver.Peering{
+		alice + " " + nets[alice]: {ID: peering, Account: bob, Net: nets[bob], IpRange: netip.MustParsePrefix("10.1.0.0/16")},
+		bob + " " + nets[bob]:     {ID: peering, Account: alice, Net: nets[alice], IpRange: netip.MustParsePrefix("10.0.0.0/16")},
+	}
+	if got := joined(); !maps.Equal(got, want) {
+		t.Errorf("the world has %v, want %v", got, want)
+	}
+	r.call(alice, "DeleteNetPeering", naming("NetPeeringId", peering))
+	if got := joined(); len(got) > 0 {
+		t.Errorf("a deleted peering joins %v", got)
+	}
+}
+
+// Whoever is first decides: a Net that is asked for stays, and one that goes is
+// not joined.
+func TestPeeringWithANetThatGoes(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		r := setup(t)
+		net, bobs := r.net(alice, "10.0.0.0/16"), r.net(bob, "10.1.0.0/16")
+		var asked, deleted error
+		var both sync.WaitGroup
+		both.Go(func() { _, asked = r.try(alice, "CreateNetPeering", asking(net, bob, bobs)) })
+		both.Go(func() { _, deleted = r.try(bob, "DeleteNet", naming("NetId", bobs)) })
+		both.Wait()
+		switch {
+		case asked == nil && fault.NetInUse.Is(deleted):
+		case deleted == nil && fault.NetNotFound.Is(asked):
+		default:
+			t.Fatalf("asking ends with %v, and deleting the Net with %v", asked, deleted)
+		}
+	}
+}
+
+// agree checks that two accounts keep the same of their peerings, that a living
+// one keeps their Nets, and that no two join the same Nets.
+func (r *region) agree(peerings map[string]bool) {
+	r.Helper()
+	for peering := range peerings {
+		one, other := r.peering(alice, peering), r.peering(bob, peering)
+		if one == nil || other == nil {
+			r.Errorf("alice sees %v, and bob %v", one, other)
+			continue
+		}
+		if diff := cmp.Diff(one, other); diff != "" {
+			r.Errorf("(-alice +bob)\n%s", diff)
+		}
+	}
+	for _, account := range []string{alice, bob} {
+		err := r.db.View(context.Background(), kind.Caller{Account: account}, func(tx *kind.Tx) error {
+			joined := map[[2]id.Net]bool{}
+			for p := range network.NetPeerings.All(tx) {
+				if len(p.OwnNets) != 1 || !network.Nets.Has(tx, p.OwnNets[0]) {
+					r.Errorf("the %s peering %s keeps %v", p.State.Name, p.NetPeeringId, p.OwnNets)
+				}
+				nets := [2]id.Net{p.SourceNet.NetId, p.AccepterNet.NetId}
+				slices.Sort(nets[:])
+				if p.State.Name == network.PeeringActive && joined[nets] {
+					r.Errorf("%v are joined twice", nets)
+				}
+				joined[nets] = joined[nets] || p.State.Name == network.PeeringActive
+			}
+			return nil
+		})
+		if err != nil {
+			r.Fatal(err)
+		}
+	}
+}
+
+// Whatever two accounts do with each other's requests, they agree.
+func TestPeeringsAgree(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		r := open(t, nil, nil)
+		defer r.db.Close()
+		r.welcome()
+		nets := map[string][]string{}
+		for i := range 3 {
+			nets[alice] = append(nets[alice], r.net(alice, fmt.Sprintf("10.%d.0.0/16", i)))
+			nets[bob] = append(nets[bob], r.net(bob, fmt.Sprintf("10.%d.0.0/16", i+2))) // two overlap
+		}
+		who := rapid.SampledFrom([]string{alice, bob})
+		shared := map[string]bool{}
+		t.Repeat(map[string]func(*rapid.T){
+			"ask": func(t *rapid.T) {
+				account := who.Draw(t, "who")
+				other := map[string]string{alice: bob, bob: alice}[account]
+				body := asking(rapid.SampledFrom(nets[account]).Draw(t, "from"), other, rapid.SampledFrom(nets[other]).Draw(t, "to"))
+				answer, err := r.try(account, "CreateNetPeering", body)
+				if err != nil && !fault.PeeringExists.Is(err) {
+					t.Fatal(err)
+				}
+				if err == nil {
+					p := answer["NetPeering"].(map[string]any)
+					if p["State"].(map[string]any)["Name"] == "pending-acceptance" {
+						shared[p["NetPeeringId"].(string)] = true
+					}
+				}
+			},
+			"answer": func(t *rapid.T) {
+				if len(shared) == 0 {
+					t.Skip("nobody has asked")
+				}
+				action := rapid.SampledFrom([]string{"AcceptNetPeering", "AcceptNetPeering", "RejectNetPeering", "DeleteNetPeering"}).Draw(t, "action")
+				var all []string
+				for p := range shared {
+					all = append(all, p)
+				}
+				slices.Sort(all)
+				_, err := r.try(who.Draw(t, "who"), action, naming("NetPeeringId", rapid.SampledFrom(all).Draw(t, "which")))
+				if err != nil && !fault.InvalidTransition.Is(err) && !fault.NotAuthorized.Is(err) {
+					t.Fatal(err)
+				}
+			},
+			"": func(*rapid.T) { r.agree(shared) },
+		})
+	})
+}

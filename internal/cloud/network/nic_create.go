@@ -1,0 +1,208 @@
+package network
+
+import (
+	"slices"
+
+	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+// CreateNicRequest asks for a NIC in a Subnet.
+type CreateNicRequest struct {
+	Description      string             // A description of the NIC.
+	PrivateIps       []PrivateIpLight   // The private IPs of the NIC. If none of them is the primary one, one is chosen in the range of the Subnet.
+	SecurityGroupIds []id.SecurityGroup // The IDs of security groups of the Net for the NIC. By default, the default one of the Net.
+	SubnetId         id.Subnet          `api:"required"` // The ID of the Subnet to create the NIC in.
+}
+
+func createNic(tx *kind.Tx, req *CreateNicRequest) (*Nic, error) {
+	w := NewNic{SubnetId: req.SubnetId, Description: req.Description, PrivateIps: req.PrivateIps, SecurityGroups: req.SecurityGroupIds}
+	return w.plan(tx)
+}
+
+// NewNic is a NIC in the making.
+type NewNic struct {
+	SubnetId       id.Subnet
+	Description    string
+	PrivateIps     []PrivateIpLight   // if none of them is the primary one, one is chosen
+	Secondary      int                // how many secondary ones are chosen besides
+	SecurityGroups []id.SecurityGroup // none: the default one of the Net
+}
+
+// PrivateIpLight is a private IP that a new NIC shall have.
+type PrivateIpLight struct {
+	IsPrimary bool     // Whether it is the primary private IP of the NIC.
+	PrivateIp api.IPv4 // The address, inside the range of the Subnet and none of its first four or its last.
+}
+
+// Create makes the NIC, with a public IP if its Subnet says so.
+func (w NewNic) Create(tx *kind.Tx, region Region) (*Nic, error) {
+	n, err := w.plan(tx)
+	if err != nil {
+		return nil, err
+	}
+	if err := Nics.Insert(tx, n); err != nil {
+		return nil, err
+	}
+	return n, region.connect(tx, n)
+}
+
+// plan is the NIC before it is there.
+func (w NewNic) plan(tx *kind.Tx) (*Nic, error) {
+	subnet, err := Subnets.Get(tx, w.SubnetId)
+	if err != nil {
+		return nil, err
+	}
+	groups, err := groupsIn(tx, subnet.NetId, w.SecurityGroups)
+	if err != nil {
+		return nil, err
+	}
+	ips, err := w.addresses(tx, subnet)
+	if err != nil {
+		return nil, err
+	}
+	n := &Nic{Description: w.Description, IsSourceDestChecked: true, SecurityGroups: groups, SubnetId: w.SubnetId}
+	return n, n.fill(tx, ips...)
+}
+
+// maxPrivateIps is how many private IPs a NIC can have: as many as a VM of the
+// type that can have most of them.
+const maxPrivateIps = 30
+
+// checkPrivateIps refuses more private IPs than a NIC can have.
+func checkPrivateIps(n int) error {
+	if n > maxPrivateIps {
+		return fault.TooManyPrivateIps.Errorf("The NIC would have %d private IPs: it can have %d.", n, maxPrivateIps)
+	}
+	return nil
+}
+
+// addresses are the private IPs that the NIC shall have, the primary one first.
+func (w NewNic) addresses(tx *kind.Tx, subnet *Subnet) ([]api.IPv4, error) {
+	var ips []api.IPv4
+	var primary api.IPv4
+	for i, given := range w.PrivateIps {
+		ip := given.PrivateIp
+		if ip == "" {
+			return nil, fault.MissingParameter.Errorf("PrivateIps.%d.PrivateIp is required.", i)
+		}
+		if slices.Contains(ips, ip) || ip == primary {
+			return nil, fault.InvalidParameter.Errorf("The private IP %s is given twice.", ip)
+		}
+		if err := subnet.checkUsable(ip); err != nil {
+			return nil, err
+		}
+		if holder := subnet.holder(tx, ip); holder != nil {
+			return nil, fault.InvalidParameter.Errorf("The private IP %s is used by %s.", ip, holder.shownAs())
+		}
+		switch {
+		case !given.IsPrimary:
+			ips = append(ips, ip)
+		case primary != "":
+			return nil, fault.InvalidParameter.Errorf("Both %s and %s are given as the primary private IP: a NIC has one.", primary, ip)
+		default:
+			primary = ip
+		}
+	}
+	if err := checkPrivateIps(1 + len(ips) + w.Secondary); err != nil {
+		return nil, err
+	}
+	if primary == "" {
+		chosen, err := subnet.choose(tx, ips)
+		if err != nil {
+			return nil, err
+		}
+		primary = chosen
+	}
+	return subnet.chooseMore(tx, slices.Insert(ips, 0, primary), w.Secondary)
+}
+
+// groupsIn are security groups of a Net, or of the public Cloud if there is no
+// Net, by their ids; none: the default one.
+func groupsIn(tx *kind.Tx, netID id.Net, ids []id.SecurityGroup) (groups []SecurityGroupLight, err error) {
+	if len(ids) == 0 {
+		chosen, err := defaultGroupOf(tx, netID)
+		if err != nil {
+			return nil, err
+		}
+		ids = []id.SecurityGroup{chosen}
+	}
+	for _, groupID := range ids {
+		group, err := SecurityGroups.Get(tx, groupID)
+		if err != nil {
+			return nil, err
+		}
+		switch light := (SecurityGroupLight{SecurityGroupId: groupID}); {
+		case group.NetId == netID && !slices.Contains(groups, light):
+			groups = append(groups, light)
+		case group.NetId == netID:
+		case netID == "":
+			return nil, fault.NotInPublicCloud.Errorf("The security group %s is of %s, not of the public Cloud.", groupID, group.NetId)
+		default:
+			return nil, fault.NotInNet.Errorf("The security group %s is not of %s.", groupID, netID)
+		}
+	}
+	return groups, tx.CheckLimit("vm_sg_limit", fault.TooManyNicSecurityGroups, len(groups))
+}
+
+// add makes a NIC in its Subnet, with the given addresses, of which the first
+// is the primary one, or with one that is free. The NIC says its SubnetId, its
+// groups and what it is for.
+func (n *Nic) add(tx *kind.Tx, ips ...api.IPv4) error {
+	if err := n.fill(tx, ips...); err != nil {
+		return err
+	}
+	if err := Nics.Insert(tx, n); err != nil {
+		return err
+	}
+	return n.touch(tx)
+}
+
+// fill gives a NIC all that follows from its Subnet and its addresses.
+func (n *Nic) fill(tx *kind.Tx, ips ...api.IPv4) error {
+	subnet, err := Subnets.Get(tx, n.SubnetId)
+	if err != nil {
+		return err
+	}
+	if len(ips) == 0 {
+		if ips, err = subnet.chooseMore(tx, nil, 1); err != nil {
+			return err
+		}
+	}
+	n.NetId, n.SubregionName = subnet.NetId, subnet.SubregionName
+	n.MacAddress = randomMac(tx)
+	n.have(ips)
+	return nil
+}
+
+// randomMac is an address that no manufacturer gives, for a single receiver,
+// and that no NIC of the account has.
+func randomMac(tx *kind.Tx) string {
+	for {
+		digits := kind.Random(tx.Chance(), 10, kind.Hexadecimal)
+		mac := "aa"
+		for i := 0; i < len(digits); i += 2 {
+			mac += ":" + digits[i:i+2]
+		}
+		if first(Nics.Find(tx, "MacAddress", mac)) == nil {
+			return mac
+		}
+	}
+}
+
+// connect does what follows the making of a NIC in a Net: the world hears of
+// it, and it gets a public IP if its Subnet says so.
+func (region Region) connect(tx *kind.Tx, n *Nic) error {
+	subnet, err := Subnets.Get(tx, n.SubnetId)
+	if err != nil {
+		return err
+	}
+	if subnet.MapPublicIpOnLaunch {
+		if err := region.lend(tx, n); err != nil {
+			return err
+		}
+	}
+	return n.touch(tx)
+}

@@ -1,0 +1,89 @@
+package network_test
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+
+	"github.com/bastide-cloud/bastide/internal/driver"
+	"github.com/bastide-cloud/bastide/internal/driver/sim"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// Every change of a NIC that machines could notice reaches the world.
+func TestLoopBringsNics(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	world := sim.New(r.clock.Now, 0)
+	loops, end := r.run(world)
+	defer end()
+	p := r.place(alice)
+	r.internet(alice, p.net)
+	addr := netip.MustParseAddr
+	has := func(want ...driver.Nic) {
+		t.Helper()
+		r.settle(loops)
+		nets, err := world.ObserveNets(t.Context())
+		if err != nil || len(nets) != 1 {
+			t.Fatalf("the world has %v, %v", nets, err)
+		}
+		byID := cmpopts.SortSlices(func(a, b driver.Nic) bool { return a.ID < b.ID })
+		if diff := cmp.Diff(want, nets[0].Nics, byID, cmpopts.EquateEmpty(), cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+			t.Errorf("(-want +world)\n%s", diff)
+		}
+	}
+
+	nic := r.nicWith(alice, p.subnet, "10.0.0.10", "10.0.0.11")
+	want := driver.Nic{
+		ID: nic, Subnet: p.subnet, MAC: r.read(alice, nic).id("MacAddress"), SourceDestCheck: true, SecurityGroups: []string{p.group},
+		Addresses: []driver.Address{{Private: addr("10.0.0.10")}, {Private: addr("10.0.0.11")}},
+	}
+	has(want)
+
+	vm, first := r.vm(alice, p.subnet)
+	primary := driver.Nic{
+		ID: first, Subnet: p.subnet, MAC: r.read(alice, first).id("MacAddress"), Machine: vm, SourceDestCheck: true, SecurityGroups: []string{p.group},
+		Addresses: []driver.Address{{Private: addr(addresses(r.read(alice, first))[0])}},
+	}
+	link := r.call(alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q, "DeviceNumber": 3}`, nic, vm)).id("LinkNicId")
+	want.Machine, want.Device = vm, 3
+	has(want, primary)
+
+	r.call(alice, "UpdateNic", fmt.Sprintf(`{"NicId": %q, "SecurityGroupIds": [%q]}`, nic, p.other))
+	want.SecurityGroups = []string{p.other}
+	has(want, primary)
+
+	ip := r.publicIp(alice)
+	r.linkIp(alice, ip.id("PublicIpId"), fmt.Sprintf(`"NicId": %q, "PrivateIp": "10.0.0.11"`, nic))
+	want.Addresses[1].Public = addr(ip.id("PublicIp"))
+	has(want, primary)
+
+	r.call(alice, "LinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "PrivateIps": ["10.0.0.11"], "AllowRelink": true}`, first))
+	primary.Addresses, want.Addresses = append(primary.Addresses, want.Addresses[1]), want.Addresses[:1]
+	has(want, primary)
+
+	r.linkIp(alice, ip.id("PublicIpId"), fmt.Sprintf(`"NicId": %q, "AllowRelink": true`, nic))
+	want.Addresses[0].Public, primary.Addresses[1].Public = addr(ip.id("PublicIp")), netip.Addr{}
+	has(want, primary)
+
+	r.call(alice, "UnlinkPublicIp", fmt.Sprintf(`{"PublicIp": %q}`, ip["PublicIp"]))
+	want.Addresses[0].Public = netip.Addr{}
+	has(want, primary)
+
+	r.call(alice, "UnlinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "PrivateIps": ["10.0.0.11"]}`, first))
+	primary.Addresses = primary.Addresses[:1]
+	has(want, primary)
+
+	r.call(alice, "UnlinkNic", fmt.Sprintf(`{"LinkNicId": %q}`, link))
+	want.Machine, want.Device = "", 0
+	has(want, primary)
+
+	r.call(alice, "UpdateSubnet", fmt.Sprintf(`{"SubnetId": %q, "MapPublicIpOnLaunch": true}`, p.subnet))
+	r.call(alice, "DeleteNic", fmt.Sprintf(`{"NicId": %q}`, nic))
+	lent := r.one("Nic", alice, "CreateNic", fmt.Sprintf(`{"SubnetId": %q}`, p.subnet))
+	has(primary, driver.Nic{
+		ID: lent.id("NicId"), Subnet: p.subnet, MAC: lent.id("MacAddress"), SourceDestCheck: true, SecurityGroups: []string{p.group},
+		Addresses: []driver.Address{{Private: addr(addresses(lent)[0]), Public: addr(lent["LinkPublicIp"].(map[string]any)["PublicIp"].(string))}},
+	})
+}

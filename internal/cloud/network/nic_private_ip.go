@@ -1,0 +1,135 @@
+package network
+
+import (
+	"slices"
+
+	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+// LinkPrivateIpsRequest gives a NIC secondary private IPs: those of the list,
+// or so many that are chosen, or one.
+type LinkPrivateIpsRequest struct {
+	AllowRelink             bool       // Whether an address that is a secondary one of another NIC in the Subnet is taken from it.
+	NicId                   id.Nic     `api:"required"` // The ID of the NIC.
+	PrivateIps              []api.IPv4 // The addresses, inside the range of the Subnet and none of its first four or its last.
+	SecondaryPrivateIpCount *int       // The number of addresses to choose.
+}
+
+// LinkPrivateIpsResponse says nothing more than that the NIC has them.
+type LinkPrivateIpsResponse struct{}
+
+func linkPrivateIps(tx *kind.Tx, req *LinkPrivateIpsRequest) (*LinkPrivateIpsResponse, error) {
+	n, err := ownNic(tx, req.NicId)
+	if err != nil {
+		return nil, err
+	}
+	subnet, err := Subnets.Get(tx, n.SubnetId)
+	if err != nil {
+		return nil, err
+	}
+	count := 1
+	if req.SecondaryPrivateIpCount != nil {
+		count = *req.SecondaryPrivateIpCount
+	}
+	switch {
+	case len(req.PrivateIps) > 0 && req.SecondaryPrivateIpCount != nil:
+		return nil, fault.IncompatibleParameters.Errorf("PrivateIps and SecondaryPrivateIpCount cannot be given together.")
+	case len(req.PrivateIps) > 0:
+		return &LinkPrivateIpsResponse{}, n.take(tx, subnet, req.PrivateIps, req.AllowRelink)
+	case count < 1:
+		return nil, fault.InvalidValue.Errorf("SecondaryPrivateIpCount is at least 1.")
+	}
+	if err := checkPrivateIps(len(n.PrivateIps) + count); err != nil {
+		return nil, err
+	}
+	ips, err := subnet.chooseMore(tx, n.addresses(), count)
+	if err != nil {
+		return nil, err
+	}
+	n.have(ips)
+	return &LinkPrivateIpsResponse{}, n.save(tx)
+}
+
+// take gives a NIC addresses, if need be those of other NICs. What it has
+// already, it keeps.
+func (n *Nic) take(tx *kind.Tx, subnet *Subnet, wanted []api.IPv4, relink bool) error {
+	ips := n.addresses()
+	for _, ip := range wanted {
+		if slices.Contains(ips, ip) {
+			continue
+		}
+		if err := subnet.checkUsable(ip); err != nil {
+			return err
+		}
+		if holder := subnet.holder(tx, ip); holder != nil {
+			if ip == holder.PrivateIps[0].PrivateIp {
+				return fault.InvalidParameter.Errorf("The private IP %s is the primary one of %s, which keeps it.", ip, holder.shownAs())
+			}
+			if !relink {
+				return fault.InvalidParameter.Errorf("The private IP %s is one of %s. With AllowRelink, it is taken from there.", ip, holder.shownAs())
+			}
+			if err := holder.yield(tx, n, ip); err != nil {
+				return err
+			}
+		}
+		ips = append(ips, ip)
+	}
+	if err := checkPrivateIps(len(ips)); err != nil {
+		return err
+	}
+	n.have(ips)
+	return n.save(tx)
+}
+
+// yield takes a secondary address from a NIC for another one. The public IP of
+// the address goes with it.
+func (n *Nic) yield(tx *kind.Tx, to *Nic, ip api.IPv4) error {
+	n.have(slices.DeleteFunc(n.addresses(), func(other api.IPv4) bool { return other == ip }))
+	if err := n.save(tx); err != nil {
+		return err
+	}
+	if public := n.publicIp(tx, ip); public != nil {
+		public.NicId = to.NicId
+		return PublicIps.Put(tx, public)
+	}
+	return nil
+}
+
+// UnlinkPrivateIpsRequest takes secondary private IPs from a NIC. Their public
+// IPs are unlinked.
+type UnlinkPrivateIpsRequest struct {
+	NicId      id.Nic     `api:"required"` // The ID of the NIC.
+	PrivateIps []api.IPv4 `api:"required"` // One or more secondary private IPs of the NIC.
+}
+
+// UnlinkPrivateIpsResponse says nothing more than that the NIC has them no more.
+type UnlinkPrivateIpsResponse struct{}
+
+func unlinkPrivateIps(tx *kind.Tx, req *UnlinkPrivateIpsRequest) (*UnlinkPrivateIpsResponse, error) {
+	n, err := ownNic(tx, req.NicId)
+	if err != nil {
+		return nil, err
+	}
+	if len(req.PrivateIps) == 0 {
+		return nil, fault.MissingParameter.Errorf("PrivateIps is empty: name at least one.")
+	}
+	ips := n.addresses()
+	for _, ip := range req.PrivateIps {
+		switch slices.Index(ips, ip) {
+		case 0:
+			return nil, fault.InvalidParameter.Errorf("The private IP %s is the primary one of %s, which keeps it.", ip, n.NicId)
+		case -1:
+			return nil, fault.PrivateIpsNotLinked.Errorf("The private IP %s is none of %s.", ip, n.NicId)
+		}
+		if public := n.publicIp(tx, ip); public != nil {
+			if err := public.unlink(tx); err != nil {
+				return nil, err
+			}
+		}
+	}
+	n.have(slices.DeleteFunc(ips, func(ip api.IPv4) bool { return slices.Contains(req.PrivateIps, ip) }))
+	return &UnlinkPrivateIpsResponse{}, n.save(tx)
+}

@@ -1,0 +1,231 @@
+package network
+
+import (
+	"slices"
+
+	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+// publicIp is the public IP of a private one of the NIC, or nil.
+func (n *Nic) publicIp(tx *kind.Tx, private api.IPv4) *PublicIp {
+	for ip := range PublicIps.Find(tx, "NicId", string(n.NicId)) {
+		if ip.PrivateIp == private {
+			return ip
+		}
+	}
+	return nil
+}
+
+// unlink takes a public IP from its NIC. One that the region lent goes back.
+func (ip *PublicIp) unlink(tx *kind.Tx) error {
+	n, err := Nics.Get(tx, ip.NicId)
+	if err != nil {
+		return err
+	}
+	if ip.Lent {
+		if err := giveBack(tx, ip.PublicIp); err != nil {
+			return err
+		}
+		if err := PublicIps.Delete(tx, ip); err != nil {
+			return err
+		}
+		return n.touch(tx)
+	}
+	ip.LinkPublicIpId, ip.NicId, ip.PrivateIp = "", "", ""
+	if err := PublicIps.Put(tx, ip); err != nil {
+		return err
+	}
+	return n.touch(tx)
+}
+
+// release takes a public IP from its NIC, which the region then lends another
+// one if it does so.
+func (region Region) release(tx *kind.Tx, ip *PublicIp) error {
+	n, err := Nics.Get(tx, ip.NicId)
+	if err != nil {
+		return err
+	}
+	if err := ip.unlink(tx); err != nil || !n.Lends {
+		return err
+	}
+	return region.lend(tx, n)
+}
+
+// lend gives the primary address of a NIC a public IP of the region's choice.
+func (region Region) lend(tx *kind.Tx, n *Nic) error {
+	ip, err := take(tx, region.PublicIps)
+	if err != nil {
+		return err
+	}
+	return PublicIps.Insert(tx, &PublicIp{PublicIp: ip, NicId: n.NicId, PrivateIp: n.PrivateIps[0].PrivateIp, Lent: true})
+}
+
+// Lend gives a NIC of the public Cloud a public IP whenever it has none of the
+// account's, from now on until [Nic.TakePublicIps]: as long as its VM runs.
+func (region Region) Lend(tx *kind.Tx, n *Nic) error {
+	n.Lends = true
+	if err := Nics.Put(tx, n); err != nil {
+		return err
+	}
+	if n.publicIp(tx, n.PrivateIps[0].PrivateIp) != nil {
+		return nil
+	}
+	return region.lend(tx, n)
+}
+
+// TakePublicIps takes all public IPs from a NIC: those of the account are
+// unlinked, and what the region lent goes back.
+func (n *Nic) TakePublicIps(tx *kind.Tx) error {
+	for ip := range PublicIps.Find(tx, "NicId", string(n.NicId)) {
+		if err := ip.unlink(tx); err != nil {
+			return err
+		}
+	}
+	if !n.Lends {
+		return nil
+	}
+	n.Lends = false
+	return Nics.Put(tx, n)
+}
+
+// LinkPublicIpRequest links a public IP to a private one, of a NIC or of the
+// primary NIC of a VM. A NIC in a Net needs a Net with an internet service.
+type LinkPublicIpRequest struct {
+	AllowRelink *bool       // Whether the public IP is taken from where it is linked, and the private IP loses another public one. By default, true in the public Cloud and false in a Net.
+	NicId       id.Nic      // The ID of the NIC, in a Net. It is required if the VM has several NICs.
+	PrivateIp   api.IPv4    // The private IP, primary or secondary. By default, the primary one.
+	PublicIp    api.IPv4    // The public IP. It is required unless PublicIpId is given.
+	PublicIpId  id.PublicIp // The ID of the public IP. It is required unless PublicIp is given.
+	VmId        id.Vm       // The ID of the VM. It is required unless NicId is given.
+}
+
+// LinkPublicIpResponse says which link was made.
+type LinkPublicIpResponse struct {
+	LinkPublicIpId id.LinkPublicIp // The ID of the link between the public IP and the NIC.
+}
+
+// target is the NIC that the request is about.
+func (req *LinkPublicIpRequest) target(tx *kind.Tx) (*Nic, error) {
+	switch {
+	case req.VmId == "" && req.NicId == "":
+		return nil, fault.MissingParameter.Errorf("VmId or NicId is required.")
+	case req.VmId != "" && req.NicId != "":
+		return nil, fault.IncompatibleParameters.Errorf("VmId and NicId cannot be given together.")
+	case req.NicId != "":
+		return ownNic(tx, req.NicId)
+	}
+	nics, err := vmNics(tx, req.VmId)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(nics) > 1:
+		return nil, fault.MissingParameter.Errorf("NicId is required instead of VmId: %s has %d NICs.", req.VmId, len(nics))
+	}
+	return nics[0], nil
+}
+
+func (region Region) linkPublicIp(tx *kind.Tx, req *LinkPublicIpRequest) (*LinkPublicIpResponse, error) {
+	n, err := req.target(tx)
+	if err != nil {
+		return nil, err
+	}
+	ip, err := findPublicIp(tx, req.PublicIp, req.PublicIpId)
+	if err != nil {
+		return nil, err
+	}
+	if err := ip.checkMovable(tx); err != nil {
+		return nil, err
+	}
+	private := req.PrivateIp
+	if private == "" {
+		private = n.PrivateIps[0].PrivateIp
+	}
+	if !slices.Contains(n.addresses(), private) {
+		return nil, fault.InvalidParameter.Errorf("The private IP %s is none of %s.", private, n.shownAs())
+	}
+	if n.NetId != "" && first(InternetServices.Find(tx, "NetId", string(n.NetId))) == nil {
+		return nil, fault.GatewayNotLinked.Errorf("The Net %s has no internet service: link one first.", n.NetId)
+	}
+	if ip.NicId == n.NicId && ip.PrivateIp == private { // it is there already
+		return &LinkPublicIpResponse{ip.LinkPublicIpId}, nil
+	}
+	relink := n.NetId == ""
+	if req.AllowRelink != nil {
+		relink = *req.AllowRelink
+	}
+	if err := region.link(tx, ip, n, private, relink); err != nil {
+		return nil, err
+	}
+	return &LinkPublicIpResponse{ip.LinkPublicIpId}, nil
+}
+
+// link makes a public IP stand for a private one of the NIC, in place of the
+// one that does so far.
+func (region Region) link(tx *kind.Tx, ip *PublicIp, n *Nic, private api.IPv4, relink bool) error {
+	if ip.NicId != "" {
+		if !relink {
+			return fault.InUse.Errorf("The public IP %s is linked already, as %s. With AllowRelink, it is taken from there.", ip.PublicIp, ip.LinkPublicIpId)
+		}
+		if err := region.release(tx, ip); err != nil {
+			return err
+		}
+	}
+	if old := n.publicIp(tx, private); old != nil {
+		if !relink && !old.Lent {
+			return fault.InUse.Errorf("The private IP %s of %s has the public IP %s. With AllowRelink, it loses that.", private, n.shownAs(), old.PublicIp)
+		}
+		if err := old.unlink(tx); err != nil {
+			return err
+		}
+	}
+	ip.NicId, ip.PrivateIp = n.NicId, private
+	ip.LinkPublicIpId = unused[id.LinkPublicIp](tx, func(link string) bool { return first(PublicIps.Find(tx, "LinkPublicIpId", link)) != nil })
+	if err := PublicIps.Put(tx, ip); err != nil {
+		return err
+	}
+	return n.touch(tx)
+}
+
+// UnlinkPublicIpRequest takes a public IP from the NIC that it is linked to.
+// One of a NAT service stays with it.
+type UnlinkPublicIpRequest struct {
+	LinkPublicIpId id.LinkPublicIp // The ID of the link. It is required unless PublicIp is given.
+	PublicIp       api.IPv4        // The public IP. It is required unless LinkPublicIpId is given.
+}
+
+// UnlinkPublicIpResponse says nothing more than that the link is gone.
+type UnlinkPublicIpResponse struct{}
+
+func (region Region) unlinkPublicIp(tx *kind.Tx, req *UnlinkPublicIpRequest) (*UnlinkPublicIpResponse, error) {
+	ip, err := req.find(tx)
+	if err != nil {
+		return nil, err
+	}
+	if err := ip.checkMovable(tx); err != nil {
+		return nil, err
+	}
+	if ip.NicId == "" {
+		return nil, fault.PublicIpLinkNotFound.Errorf("The public IP %s is linked to nothing.", ip.PublicIp)
+	}
+	return &UnlinkPublicIpResponse{}, region.release(tx, ip)
+}
+
+// find is the public IP that the request is about.
+func (req *UnlinkPublicIpRequest) find(tx *kind.Tx) (*PublicIp, error) {
+	switch {
+	case req.LinkPublicIpId == "" && req.PublicIp == "":
+		return nil, fault.MissingParameter.Errorf("LinkPublicIpId or PublicIp is required.")
+	case req.LinkPublicIpId != "" && req.PublicIp != "":
+		return nil, fault.IncompatibleParameters.Errorf("LinkPublicIpId and PublicIp cannot be given together.")
+	case req.PublicIp != "":
+		return findPublicIp(tx, req.PublicIp, "")
+	}
+	ip := first(PublicIps.Find(tx, "LinkPublicIpId", string(req.LinkPublicIpId)))
+	if ip == nil {
+		return nil, fault.PublicIpLinkNotFound.Errorf("The LinkPublicIpId '%s' doesn't exist.", req.LinkPublicIpId)
+	}
+	return ip, nil
+}

@@ -1,0 +1,315 @@
+package network
+
+import (
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+// Route says where packets to a destination go. What it leads to may be gone:
+// the route is then a blackhole.
+type Route struct {
+	CreationMethod       CreationMethod    // How the route was made.
+	DestinationIpRange   api.CIDR          `wire:"omitempty"` // The range of the destinations; absent from routes to services.
+	DestinationServiceId string            `wire:"omitempty"` // The ID of the service that the route leads to through a Net access point.
+	GatewayId            string            `wire:"omitempty"` // `local`, or the ID of an internet service or a virtual gateway.
+	NatServiceId         id.NatService     `ref:"-"`          // The ID of a NAT service.
+	NetAccessPointId     id.NetAccessPoint `ref:"-"`          // The ID of a Net access point.
+	NetPeeringId         id.NetPeering     `ref:"-"`          // The ID of a Net peering.
+	NicId                id.Nic            `ref:"-"`          // The ID of a NIC.
+	State                RouteState        `json:"-"`         // The state of the route.
+	VmAccountId          id.Account        `json:"-" ref:"-"` // The account ID of the owner of the VM.
+	VmId                 id.Vm             `json:"-" ref:"-"` // The ID of the VM that the NIC is linked to.
+}
+
+// CreationMethod says how a route was made.
+type CreationMethod string
+
+// The ways in which routes are made.
+const (
+	ByCreateRouteTable CreationMethod = "CreateRouteTable"
+	ByCreateRoute      CreationMethod = "CreateRoute"
+	ByRoutePropagation CreationMethod = "EnableVgwRoutePropagation"
+)
+
+// RouteState is the state of a route.
+type RouteState string
+
+// The states of a route.
+const (
+	RouteActive    RouteState = "active"
+	RouteBlackhole RouteState = "blackhole" // what it leads to is gone, or does not work
+)
+
+// local stands for the Net itself as the gateway of a route.
+const local = "local"
+
+func routeActions() []api.Action {
+	r := api.NewResource(RouteTables, viewRouteTable)
+	actions := []api.Action{
+		api.Update(r, createRoute),
+		api.Update(r, updateRoute),
+		api.Update(r, deleteRoute),
+	}
+	for i := range actions {
+		actions[i].Family = "Route" // in the contract a family of its own, though its actions change a table
+	}
+	return actions
+}
+
+// complete fills in what is not stored of a route in a Net.
+func (r *Route) complete(tx *kind.Tx, netID id.Net) {
+	r.State = RouteBlackhole
+	if r.works(tx, netID) {
+		r.State = RouteActive
+	}
+	if r.NicId == "" {
+		return
+	}
+	if nic, err := Nics.Get(tx, r.NicId); err == nil && nic.LinkNic != nil {
+		r.VmId, r.VmAccountId = nic.LinkNic.VmId, id.Account(tx.Account())
+	}
+}
+
+// works reports whether the target of a route in a Net is there.
+func (r *Route) works(tx *kind.Tx, netID id.Net) bool {
+	if r.checkTarget(tx, netID) != nil {
+		return false
+	}
+	if r.NetPeeringId == "" {
+		return true
+	}
+	peering, err := NetPeerings.Get(tx, r.NetPeeringId)
+	return err == nil && peering.State.Name == PeeringActive
+}
+
+// checkTarget refuses a target that is not there, or not of the Net. A Net
+// peering need not be accepted yet.
+func (r *Route) checkTarget(tx *kind.Tx, netID id.Net) error {
+	switch {
+	case r.GatewayId == local:
+		return nil
+	case r.leadsToInternet():
+		service, err := InternetServices.Get(tx, id.InternetService(r.GatewayId))
+		if err == nil && service.NetId != netID {
+			return fault.GatewayNotFound.Errorf("The internet service %s is not linked to the Net %s.", r.GatewayId, netID)
+		}
+		return err
+	case r.GatewayId != "":
+		gateway, err := VirtualGateways.Get(tx, id.VirtualGateway(r.GatewayId))
+		if err == nil && gateway.NetId != netID {
+			return fault.GatewayNotFound.Errorf("The virtual gateway %s is not linked to the Net %s.", r.GatewayId, netID)
+		}
+		return err
+	case r.NatServiceId != "":
+		nat, err := NatServices.Get(tx, r.NatServiceId)
+		if err == nil && nat.NetId != netID {
+			return fault.InvalidParameter.Errorf("The NAT service %s is not in the Net %s.", r.NatServiceId, netID)
+		}
+		return err
+	case r.NetPeeringId != "":
+		peering, err := NetPeerings.Get(tx, r.NetPeeringId)
+		if err == nil && !slices.Contains(peering.OwnNets, netID) {
+			return fault.InvalidParameter.Errorf("The Net peering %s does not join the Net %s to another one.", r.NetPeeringId, netID)
+		}
+		return err
+	case r.NetAccessPointId != "":
+		_, err := NetAccessPoints.Get(tx, r.NetAccessPointId)
+		return err
+	}
+	nic, err := Nics.Get(tx, r.NicId)
+	if err == nil && nic.NetId != netID {
+		return fault.InvalidParameter.Errorf("The NIC %s is not in the Net %s.", r.NicId, netID)
+	}
+	return err
+}
+
+// leadsToInternet reports whether the route leads to an internet service.
+func (r *Route) leadsToInternet() bool { return hasForm[id.InternetService](r.GatewayId) }
+
+// hasForm tells the identifiers of a kind from those of others.
+func hasForm[I kind.ID](text string) bool {
+	var form I
+	return strings.HasPrefix(text, form.Form().Prefix)
+}
+
+// RouteGateway is the ID of an internet service or of a virtual gateway.
+type RouteGateway string
+
+// Check reports a text that has the form of neither. No text at all is no
+// gateway given.
+func (g RouteGateway) Check() error {
+	switch {
+	case g == "":
+		return nil
+	case hasForm[id.VirtualGateway](string(g)):
+		return id.VirtualGateway("").Form().Check(string(g))
+	}
+	return id.InternetService("").Form().Check(string(g))
+}
+
+// RouteTarget is what a route leads to: one of its fields says it.
+type RouteTarget struct {
+	GatewayId    RouteGateway  // The ID of the internet service or the virtual gateway that is linked to the Net.
+	NatServiceId id.NatService // The ID of a NAT service of the Net.
+	NetPeeringId id.NetPeering // The ID of a Net peering of the Net. Until it is accepted, the route leads nowhere.
+	NicId        id.Nic        // The ID of a NIC in the Net.
+	VmId         id.Vm         // The ID of a VM in the Net that has a single NIC.
+}
+
+// route is the route to a destination in a table.
+func (to RouteTarget) route(tx *kind.Tx, t *RouteTable, destination api.CIDR) (r Route, err error) {
+	given := 0
+	for _, target := range []string{string(to.GatewayId), string(to.NatServiceId), string(to.NetPeeringId), string(to.NicId), string(to.VmId)} {
+		if target != "" {
+			given++
+		}
+	}
+	switch {
+	case given == 0:
+		return r, fault.MissingParameter.Errorf("One of GatewayId, NatServiceId, NetPeeringId, NicId and VmId is required.")
+	case given > 1:
+		return r, fault.InvalidParameterSet.Errorf("A route leads to one of GatewayId, NatServiceId, NetPeeringId, NicId and VmId, and %d are given.", given)
+	case to.VmId != "":
+		to.NicId, err = onlyNic(tx, to.VmId, t.NetId)
+	case to.NicId != "":
+		_, err = ownNic(tx, to.NicId)
+	}
+	if err != nil {
+		return r, err
+	}
+	r = Route{
+		CreationMethod: ByCreateRoute, DestinationIpRange: destination,
+		GatewayId: string(to.GatewayId), NatServiceId: to.NatServiceId, NetPeeringId: to.NetPeeringId, NicId: to.NicId,
+	}
+	return r, r.checkTarget(tx, t.NetId)
+}
+
+// onlyNic finds the NIC of a VM in a Net that has one.
+func onlyNic(tx *kind.Tx, vm id.Vm, netID id.Net) (id.Nic, error) {
+	nics := slices.Collect(Nics.Of(tx, vm))
+	switch {
+	case len(nics) == 0:
+		return "", fault.VmNotFound.Errorf("The VmId '%s' doesn't exist.", vm)
+	case nics[0].NetId != netID:
+		return "", fault.InvalidParameter.Errorf("The VM %s is not in the Net %s.", vm, netID)
+	case len(nics) > 1:
+		return "", fault.InvalidParameter.Errorf("The VM %s has %d NICs: say with NicId which of them the route leads to.", vm, len(nics))
+	}
+	return nics[0].NicId, nil
+}
+
+// routeLimit is the quota of the routes in one table, propagated ones apart.
+const routeLimit = "rtb_rule_limit"
+
+// routeMeters read the use of the quota of routes: that of the fullest table.
+func routeMeters() []kind.Meter {
+	return []kind.Meter{{Quota: routeLimit, Read: func(tx *kind.Tx) iter.Seq2[string, int] {
+		return func(yield func(string, int) bool) {
+			most := 0
+			for t := range RouteTables.All(tx) {
+				most = max(most, countRoutes(t.Routes))
+			}
+			yield(kind.Global, most)
+		}
+	}}}
+}
+
+// countRoutes is what the quota counts.
+func countRoutes(routes []Route) (n int) {
+	for _, r := range routes {
+		if r.CreationMethod != ByRoutePropagation {
+			n++
+		}
+	}
+	return n
+}
+
+// CreateRouteRequest asks for a route in a route table, to one target.
+type CreateRouteRequest struct {
+	DestinationIpRange api.CIDR `api:"required"` // The range of the destinations. Of several routes that match, the one with the longest prefix counts.
+	RouteTarget
+	RouteTableId id.RouteTable `api:"required"` // The ID of the route table.
+}
+
+func createRoute(tx *kind.Tx, t *RouteTable, req *CreateRouteRequest) error {
+	route, err := req.route(tx, t, req.DestinationIpRange)
+	if err != nil {
+		return err
+	}
+	sameRange := func(r Route) bool { return r.DestinationIpRange == route.DestinationIpRange }
+	if at := slices.IndexFunc(t.Routes, sameRange); at >= 0 && t.Routes[at].CreationMethod != ByRoutePropagation {
+		return fault.RouteExists.Errorf("The route table %s has a route to %s.", t.RouteTableId, route.DestinationIpRange)
+	}
+	net, err := Nets.Get(tx, t.NetId)
+	if err != nil {
+		return err
+	}
+	if within(req.DestinationIpRange.Prefix(), net.IpRange.Prefix()) {
+		return fault.InvalidParameter.Errorf("The DestinationIpRange %s is inside %s, the range of %s, whose addresses are always local.", req.DestinationIpRange, net.IpRange, net.NetId)
+	}
+	// It takes the place of a propagated one.
+	t.Routes = append(slices.DeleteFunc(slices.Clone(t.Routes), sameRange), route)
+	// The catalogue has no code for too many routes: that of route tables is nearest.
+	if err := tx.CheckLimit(routeLimit, fault.TooManyRouteTables, countRoutes(t.Routes)); err != nil {
+		return err
+	}
+	return touch(tx, t.NetId)
+}
+
+// UpdateRouteRequest has a route of a route table lead to another target.
+type UpdateRouteRequest struct {
+	DestinationIpRange api.CIDR `api:"required"` // The range of the destinations of the route, exactly.
+	RouteTarget
+	RouteTableId id.RouteTable `api:"required"` // The ID of the route table.
+}
+
+func updateRoute(tx *kind.Tx, t *RouteTable, req *UpdateRouteRequest) error {
+	at, err := t.ownRoute(req.DestinationIpRange)
+	if err != nil {
+		return err
+	}
+	route, err := req.route(tx, t, req.DestinationIpRange)
+	if err != nil {
+		return err
+	}
+	t.Routes = slices.Clone(t.Routes)
+	t.Routes[at] = route
+	return touch(tx, t.NetId)
+}
+
+// DeleteRouteRequest deletes a route of a route table.
+type DeleteRouteRequest struct {
+	DestinationIpRange api.CIDR      `api:"required"` // The range of the destinations of the route, exactly.
+	RouteTableId       id.RouteTable `api:"required"` // The ID of the route table.
+}
+
+func deleteRoute(tx *kind.Tx, t *RouteTable, req *DeleteRouteRequest) error {
+	at, err := t.ownRoute(req.DestinationIpRange)
+	if err != nil {
+		return err
+	}
+	t.Routes = slices.Delete(slices.Clone(t.Routes), at, at+1)
+	t.takeOver(tx) // what it hid
+	return touch(tx, t.NetId)
+}
+
+// ownRoute finds the route to a destination that the account made and may
+// change.
+func (t *RouteTable) ownRoute(destination api.CIDR) (int, error) {
+	at := slices.IndexFunc(t.Routes, func(r Route) bool { return r.DestinationIpRange == destination })
+	switch {
+	case at < 0:
+		return 0, fault.RouteNotFound.Errorf("The route table %s has no route to %s.", t.RouteTableId, destination)
+	case t.Routes[at].CreationMethod == ByCreateRouteTable:
+		return 0, fault.InvalidParameter.Errorf("The route to %s is the local one of the Net %s, which stays as it is.", destination, t.NetId)
+	case t.Routes[at].CreationMethod == ByRoutePropagation:
+		return 0, fault.InvalidParameter.Errorf("The route to %s is propagated by %s, and comes and goes with it.", destination, t.Routes[at].GatewayId)
+	}
+	return at, nil
+}

@@ -1,0 +1,257 @@
+package network_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/cloud/network"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+// table makes a route table and answers its ID.
+func (r *region) table(account, net string) string {
+	r.Helper()
+	return r.one("RouteTable", account, "CreateRouteTable", fmt.Sprintf(`{"NetId": %q}`, net)).id("RouteTableId")
+}
+
+// mainTable reads the main route table of a Net.
+func (r *region) mainTable(account, net string) object {
+	r.Helper()
+	tables := r.list("RouteTables", account, "ReadRouteTables", fmt.Sprintf(`{"Filters": {"NetIds": [%q], "LinkRouteTableMain": true}}`, net))
+	if len(tables) != 1 {
+		r.Fatalf("the Net %s has %d main route tables", net, len(tables))
+	}
+	return tables[0]
+}
+
+// linkTable links a route table to a Subnet and answers the ID of the link.
+func (r *region) linkTable(account, table, subnet string) string {
+	r.Helper()
+	return r.call(account, "LinkRouteTable", fmt.Sprintf(`{"RouteTableId": %q, "SubnetId": %q}`, table, subnet)).id("LinkRouteTableId")
+}
+
+// links are the links of a route table.
+func (r *region) links(account, table string) (links []object) {
+	r.Helper()
+	tables := r.list("RouteTables", account, "ReadRouteTables", fmt.Sprintf(`{"Filters": {"RouteTableIds": [%q]}}`, table))
+	for _, link := range tables[0]["LinkRouteTables"].([]any) {
+		links = append(links, link.(map[string]any))
+	}
+	return links
+}
+
+func TestMainRouteTable(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	net := r.net(alice, "10.0.0.0/16")
+	main := r.mainTable(alice, net)
+	link := object(main["LinkRouteTables"].([]any)[0].(map[string]any))
+	r.shows(main, fmt.Sprintf(`{"RouteTableId": %q, "NetId": %q, "Tags": [], "RoutePropagatingVirtualGateways": [],
+		"LinkRouteTables": [{"LinkRouteTableId": %q, "RouteTableId": %[1]q, "Main": true, "NetId": %[2]q}],
+		"Routes": [{"DestinationIpRange": "10.0.0.0/16", "GatewayId": "local", "CreationMethod": "CreateRouteTable", "State": "active"}]}`,
+		main["RouteTableId"], net, link["LinkRouteTableId"]))
+
+	r.refuse(fault.InUse, alice, "DeleteRouteTable", fmt.Sprintf(`{"RouteTableId": %q}`, main["RouteTableId"]))
+	r.refuse(fault.InvalidParameter, alice, "UnlinkRouteTable", fmt.Sprintf(`{"LinkRouteTableId": %q}`, link["LinkRouteTableId"]))
+	r.call(alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
+	r.selects(r.list("RouteTables", alice, "ReadRouteTables", `{}`), "RouteTableId")
+}
+
+func TestRouteTable(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	net := r.net(alice, "10.0.0.0/16")
+	subnet, other := r.subnet(alice, net, "10.0.0.0/24"), r.subnet(alice, net, "10.0.1.0/24")
+	made := r.one("RouteTable", alice, "CreateRouteTable", fmt.Sprintf(`{"NetId": %q}`, net))
+	table := made.id("RouteTableId")
+	want := fmt.Sprintf(`{"RouteTableId": %q, "NetId": %q, "Tags": [], "RoutePropagatingVirtualGateways": [], "LinkRouteTables": [],
+		"Routes": [{"DestinationIpRange": "10.0.0.0/16", "GatewayId": "local", "CreationMethod": "CreateRouteTable", "State": "active"}]}`, table, net)
+	r.shows(made, want)
+	r.shows(r.list("RouteTables", alice, "ReadRouteTables", fmt.Sprintf(`{"Filters": {"RouteTableIds": [%q]}}`, table))[0], want)
+
+	// A Subnet is linked to one table, a table to any number of Subnets.
+	link, second := r.linkTable(alice, table, subnet), r.linkTable(alice, table, other)
+	r.shows(r.links(alice, table)[0], fmt.Sprintf(`{"LinkRouteTableId": %q, "RouteTableId": %q, "SubnetId": %q, "Main": false}`, link, table, subnet))
+	r.selects(r.links(alice, table), "SubnetId", subnet, other)
+	r.refuse(fault.SubnetLinked, alice, "LinkRouteTable", fmt.Sprintf(`{"RouteTableId": %q, "SubnetId": %q}`, table, subnet))
+	r.refuse(fault.SubnetLinked, alice, "LinkRouteTable", fmt.Sprintf(`{"RouteTableId": %q, "SubnetId": %q}`, r.mainTable(alice, net)["RouteTableId"], subnet))
+	r.refuse(fault.InUse, alice, "DeleteRouteTable", fmt.Sprintf(`{"RouteTableId": %q}`, table))
+
+	// A Subnet takes its link along.
+	r.call(alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, subnet))
+	r.selects(r.links(alice, table), "SubnetId", other)
+	r.refuse(fault.RouteTableLinkNotFound, alice, "UnlinkRouteTable", fmt.Sprintf(`{"LinkRouteTableId": %q}`, link))
+	r.call(alice, "UnlinkRouteTable", fmt.Sprintf(`{"LinkRouteTableId": %q}`, second))
+
+	// A table of its own keeps a Net.
+	r.call(alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, other))
+	r.refuse(fault.NetInUse, alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
+	r.call(alice, "DeleteRouteTable", fmt.Sprintf(`{"RouteTableId": %q}`, table))
+	r.call(alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
+}
+
+func TestUpdateRouteTableLink(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	net := r.net(alice, "10.0.0.0/16")
+	subnet := r.subnet(alice, net, "10.0.0.0/24")
+	main, table := r.mainTable(alice, net).id("RouteTableId"), r.table(alice, net)
+	move := func(link, to string) string {
+		return r.call(alice, "UpdateRouteTableLink", fmt.Sprintf(`{"LinkRouteTableId": %q, "RouteTableId": %q}`, link, to)).id("LinkRouteTableId")
+	}
+
+	// A Subnet's link goes to another table, under another ID.
+	first := r.linkTable(alice, table, subnet)
+	moved := move(first, main)
+	if moved == first {
+		t.Errorf("the link has the same ID on another table")
+	}
+	r.selects(r.links(alice, main), "LinkRouteTableId", r.links(alice, main)[0].id("LinkRouteTableId"), moved)
+	r.selects(r.links(alice, table), "LinkRouteTableId")
+	r.refuse(fault.RouteTableLinkNotFound, alice, "UpdateRouteTableLink", fmt.Sprintf(`{"LinkRouteTableId": %q, "RouteTableId": %q}`, first, table))
+	back := move(moved, table)
+
+	// The main link goes before the others, and back.
+	link := r.links(alice, main)[0].id("LinkRouteTableId")
+	now := move(link, table)
+	if got := r.mainTable(alice, net); got["RouteTableId"] != table {
+		t.Errorf("the main table is %v, want %s", got["RouteTableId"], table)
+	}
+	r.shows(r.links(alice, table)[0], fmt.Sprintf(`{"LinkRouteTableId": %q, "RouteTableId": %q, "NetId": %q, "Main": true}`, now, table, net))
+	r.selects(r.links(alice, table), "LinkRouteTableId", now, back)
+	r.selects(r.links(alice, main), "LinkRouteTableId")
+	r.refuse(fault.InUse, alice, "DeleteRouteTable", fmt.Sprintf(`{"RouteTableId": %q}`, table))
+	if same := move(now, table); same != now {
+		t.Errorf("the link to the table that it is of is %s, want %s", same, now)
+	}
+	move(now, main)
+	if got := r.mainTable(alice, net); got["RouteTableId"] != main {
+		t.Errorf("the main table is %v again, want %s", got["RouteTableId"], main)
+	}
+
+	// The former main table is one like any other, and keeps the Net.
+	move(r.links(alice, main)[0].id("LinkRouteTableId"), table)
+	r.call(alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, subnet))
+	r.refuse(fault.NetInUse, alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
+	r.call(alice, "DeleteRouteTable", fmt.Sprintf(`{"RouteTableId": %q}`, main))
+	r.call(alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
+}
+
+func TestRouteTableRefusals(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	net, elsewhere := r.net(alice, "10.0.0.0/16"), r.net(alice, "10.1.0.0/16")
+	subnet, there := r.subnet(alice, net, "10.0.0.0/24"), r.subnet(alice, elsewhere, "10.1.0.0/24")
+	table, far := r.table(alice, net), r.table(alice, elsewhere)
+	link := r.linkTable(alice, table, subnet)
+	tests := []struct {
+		name, account, action, body string
+		want                        fault.Code
+	}{
+		{"no Net", alice, "CreateRouteTable", `{}`, fault.MissingParameter},
+		{"unknown Net", alice, "CreateRouteTable", `{"NetId": "vpc-00000000"}`, fault.NetNotFound},
+		{"another account's Net", bob, "CreateRouteTable", fmt.Sprintf(`{"NetId": %q}`, net), fault.NetNotFound},
+		{"deletion of no table", alice, "DeleteRouteTable", `{"RouteTableId": "rtb-00000000"}`, fault.RouteTableNotFound},
+		{"deletion of another account's table", bob, "DeleteRouteTable", fmt.Sprintf(`{"RouteTableId": %q}`, far), fault.RouteTableNotFound},
+		{"deletion of what is no table", alice, "DeleteRouteTable", fmt.Sprintf(`{"RouteTableId": %q}`, link), fault.InvalidID},
+		{"link of no table", alice, "LinkRouteTable", fmt.Sprintf(`{"RouteTableId": "rtb-00000000", "SubnetId": %q}`, there), fault.RouteTableNotFound},
+		{"link to no Subnet", alice, "LinkRouteTable", fmt.Sprintf(`{"RouteTableId": %q, "SubnetId": "subnet-00000000"}`, table), fault.SubnetNotFound},
+		{"link to another Net's Subnet", alice, "LinkRouteTable", fmt.Sprintf(`{"RouteTableId": %q, "SubnetId": %q}`, table, there), fault.InvalidParameter},
+		{"another account's link", bob, "UnlinkRouteTable", fmt.Sprintf(`{"LinkRouteTableId": %q}`, link), fault.RouteTableLinkNotFound},
+		{"no link", alice, "UnlinkRouteTable", `{"LinkRouteTableId": ""}`, fault.RouteTableLinkNotFound},
+		{"move of no link", alice, "UpdateRouteTableLink", fmt.Sprintf(`{"LinkRouteTableId": "rtbassoc-00000000", "RouteTableId": %q}`, table), fault.RouteTableLinkNotFound},
+		{"move to no table", alice, "UpdateRouteTableLink", fmt.Sprintf(`{"LinkRouteTableId": %q, "RouteTableId": "rtb-00000000"}`, link), fault.RouteTableNotFound},
+		{"move to another Net's table", alice, "UpdateRouteTableLink", fmt.Sprintf(`{"LinkRouteTableId": %q, "RouteTableId": %q}`, link, far), fault.InvalidParameter},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) { r.refuse(test.want, test.account, test.action, test.body) })
+	}
+}
+
+func TestRouteTableLeavesItsAccessPoints(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	net := r.net(alice, "10.0.0.0/16")
+	table, other := r.table(alice, net), r.table(alice, net)
+	point := &network.NetAccessPoint{NetId: id.Net(net), RouteTableIds: []id.RouteTable{id.RouteTable(table), id.RouteTable(other)}}
+	r.update(alice, func(tx *kind.Tx) error { return network.NetAccessPoints.Insert(tx, point) })
+	r.call(alice, "DeleteRouteTable", fmt.Sprintf(`{"RouteTableId": %q}`, table))
+	r.update(alice, func(tx *kind.Tx) error {
+		got, err := network.NetAccessPoints.Get(tx, point.NetAccessPointId)
+		if err == nil && (len(got.RouteTableIds) != 1 || string(got.RouteTableIds[0]) != other) {
+			t.Errorf("the access point has %q left, want %q", got.RouteTableIds, other)
+		}
+		return err
+	})
+}
+
+func TestRouteTableQuotaIsPerNet(t *testing.T) {
+	t.Parallel()
+	r := setup(t, map[string]int{"rtb_limit": 2})
+	net, other := r.net(alice, "10.0.0.0/16"), r.net(alice, "10.0.0.0/16")
+	table := r.table(alice, net)
+	r.refuse(fault.TooManyRouteTables, alice, "CreateRouteTable", fmt.Sprintf(`{"NetId": %q}`, net))
+	r.table(alice, other)
+	r.call(alice, "DeleteRouteTable", fmt.Sprintf(`{"RouteTableId": %q}`, table))
+	r.table(alice, net)
+}
+
+func TestRouteTableFilters(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	net, other := r.net(alice, "10.0.0.0/16"), r.net(alice, "10.1.0.0/16")
+	main, far := r.mainTable(alice, net), r.mainTable(alice, other).id("RouteTableId")
+	first, second, third := main.id("RouteTableId"), r.table(alice, net), r.table(alice, net)
+	subnet := r.subnet(alice, net, "10.0.0.0/24")
+	link := r.linkTable(alice, second, subnet)
+	service := r.linkInternet(alice, net)
+	vm := "i-0000000a"
+	nic := r.placeNic(alice, subnet, "10.0.0.9", vm)
+	for _, target := range []string{
+		fmt.Sprintf(`"DestinationIpRange": "0.0.0.0/0", "GatewayId": %q`, service),
+		fmt.Sprintf(`"DestinationIpRange": "192.0.2.0/24", "NicId": %q`, nic),
+	} {
+		r.call(alice, "CreateRoute", fmt.Sprintf(`{"RouteTableId": %q, %s}`, second, target))
+	}
+	nat := r.nat(alice, subnet)
+	r.call(alice, "CreateRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0", "NatServiceId": %q}`, third, nat))
+	peering := r.placePeering(alice, network.PeeringPending, net, other)
+	r.call(alice, "CreateRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "10.1.0.0/16", "NetPeeringId": %q}`, third, peering))
+	r.tag(alice, third, "env", "test")
+	tests := []struct {
+		filters string
+		want    []string
+	}{
+		{`{}`, []string{first, far, second, third}},
+		{fmt.Sprintf(`{"LinkRouteTableIds": [%q, %q]}`, second, third), []string{second}},
+		{fmt.Sprintf(`{"LinkRouteTableLinkRouteTableIds": [%q]}`, link), []string{second}},
+		{`{"LinkRouteTableMain": true}`, []string{first, far}},
+		{`{"LinkRouteTableMain": false}`, []string{second}},
+		{fmt.Sprintf(`{"LinkRouteTableMain": true, "NetIds": [%q]}`, other), []string{far}},
+		{fmt.Sprintf(`{"LinkSubnetIds": [%q]}`, subnet), []string{second}},
+		{fmt.Sprintf(`{"NetIds": [%q]}`, net), []string{first, second, third}},
+		{`{"RouteCreationMethods": ["CreateRoute"]}`, []string{second, third}},
+		{`{"RouteCreationMethods": ["EnableVgwRoutePropagation"]}`, nil},
+		{`{"RouteDestinationIpRanges": ["10.1.0.0/16"]}`, []string{far, third}},
+		{fmt.Sprintf(`{"RouteDestinationIpRanges": ["0.0.0.0/0"], "RouteTableIds": [%q]}`, third), []string{third}},
+		{`{"RouteDestinationServiceIds": ["pl-00000000"]}`, nil},
+		{`{"RouteGatewayIds": ["local"]}`, []string{first, far, second, third}},
+		{fmt.Sprintf(`{"RouteGatewayIds": [%q]}`, service), []string{second}},
+		{fmt.Sprintf(`{"RouteNatServiceIds": [%q]}`, nat), []string{third}},
+		{fmt.Sprintf(`{"RouteNetPeeringIds": [%q]}`, peering), []string{third}},
+		{`{"RouteStates": ["blackhole"]}`, []string{third}},
+		{`{"RouteStates": ["active"]}`, []string{first, far, second, third}},
+		{fmt.Sprintf(`{"RouteTableIds": [%q, "rtb-00000000"]}`, second), []string{second}},
+		{fmt.Sprintf(`{"RouteVmIds": [%q]}`, vm), []string{second}},
+		{`{"TagKeys": ["env"]}`, []string{third}},
+		{`{"TagValues": ["test"]}`, []string{third}},
+		{`{"Tags": ["env=test"]}`, []string{third}},
+	}
+	for _, test := range tests {
+		t.Run(test.filters, func(t *testing.T) {
+			r.selects(r.list("RouteTables", alice, "ReadRouteTables", `{"Filters": `+test.filters+`}`), "RouteTableId", test.want...)
+		})
+	}
+}

@@ -1,0 +1,436 @@
+package network_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"testing"
+
+	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/cloud/network"
+	"github.com/bastide-cloud/bastide/internal/driver"
+	"github.com/bastide-cloud/bastide/internal/driver/sim"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// placeNic makes a NIC, linked to a VM if one is given, and answers its ID.
+func (r *region) placeNic(account, subnet, ip, vm string) string {
+	r.Helper()
+	nic := &network.Nic{
+		SubnetId: id.Subnet(subnet), MacAddress: "aa:" + subnet + ip, Places: []string{subnet + "/" + ip},
+		PrivateIps: []network.PrivateIp{{IsPrimary: true, PrivateIp: api.IPv4(ip)}},
+	}
+	r.update(account, func(tx *kind.Tx) error {
+		s, err := network.Subnets.Get(tx, nic.SubnetId)
+		if err != nil {
+			return err
+		}
+		nic.NetId = s.NetId
+		if vm != "" {
+			nic.LinkNic = &network.LinkNic{LinkNicId: id.LinkNic("eni-attach-" + subnet + ip), State: network.LinkNicAttached, VmId: id.Vm(vm)}
+		}
+		return network.Nics.Insert(tx, nic)
+	})
+	return string(nic.NicId)
+}
+
+// placePeering makes a Net peering between two Nets of an account and answers its ID.
+func (r *region) placePeering(account string, state network.NetPeeringName, nets ...string) string {
+	r.Helper()
+	p := &network.NetPeering{
+		SourceNet: network.SourceNet{NetId: id.Net(nets[0])}, AccepterNet: network.AccepterNet{NetId: id.Net(nets[1])},
+		State: network.NetPeeringState{Name: state}, OwnNets: []id.Net{id.Net(nets[0]), id.Net(nets[1])},
+	}
+	r.update(account, func(tx *kind.Tx) error { return network.NetPeerings.Insert(tx, p) })
+	return string(p.NetPeeringId)
+}
+
+// placeGateway makes a virtual gateway that is linked to a Net, if one is given, and
+// answers its ID.
+func (r *region) placeGateway(account, net string) string {
+	r.Helper()
+	g := &network.VirtualGateway{NetId: id.Net(net), State: network.GatewayAvailable}
+	r.update(account, func(tx *kind.Tx) error { return network.VirtualGateways.Insert(tx, g) })
+	return string(g.VirtualGatewayId)
+}
+
+// route reads the route of a table to a destination; nil: there is none.
+func (r *region) route(account, table, destination string) object {
+	r.Helper()
+	for _, route := range r.list("RouteTables", account, "ReadRouteTables", fmt.Sprintf(`{"Filters": {"RouteTableIds": [%q]}}`, table))[0]["Routes"].([]any) {
+		if o := object(route.(map[string]any)); o["DestinationIpRange"] == destination {
+			return o
+		}
+	}
+	return nil
+}
+
+// routeTargets has one of everything that a route can lead to.
+type routeTargets struct{ net, table, service, gateway, nat, peering, nic, vm, vmNic, subnet string }
+
+func (r *region) targets(account string) (has routeTargets) {
+	r.Helper()
+	has.net = r.net(account, "10.0.0.0/16")
+	has.table = r.table(account, has.net)
+	has.subnet = r.subnet(account, has.net, "10.0.0.0/24")
+	has.service, has.gateway = r.linkInternet(account, has.net), r.placeGateway(account, has.net)
+	r.call(account, "CreateRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "198.51.100.0/24", "GatewayId": %q}`,
+		r.mainTable(account, has.net)["RouteTableId"], has.service))
+	has.nat = r.nat(account, has.subnet)
+	has.peering = r.placePeering(account, network.PeeringActive, has.net, r.net(account, "10.1.0.0/16"))
+	has.nic, has.vm = r.placeNic(account, has.subnet, "10.0.0.8", ""), "i-0000000a"
+	has.vmNic = r.placeNic(account, has.subnet, "10.0.0.9", has.vm)
+	return has
+}
+
+func TestRoute(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	has := r.targets(alice)
+	tests := []struct {
+		name, target string
+		shown        object // beyond what all routes show
+		wanted       driver.Route
+	}{
+		{"internet service", fmt.Sprintf(`"GatewayId": %q`, has.service), object{"GatewayId": has.service}, driver.Route{Target: driver.ToInternet, ID: has.service}},
+		{"virtual gateway", fmt.Sprintf(`"GatewayId": %q`, has.gateway), object{"GatewayId": has.gateway}, driver.Route{Target: driver.ToGateway, ID: has.gateway}},
+		{"NAT service", fmt.Sprintf(`"NatServiceId": %q`, has.nat), object{"NatServiceId": has.nat}, driver.Route{Target: driver.ToNat, ID: has.nat}},
+		{"Net peering", fmt.Sprintf(`"NetPeeringId": %q`, has.peering), object{"NetPeeringId": has.peering}, driver.Route{Target: driver.ToPeering, ID: has.peering}},
+		{"NIC", fmt.Sprintf(`"NicId": %q`, has.nic), object{"NicId": has.nic}, driver.Route{Target: driver.ToNic, ID: has.nic}},
+		{"NIC of a VM", fmt.Sprintf(`"NicId": %q`, has.vmNic), object{"NicId": has.vmNic, "VmId": has.vm, "VmAccountId": alice}, driver.Route{Target: driver.ToNic, ID: has.vmNic}},
+		{"VM", fmt.Sprintf(`"VmId": %q`, has.vm), object{"NicId": has.vmNic, "VmId": has.vm, "VmAccountId": alice}, driver.Route{Target: driver.ToNic, ID: has.vmNic}},
+		{"VM, the rest empty", fmt.Sprintf(`"VmId": %q, "GatewayId": "", "NatServiceId": "", "NetPeeringId": "", "NicId": ""`, has.vm),
+			object{"NicId": has.vmNic, "VmId": has.vm, "VmAccountId": alice}, driver.Route{Target: driver.ToNic, ID: has.vmNic}},
+	}
+	const destination = "192.0.2.0/24"
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			body := fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": %q, %s}`, has.table, destination, test.target)
+			test.wanted.Destination = api.CIDR(destination).Prefix()
+			want := object{"DestinationIpRange": destination, "CreationMethod": "CreateRoute", "State": "active"}
+			maps.Copy(want, test.shown)
+			for _, action := range []string{"CreateRoute", "UpdateRoute"} {
+				before := r.netGeneration(alice, has.net)
+				table := r.one("RouteTable", alice, action, body)
+				if diff := cmp.Diff(any(map[string]any(want)), table["Routes"].([]any)[1]); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", action, diff)
+				}
+				if diff := cmp.Diff(want, r.route(alice, has.table, destination)); diff != "" {
+					t.Errorf("read after %s (-want +got):\n%s", action, diff)
+				}
+				if after := r.netGeneration(alice, has.net); after <= before {
+					t.Errorf("%s raised the generation of the Net from %d to %d", action, before, after)
+				}
+			}
+			if diff := cmp.Diff(test.wanted, r.worldRoute(has.net, has.table, destination), cmpopts.EquateComparable(test.wanted.Destination)); diff != "" {
+				t.Errorf("in the world (-want +got):\n%s", diff)
+			}
+			r.refuse(fault.RouteExists, alice, "CreateRoute", body)
+			table := r.one("RouteTable", alice, "DeleteRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": %q}`, has.table, destination))
+			if left := table["Routes"].([]any); len(left) != 1 {
+				t.Errorf("%d routes are left, want the local one", len(left))
+			}
+		})
+	}
+}
+
+func (r *region) netGeneration(account, net string) (generation uint64) {
+	r.Helper()
+	r.update(account, func(tx *kind.Tx) error {
+		n, err := network.Nets.Get(tx, id.Net(net))
+		generation = n.Generation
+		return err
+	})
+	return generation
+}
+
+// worldRoute is the route of a table of alice's as a world that has just heard
+// of it has it.
+func (r *region) worldRoute(net, table, destination string) driver.Route {
+	r.Helper()
+	for _, t := range r.worldNet(net).RouteTables {
+		for _, route := range t.Routes {
+			if t.ID == table && route.Destination.String() == destination {
+				return route
+			}
+		}
+	}
+	r.Fatalf("the world has no route of %s to %s", table, destination)
+	return driver.Route{}
+}
+
+// worldNet is a Net of alice's as a world that has just heard of it has it.
+func (r *region) worldNet(net string) driver.Net {
+	r.Helper()
+	world := sim.New(r.clock.Now, 0)
+	r.update(alice, func(tx *kind.Tx) error { // so that it is asked, whatever was done before
+		n, err := network.Nets.Get(tx, id.Net(net))
+		if err != nil {
+			return err
+		}
+		n.Generation++
+		return network.Nets.Put(tx, n)
+	})
+	if _, err := network.NewNetLoop(r.db, world, here).Step(context.Background(), alice, net); err != nil {
+		r.Fatal(err)
+	}
+	nets, err := world.ObserveNets(context.Background())
+	if err != nil || len(nets) != 1 {
+		r.Fatalf("the world has %v, %v", nets, err)
+	}
+	return nets[0]
+}
+
+// A route stays when its target goes, and leads nowhere.
+func TestBlackhole(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		target func(routeTargets) string
+		end    func(*region, routeTargets)
+		again  func(*region, routeTargets) // makes it active again; nil: nothing does
+	}{
+		{
+			name:   "an unlinked virtual gateway",
+			target: func(has routeTargets) string { return fmt.Sprintf(`"GatewayId": %q`, has.gateway) },
+			end:    func(r *region, has routeTargets) { r.moveGateway(alice, has.gateway, "") },
+			again:  func(r *region, has routeTargets) { r.moveGateway(alice, has.gateway, has.net) },
+		}, {
+			name:   "an unlinked internet service",
+			target: func(has routeTargets) string { return fmt.Sprintf(`"GatewayId": %q`, has.service) },
+			end: func(r *region, has routeTargets) {
+				r.call(alice, "DeleteNatService", fmt.Sprintf(`{"NatServiceId": %q}`, has.nat))
+				r.call(alice, "UnlinkInternetService", fmt.Sprintf(`{"InternetServiceId": %q, "NetId": %q}`, has.service, has.net))
+			},
+			again: func(r *region, has routeTargets) {
+				r.call(alice, "LinkInternetService", fmt.Sprintf(`{"InternetServiceId": %q, "NetId": %q}`, has.service, has.net))
+			},
+		}, {
+			name:   "a deleted NAT service",
+			target: func(has routeTargets) string { return fmt.Sprintf(`"NatServiceId": %q`, has.nat) },
+			end: func(r *region, has routeTargets) {
+				r.call(alice, "DeleteNatService", fmt.Sprintf(`{"NatServiceId": %q}`, has.nat))
+			},
+		}, {
+			name:   "a deleted NIC",
+			target: func(has routeTargets) string { return fmt.Sprintf(`"NicId": %q`, has.nic) },
+			end: func(r *region, has routeTargets) {
+				r.update(alice, func(tx *kind.Tx) error { return network.Nics.Delete(tx, &network.Nic{NicId: id.Nic(has.nic)}) })
+			},
+		}, {
+			name:   "a peering that is not active",
+			target: func(has routeTargets) string { return fmt.Sprintf(`"NetPeeringId": %q`, has.peering) },
+			end:    func(r *region, has routeTargets) { r.movePeering(alice, has.peering, network.PeeringPending) },
+			again:  func(r *region, has routeTargets) { r.movePeering(alice, has.peering, network.PeeringActive) },
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			r := setup(t)
+			has := r.targets(alice)
+			check := func(want string) {
+				t.Helper()
+				if got := r.route(alice, has.table, "0.0.0.0/0")["State"]; got != want {
+					t.Errorf("the route is %v, want %s", got, want)
+				}
+				if got := r.worldRoute(has.net, has.table, "0.0.0.0/0").Target; (got == driver.Blackhole) != (want == "blackhole") {
+					t.Errorf("the route is %s and leads to the %s", want, got)
+				}
+			}
+			r.call(alice, "CreateRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0", %s}`, has.table, test.target(has)))
+			check("active")
+			test.end(r, has)
+			check("blackhole")
+			if test.again != nil {
+				test.again(r, has)
+				check("active")
+			}
+			r.call(alice, "DeleteRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0"}`, has.table))
+		})
+	}
+}
+
+// moveGateway links a virtual gateway to a Net; empty: to none.
+func (r *region) moveGateway(account, gateway, net string) {
+	r.Helper()
+	r.update(account, func(tx *kind.Tx) error {
+		g, err := network.VirtualGateways.Get(tx, id.VirtualGateway(gateway))
+		if err != nil {
+			return err
+		}
+		g.NetId = id.Net(net)
+		return network.VirtualGateways.Put(tx, g)
+	})
+}
+
+// movePeering gives a Net peering a state.
+func (r *region) movePeering(account, peering string, state network.NetPeeringName) {
+	r.Helper()
+	r.update(account, func(tx *kind.Tx) error {
+		p, err := network.NetPeerings.Get(tx, id.NetPeering(peering))
+		if err != nil {
+			return err
+		}
+		p.State.Name = state
+		return network.NetPeerings.Put(tx, p)
+	})
+}
+
+func TestRouteRefusals(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	has, far := r.targets(alice), r.targets(alice)
+	twoNics := "i-0000000b"
+	r.placeNic(alice, has.subnet, "10.0.0.10", twoNics)
+	r.placeNic(alice, has.subnet, "10.0.0.11", twoNics)
+	r.update(alice, func(tx *kind.Tx) error { // so that the VMs of both are not one
+		for nic := range network.Nics.Find(tx, "NetId", far.net) {
+			if nic.LinkNic != nil {
+				link := *nic.LinkNic
+				link.VmId, nic.LinkNic = "i-0000000c", &link
+			}
+			if err := network.Nics.Put(tx, nic); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	var hidden string
+	r.update(alice, func(tx *kind.Tx) error {
+		nat, err := network.NatServices.Get(tx, id.NatService(has.nat))
+		hidden = string(nat.NicId)
+		return err
+	})
+	unlinked := r.one("InternetService", alice, "CreateInternetService", `{}`).id("InternetServiceId")
+	r.call(alice, "CreateRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0", "GatewayId": %q}`, has.table, has.service))
+	r.update(alice, func(tx *kind.Tx) error {
+		table, err := network.RouteTables.Get(tx, id.RouteTable(has.table))
+		if err != nil {
+			return err
+		}
+		table.Routes = append(table.Routes, network.Route{CreationMethod: network.ByRoutePropagation, DestinationIpRange: "172.16.0.0/12", GatewayId: has.gateway})
+		return network.RouteTables.Put(tx, table)
+	})
+	tests := []struct {
+		name, destination, target string
+		create, update            fault.Code // 0: not called
+	}{
+		{"no target", "192.0.2.0/24", `"DryRun": false`, fault.MissingParameter, 0},
+		{"no target for a route that is there", "0.0.0.0/0", `"DryRun": false`, 0, fault.MissingParameter},
+		{"empty targets", "192.0.2.0/24", `"GatewayId": "", "VmId": ""`, fault.MissingParameter, 0},
+		{"two targets", "0.0.0.0/0", fmt.Sprintf(`"GatewayId": %q, "NatServiceId": %q`, has.service, has.nat), fault.InvalidParameterSet, fault.InvalidParameterSet},
+		{"the same destination", "0.0.0.0/0", fmt.Sprintf(`"NatServiceId": %q`, has.nat), fault.RouteExists, 0},
+		{"the range of the Net", "10.0.0.0/16", fmt.Sprintf(`"NatServiceId": %q`, has.nat), fault.RouteExists, fault.InvalidParameter},
+		{"a part of the Net", "10.0.9.0/24", fmt.Sprintf(`"NatServiceId": %q`, has.nat), fault.InvalidParameter, fault.RouteNotFound},
+		{"no route", "192.0.2.0/24", fmt.Sprintf(`"NatServiceId": %q`, has.nat), 0, fault.RouteNotFound},
+		{"a propagated route", "172.16.0.0/12", fmt.Sprintf(`"NatServiceId": %q`, has.nat), 0, fault.InvalidParameter},
+		{"no range", "everywhere", fmt.Sprintf(`"NatServiceId": %q`, has.nat), fault.InvalidBlock, fault.InvalidBlock},
+		{"unknown internet service", "0.0.0.0/0", `"GatewayId": "igw-00000000"`, fault.InternetServiceNotFound, fault.InternetServiceNotFound},
+		{"unlinked internet service", "0.0.0.0/0", fmt.Sprintf(`"GatewayId": %q`, unlinked), fault.GatewayNotFound, fault.GatewayNotFound},
+		{"another Net's internet service", "0.0.0.0/0", fmt.Sprintf(`"GatewayId": %q`, far.service), fault.GatewayNotFound, fault.GatewayNotFound},
+		{"unknown virtual gateway", "0.0.0.0/0", `"GatewayId": "vgw-00000000"`, fault.VirtualGatewayNotFound, fault.VirtualGatewayNotFound},
+		{"another Net's virtual gateway", "0.0.0.0/0", fmt.Sprintf(`"GatewayId": %q`, far.gateway), fault.GatewayNotFound, fault.GatewayNotFound},
+		{"local", "0.0.0.0/0", `"GatewayId": "local"`, fault.InvalidID, fault.InvalidID},
+		{"malformed gateway", "0.0.0.0/0", `"GatewayId": "vgw-1"`, fault.MalformedID, fault.MalformedID},
+		{"unknown NAT service", "0.0.0.0/0", `"NatServiceId": "nat-00000000"`, fault.NatServiceNotFound, fault.NatServiceNotFound},
+		{"another Net's NAT service", "0.0.0.0/0", fmt.Sprintf(`"NatServiceId": %q`, far.nat), fault.InvalidParameter, fault.InvalidParameter},
+		{"unknown Net peering", "0.0.0.0/0", `"NetPeeringId": "pcx-00000000"`, network.NetPeerings.Missing, network.NetPeerings.Missing},
+		{"another Net's peering", "0.0.0.0/0", fmt.Sprintf(`"NetPeeringId": %q`, far.peering), fault.InvalidParameter, fault.InvalidParameter},
+		{"unknown NIC", "0.0.0.0/0", `"NicId": "eni-00000000"`, network.Nics.Missing, network.Nics.Missing},
+		{"a service's NIC", "0.0.0.0/0", fmt.Sprintf(`"NicId": %q`, hidden), network.Nics.Missing, network.Nics.Missing},
+		{"another Net's NIC", "0.0.0.0/0", fmt.Sprintf(`"NicId": %q`, far.nic), fault.InvalidParameter, fault.InvalidParameter},
+		{"unknown VM", "0.0.0.0/0", `"VmId": "i-00000000"`, fault.VmNotFound, fault.VmNotFound},
+		{"another Net's VM", "0.0.0.0/0", `"VmId": "i-0000000c"`, fault.InvalidParameter, fault.InvalidParameter},
+		{"a VM with two NICs", "0.0.0.0/0", fmt.Sprintf(`"VmId": %q`, twoNics), fault.InvalidParameter, fault.InvalidParameter},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			for action, code := range map[string]fault.Code{"CreateRoute": test.create, "UpdateRoute": test.update} {
+				if code != 0 {
+					r.refuse(code, alice, action, fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": %q, %s}`, has.table, test.destination, test.target))
+				}
+			}
+		})
+	}
+	for destination, code := range map[string]fault.Code{
+		"10.0.0.0/16": fault.InvalidParameter, "172.16.0.0/12": fault.InvalidParameter, "192.0.2.0/24": fault.RouteNotFound, "0.0.0.0/1": fault.RouteNotFound,
+	} {
+		r.refuse(code, alice, "DeleteRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": %q}`, has.table, destination))
+	}
+	whole := fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0", "GatewayId": %q}`, has.table, has.service)
+	for _, action := range []string{"CreateRoute", "UpdateRoute"} {
+		r.refuse(fault.RouteTableNotFound, bob, action, whole)
+	}
+	r.refuse(fault.RouteTableNotFound, bob, "DeleteRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0"}`, has.table))
+}
+
+// A route of the account's takes the place of a propagated one.
+func TestRouteBeforePropagatedOnes(t *testing.T) {
+	t.Parallel()
+	r := setup(t, map[string]int{"rtb_rule_limit": 2})
+	has := r.targets(alice)
+	r.update(alice, func(tx *kind.Tx) error {
+		table, err := network.RouteTables.Get(tx, id.RouteTable(has.table))
+		if err != nil {
+			return err
+		}
+		for _, destination := range []api.CIDR{"192.0.2.0/24", "203.0.113.0/24"} {
+			table.Routes = append(table.Routes, network.Route{CreationMethod: network.ByRoutePropagation, DestinationIpRange: destination, GatewayId: has.gateway})
+		}
+		return network.RouteTables.Put(tx, table)
+	})
+	want := driver.Route{Destination: api.CIDR("192.0.2.0/24").Prefix(), Target: driver.ToGateway, ID: has.gateway}
+	if got := r.worldRoute(has.net, has.table, "192.0.2.0/24"); got != want {
+		t.Errorf("in the world, a propagated route is %v, want %v", got, want)
+	}
+	r.call(alice, "CreateRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "192.0.2.0/24", "NatServiceId": %q}`, has.table, has.nat))
+	var routes []object
+	for _, route := range r.list("RouteTables", alice, "ReadRouteTables", fmt.Sprintf(`{"Filters": {"RouteTableIds": [%q]}}`, has.table))[0]["Routes"].([]any) {
+		routes = append(routes, route.(map[string]any))
+	}
+	r.selects(routes, "DestinationIpRange", "10.0.0.0/16", "203.0.113.0/24", "192.0.2.0/24")
+
+	// Propagated ones do not count: two others are there.
+	r.refuse(fault.TooManyRouteTables, alice, "CreateRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0", "NatServiceId": %q}`, has.table, has.nat))
+	r.update(alice, func(tx *kind.Tx) error {
+		for _, meter := range network.Meters() {
+			for typ, use := range meter.Read(tx) {
+				if meter.Quota == "rtb_rule_limit" && (typ != kind.Global || use != 2) {
+					t.Errorf("%d routes are used by %s, want 2", use, typ)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// Of a Subnet's table and the main one, the world is told the one that counts.
+func TestSubnetsTableInTheWorld(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	net := r.net(alice, "10.0.0.0/16")
+	linked, free := r.subnet(alice, net, "10.0.0.0/24"), r.subnet(alice, net, "10.0.1.0/24")
+	main, table, other := r.mainTable(alice, net), r.table(alice, net), r.table(alice, net)
+	check := func(want map[string]string) {
+		t.Helper()
+		got := map[string]string{}
+		for _, s := range r.worldNet(net).Subnets {
+			got[s.ID] = s.RouteTable
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("the tables of the Subnets in the world (-want +got):\n%s", diff)
+		}
+	}
+	check(map[string]string{linked: main.id("RouteTableId"), free: main.id("RouteTableId")})
+	link := r.linkTable(alice, table, linked)
+	check(map[string]string{linked: table, free: main.id("RouteTableId")})
+	r.call(alice, "UpdateRouteTableLink", fmt.Sprintf(`{"LinkRouteTableId": %q, "RouteTableId": %q}`, r.links(alice, main.id("RouteTableId"))[0]["LinkRouteTableId"], other))
+	check(map[string]string{linked: table, free: other})
+	r.call(alice, "UnlinkRouteTable", fmt.Sprintf(`{"LinkRouteTableId": %q}`, link))
+	check(map[string]string{linked: other, free: other})
+}

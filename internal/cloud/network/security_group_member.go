@@ -1,0 +1,86 @@
+package network
+
+import (
+	"fmt"
+
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+// SecurityGroupsMember is a security group that a rule names. One of another
+// account is kept as it was said: nobody is told whether it is there.
+type SecurityGroupsMember struct {
+	AccountId         id.Account       `ref:"-"`          // The account ID of the owner of the group. By default, the caller's.
+	SecurityGroupId   id.SecurityGroup `ref:"-"`          // The ID of the group.
+	SecurityGroupName string           `wire:"omitempty"` // The name of the group, which is enough in the public Cloud.
+}
+
+func (m SecurityGroupsMember) String() string {
+	if m.SecurityGroupId != "" {
+		return string(m.SecurityGroupId)
+	}
+	return fmt.Sprintf("the group '%s' of %s", m.SecurityGroupName, m.AccountId)
+}
+
+// is reports whether a member is the one that is said, by ID or by name.
+func (m SecurityGroupsMember) is(said SecurityGroupsMember) bool {
+	if said.SecurityGroupId != "" {
+		return m.AccountId == said.AccountId && m.SecurityGroupId == said.SecurityGroupId
+	}
+	return m.AccountId == said.AccountId && m.SecurityGroupName == said.SecurityGroupName
+}
+
+// findMember completes a member that a rule of the group is to name. In a Net
+// it is a group of the same Net or of one that is peered.
+func (g *SecurityGroup) findMember(tx *kind.Tx, m SecurityGroupsMember) (SecurityGroupsMember, error) {
+	if m.SecurityGroupId == "" && g.NetId != "" {
+		return m, fault.InvalidParameter.Errorf("A rule of a group of a Net names other groups by ID, and not by name: '%s'.", m.SecurityGroupName)
+	}
+	if m.AccountId != id.Account(tx.Account()) {
+		if g.NetId != "" && !peered(tx, g.NetId, m.AccountId, "") {
+			return m, fault.MemberNotFound.Errorf("%s is peered with no Net of the account %s.", g.NetId, m.AccountId)
+		}
+		return m, nil
+	}
+	found := groupSaid(tx, m)
+	switch {
+	case found == nil:
+		return m, fault.MemberNotFound.Errorf("There is no security group that is %s.", m)
+	case m.SecurityGroupName != "" && m.SecurityGroupName != found.SecurityGroupName:
+		return m, fault.MemberNotFound.Errorf("The security group %s is not called '%s'.", found.SecurityGroupId, m.SecurityGroupName)
+	case g.NetId == "" && found.NetId != "":
+		return m, fault.NotInPublicCloud.Errorf("The security group %s is of %s, and not for the public Cloud.", found.SecurityGroupId, found.NetId)
+	case found.NetId != g.NetId && !peered(tx, g.NetId, m.AccountId, found.NetId):
+		return m, fault.NotInNet.Errorf("The security group %s is not of %s, nor of a Net that is peered with it.", found.SecurityGroupId, g.NetId)
+	}
+	return SecurityGroupsMember{m.AccountId, found.SecurityGroupId, found.SecurityGroupName}, nil
+}
+
+// groupSaid finds the account's group that a member says, by its ID or by its
+// name in the public Cloud; nil: there is none.
+func groupSaid(tx *kind.Tx, m SecurityGroupsMember) *SecurityGroup {
+	if m.SecurityGroupId != "" {
+		g, _ := SecurityGroups.Get(tx, m.SecurityGroupId) // nil if there is none
+		return g
+	}
+	for g := range SecurityGroups.Find(tx, "Place", groupPlace("", m.SecurityGroupName)) {
+		return g
+	}
+	return nil
+}
+
+// peered reports whether a Net is peered with another one of an account, or
+// with any of its Nets if none is named.
+func peered(tx *kind.Tx, net id.Net, account id.Account, other id.Net) bool {
+	for p := range NetPeerings.Of(tx, net) {
+		far := SourceNet(p.AccepterNet)
+		if far.NetId == net && far.AccountId == id.Account(tx.Account()) {
+			far = p.SourceNet
+		}
+		if p.State.Name == PeeringActive && far.AccountId == account && (other == "" || far.NetId == other) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,331 @@
+package network
+
+import (
+	"slices"
+
+	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+// SecurityGroupRule lets some packets through: of one protocol, with a port in
+// a range, from or to any of its ranges, members and services. For a protocol
+// and ports a group has one rule at most: what is added for the same joins it.
+type SecurityGroupRule struct {
+	FromPortRange         int                    `default:"-1"` // The first port, or the type of ICMP; -1 for all.
+	IpProtocol            Protocol               `default:"-1"` // `tcp`, `udp`, `icmp`, in a Net the number of a protocol, or `-1` for all.
+	IpRanges              []api.CIDR             // The ranges that packets may come from or go to, in CIDR notation.
+	SecurityGroupRuleId   id.SecurityGroupRule   `ref:"-"` // The ID of the rule. In a request, it says nothing.
+	SecurityGroupsMembers []SecurityGroupsMember // The security groups whose members packets may come from or go to.
+	ServiceIds            []string               // The IDs of the services that packets may go to, of outbound rules.
+	ToPortRange           int                    `default:"-1"` // The last port, or the code of ICMP; -1 for all.
+}
+
+// Flow is the direction of packets.
+type Flow string
+
+// The directions, as seen from what is in the group.
+const (
+	Inbound  Flow = "Inbound"
+	Outbound Flow = "Outbound"
+)
+
+// Literals implements [api.Enum].
+func (Flow) Literals() []string { return []string{"Inbound", "Outbound"} }
+
+func (r *SecurityGroupRule) traffic() traffic {
+	return traffic{r.IpProtocol, r.FromPortRange, r.ToPortRange}
+}
+
+func securityGroupRuleActions(region Region) []api.Action {
+	r := api.NewResource(SecurityGroups, viewSecurityGroup)
+	actions := []api.Action{
+		api.Update(r, region.createSecurityGroupRule),
+		api.Update(r, deleteSecurityGroupRule),
+	}
+	for i := range actions {
+		actions[i].Family = "SecurityGroupRule" // which is no resource
+	}
+	return actions
+}
+
+// CreateSecurityGroupRuleRequest lets more packets through: it says one rule
+// itself, or several in Rules.
+type CreateSecurityGroupRuleRequest struct {
+	Flow                         Flow                `api:"required"` // Whether the packets are received or sent. Only groups of a Net say what may be sent.
+	FromPortRange                int                 `default:"-1"`   // The first port, or the type of ICMP. TCP and UDP need one. Not with `Rules`.
+	IpProtocol                   Protocol            `default:"-1"`   // `tcp`, `udp`, `icmp`, in a Net the number of a protocol, or `-1` for all. By default, `-1`. Not with `Rules`.
+	IpRange                      api.CIDR            // The range that the packets may come from or go to, in CIDR notation. Not with `Rules`.
+	Rules                        []SecurityGroupRule // The rules to add, if the other parameters say none.
+	SecurityGroupAccountIdToLink id.Account          // The account ID of the owner of the group in `SecurityGroupNameToLink`. By default, the caller's.
+	SecurityGroupId              id.SecurityGroup    `api:"required"` // The ID of the security group to add the rules to.
+	SecurityGroupNameToLink      string              // The ID of the group whose members the packets may come from or go to. In the public Cloud, this may be its name. Not with `IpRange` or `Rules`.
+	ToPortRange                  int                 `default:"-1"` // The last port, or the code of ICMP. TCP and UDP need one. Not with `Rules`.
+}
+
+func (region Region) createSecurityGroupRule(tx *kind.Tx, g *SecurityGroup, req *CreateSecurityGroupRuleRequest) error {
+	flat := SecurityGroupRule{IpProtocol: req.IpProtocol, FromPortRange: req.FromPortRange, ToPortRange: req.ToPortRange}
+	said, err := g.said(tx, req.Flow, flat.among(req.IpRange, req.SecurityGroupAccountIdToLink, req.SecurityGroupNameToLink), req.Rules)
+	if err != nil {
+		return err
+	}
+	for _, r := range said {
+		for i, m := range r.SecurityGroupsMembers {
+			if r.SecurityGroupsMembers[i], err = g.findMember(tx, m); err != nil {
+				return err
+			}
+		}
+		for _, service := range r.ServiceIds {
+			if err := region.checkService(service); err != nil {
+				return err
+			}
+		}
+		if err := g.add(tx, req.Flow, r); err != nil {
+			return err
+		}
+	}
+	if err := tx.CheckLimit(g.ruleQuota(), fault.TooManyRules, g.ruleCount()); err != nil {
+		return err
+	}
+	return g.changed(tx)
+}
+
+// DeleteSecurityGroupRuleRequest lets fewer packets through: it says exactly
+// what was let through, itself for one rule, or in Rules for several.
+type DeleteSecurityGroupRuleRequest struct {
+	Flow                           Flow                `api:"required"` // Whether the packets are received or sent.
+	FromPortRange                  int                 `default:"-1"`   // The first port, or the type of ICMP. Not with `Rules`.
+	IpProtocol                     Protocol            `default:"-1"`   // `tcp`, `udp`, `icmp`, in a Net the number of a protocol, or `-1` for all. By default, `-1`. Not with `Rules`.
+	IpRange                        api.CIDR            // The range that the packets may come from or go to, in CIDR notation. Not with `Rules`.
+	Rules                          []SecurityGroupRule // The rules to take away, if the other parameters say none.
+	SecurityGroupAccountIdToUnlink id.Account          // The account ID of the owner of the group in `SecurityGroupNameToUnlink`. By default, the caller's.
+	SecurityGroupId                id.SecurityGroup    `api:"required"` // The ID of the security group to take the rules from.
+	SecurityGroupNameToUnlink      string              // The ID of the group whose members the packets may come from or go to. In the public Cloud, this may be its name. Not with `IpRange` or `Rules`.
+	ToPortRange                    int                 `default:"-1"` // The last port, or the code of ICMP. Not with `Rules`.
+}
+
+func deleteSecurityGroupRule(tx *kind.Tx, g *SecurityGroup, req *DeleteSecurityGroupRuleRequest) error {
+	flat := SecurityGroupRule{IpProtocol: req.IpProtocol, FromPortRange: req.FromPortRange, ToPortRange: req.ToPortRange}
+	said, err := g.said(tx, req.Flow, flat.among(req.IpRange, req.SecurityGroupAccountIdToUnlink, req.SecurityGroupNameToUnlink), req.Rules)
+	if err != nil {
+		return err
+	}
+	for _, r := range said {
+		if err := g.take(req.Flow, r); err != nil {
+			return err
+		}
+	}
+	return g.changed(tx)
+}
+
+// among is the rule between the group and a range or another group, given by
+// ID or name, if any is.
+func (r SecurityGroupRule) among(ipRange api.CIDR, account id.Account, group string) SecurityGroupRule {
+	if ipRange != "" {
+		r.IpRanges = []api.CIDR{ipRange}
+	}
+	switch {
+	case looksLikeID(group):
+		r.SecurityGroupsMembers = []SecurityGroupsMember{{AccountId: account, SecurityGroupId: id.SecurityGroup(group)}}
+	case group != "" || account != "":
+		r.SecurityGroupsMembers = []SecurityGroupsMember{{AccountId: account, SecurityGroupName: group}}
+	}
+	return r
+}
+
+// said are the rules that a request says, one itself or several in a list, in
+// the form in which groups keep them.
+func (g *SecurityGroup) said(tx *kind.Tx, flow Flow, flat SecurityGroupRule, list []SecurityGroupRule) ([]SecurityGroupRule, error) {
+	switch given := flat.traffic() != everything || len(flat.ends()) > 0; {
+	case flow == Outbound && g.NetId == "":
+		return nil, fault.InvalidParameter.Errorf("The security group %s is for the public Cloud, where no rule says what may be sent.", g.SecurityGroupId)
+	case given && len(list) > 0:
+		return nil, fault.InvalidParameterSet.Errorf("Rules is given together with parameters that say a rule by themselves.")
+	case len(list) > 0:
+		list = slices.Clone(list)
+	case len(flat.ends()) == 0:
+		return nil, fault.MissingParameter.Errorf("A rule needs an IpRange or another security group, or is in Rules.")
+	case len(flat.ends()) > 1:
+		return nil, fault.InvalidParameterSet.Errorf("An IpRange is given together with another security group.")
+	default:
+		list = []SecurityGroupRule{flat}
+	}
+	for i := range list {
+		if err := list[i].complete(tx, flow, g.NetId != ""); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// complete brings a rule to the form in which groups keep it.
+func (r *SecurityGroupRule) complete(tx *kind.Tx, flow Flow, inNet bool) error {
+	t, err := r.traffic().normal(inNet)
+	if err != nil {
+		return err
+	}
+	r.IpProtocol, r.FromPortRange, r.ToPortRange = t.protocol, t.from, t.to
+	if len(r.ends()) == 0 {
+		return fault.MissingParameter.Errorf("A rule needs at least one of IpRanges, SecurityGroupsMembers and ServiceIds.")
+	}
+	if flow == Inbound && len(r.ServiceIds) > 0 {
+		return fault.InvalidParameter.Errorf("ServiceIds is for outbound rules: services of the region are where packets go.")
+	}
+	r.SecurityGroupsMembers = slices.Clone(r.SecurityGroupsMembers)
+	for i := range r.SecurityGroupsMembers {
+		m := &r.SecurityGroupsMembers[i]
+		if m.SecurityGroupId == "" && m.SecurityGroupName == "" {
+			return fault.MissingParameter.Errorf("A member of a rule needs the ID or the name of a security group.")
+		}
+		if own := id.Account(tx.Account()); m.AccountId == "" {
+			m.AccountId = own
+		} else if m.AccountId != own && m.SecurityGroupId != "" {
+			m.SecurityGroupName = "" // which nobody can check
+		}
+	}
+	return nil
+}
+
+// newRule is a rule for some traffic that lets nothing through yet.
+func newRule(tx *kind.Tx, t traffic) SecurityGroupRule {
+	ruleID := id.SecurityGroupRule(id.SecurityGroupRule.Form("").Random(tx.Chance()))
+	return SecurityGroupRule{IpProtocol: t.protocol, FromPortRange: t.from, ToPortRange: t.to, SecurityGroupRuleId: ruleID}
+}
+
+// everywhere is the rule that a group of a Net has from the beginning: whatever
+// is in it may send everything.
+func everywhere(tx *kind.Tx) SecurityGroupRule {
+	r := newRule(tx, everything)
+	r.IpRanges = []api.CIDR{"0.0.0.0/0"}
+	return r
+}
+
+// rules are the rules of one direction.
+func (g *SecurityGroup) rules(flow Flow) *[]SecurityGroupRule {
+	if flow == Inbound {
+		return &g.InboundRules
+	}
+	return &g.OutboundRules
+}
+
+// find is the place of the rule for the same traffic, or -1.
+func find(rules []SecurityGroupRule, t traffic) int {
+	return slices.IndexFunc(rules, func(r SecurityGroupRule) bool { return r.traffic() == t })
+}
+
+// add lets through what a rule says, all of which is new.
+func (g *SecurityGroup) add(tx *kind.Tx, flow Flow, said SecurityGroupRule) error {
+	rules := slices.Clone(*g.rules(flow))
+	i := find(rules, said.traffic())
+	if i < 0 {
+		i = len(rules)
+		rules = append(rules, newRule(tx, said.traffic()))
+	}
+	ends := rules[i].ends()
+	for _, e := range said.ends() {
+		if slices.ContainsFunc(ends, func(has end) bool { return has.is(e) }) {
+			return fault.DuplicateRule.Errorf("The security group %s has an %s rule for %s and %s already.", g.SecurityGroupId, flow, said.traffic(), e)
+		}
+		ends = append(ends, e)
+	}
+	rules[i].setEnds(ends)
+	*g.rules(flow) = rules
+	return nil
+}
+
+// take lets through no more what a rule says, all of which was let through.
+func (g *SecurityGroup) take(flow Flow, said SecurityGroupRule) error {
+	rules := slices.Clone(*g.rules(flow))
+	i := find(rules, said.traffic())
+	if i < 0 {
+		return fault.RuleNotFound.Errorf("The security group %s has no %s rule for %s.", g.SecurityGroupId, flow, said.traffic())
+	}
+	ends := rules[i].ends()
+	for _, e := range said.ends() {
+		at := slices.IndexFunc(ends, func(has end) bool { return has.is(e) })
+		if at < 0 {
+			return fault.RuleNotFound.Errorf("The security group %s has no %s rule for %s and %s.", g.SecurityGroupId, flow, said.traffic(), e)
+		}
+		ends = slices.Delete(ends, at, at+1)
+	}
+	if rules[i].setEnds(ends); len(ends) == 0 {
+		rules = slices.Delete(rules, i, i+1)
+	}
+	*g.rules(flow) = rules
+	return nil
+}
+
+// changed notes what follows from other rules: which groups they keep, and that
+// the world must hear of them.
+func (g *SecurityGroup) changed(tx *kind.Tx) error {
+	g.Members = nil
+	for _, r := range slices.Concat(g.InboundRules, g.OutboundRules) {
+		for _, m := range r.SecurityGroupsMembers {
+			own := m.AccountId == id.Account(tx.Account())
+			if own && m.SecurityGroupId != g.SecurityGroupId && !slices.Contains(g.Members, m.SecurityGroupId) {
+				g.Members = append(g.Members, m.SecurityGroupId)
+			}
+		}
+	}
+	return g.touchNet(tx)
+}
+
+// ruleCount is the number of rules as quotas count them: each range, member and
+// service is one.
+func (g *SecurityGroup) ruleCount() (n int) {
+	for _, r := range slices.Concat(g.InboundRules, g.OutboundRules) {
+		n += len(r.ends())
+	}
+	return n
+}
+
+// end is where packets come from or go to: one of the three.
+type end struct {
+	ipRange api.CIDR
+	member  SecurityGroupsMember
+	service string
+}
+
+// is reports whether an end is the one that is said.
+func (e end) is(said end) bool {
+	return e.ipRange == said.ipRange && e.service == said.service && e.member.is(said.member)
+}
+
+func (e end) String() string {
+	switch {
+	case e.ipRange != "":
+		return string(e.ipRange)
+	case e.service != "":
+		return e.service
+	}
+	return e.member.String()
+}
+
+// ends are where the packets of a rule may come from or go to.
+func (r *SecurityGroupRule) ends() (ends []end) {
+	for _, ipRange := range r.IpRanges {
+		ends = append(ends, end{ipRange: ipRange})
+	}
+	for _, m := range r.SecurityGroupsMembers {
+		ends = append(ends, end{member: m})
+	}
+	for _, service := range r.ServiceIds {
+		ends = append(ends, end{service: service})
+	}
+	return ends
+}
+
+func (r *SecurityGroupRule) setEnds(ends []end) {
+	r.IpRanges, r.SecurityGroupsMembers, r.ServiceIds = nil, nil, nil
+	for _, e := range ends {
+		switch {
+		case e.ipRange != "":
+			r.IpRanges = append(r.IpRanges, e.ipRange)
+		case e.service != "":
+			r.ServiceIds = append(r.ServiceIds, e.service)
+		default:
+			r.SecurityGroupsMembers = append(r.SecurityGroupsMembers, e.member)
+		}
+	}
+}

@@ -1,0 +1,258 @@
+package network_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/cloud/network"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+// group makes a security group, for the public Cloud if no Net is named, and
+// answers its ID.
+func (r *region) group(account, net, name string) string {
+	r.Helper()
+	return r.one("SecurityGroup", account, "CreateSecurityGroup",
+		fmt.Sprintf(`{"NetId": %q, "SecurityGroupName": %q, "Description": "a group"}`, net, name)).id("SecurityGroupId")
+}
+
+// groups lists the security groups of a Net.
+func (r *region) groups(account, net string) []object {
+	r.Helper()
+	return r.list("SecurityGroups", account, "ReadSecurityGroups", fmt.Sprintf(`{"Filters": {"NetIds": [%q]}}`, net))
+}
+
+// rules are the rules of a group in one direction, without their IDs.
+func (r *region) rules(account, group, flow string) []object {
+	r.Helper()
+	g := r.list("SecurityGroups", account, "ReadSecurityGroups", fmt.Sprintf(`{"Filters": {"SecurityGroupIds": [%q]}}`, group))[0]
+	rules := []object{}
+	for _, rule := range g[flow+"Rules"].([]any) {
+		o := object(rule.(map[string]any))
+		delete(o, "SecurityGroupRuleId")
+		rules = append(rules, o)
+	}
+	return rules
+}
+
+func TestSecurityGroup(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	net := r.net(alice, "10.0.0.0/16")
+	made := r.one("SecurityGroup", alice, "CreateSecurityGroup", fmt.Sprintf(`{"NetId": %q, "SecurityGroupName": "web", "Description": "Accès à la web"}`, net))
+	rule := object(made["OutboundRules"].([]any)[0].(map[string]any))
+	want := fmt.Sprintf(`{"AccountId": %q, "Description": "Accès à la web", "InboundRules": [], "NetId": %q, "SecurityGroupId": %q,
+		"OutboundRules": [{"FromPortRange": -1, "IpProtocol": "-1", "IpRanges": ["0.0.0.0/0"], "SecurityGroupRuleId": %q, "SecurityGroupsMembers": [],
+		"ServiceIds": [], "ToPortRange": -1}], "SecurityGroupName": "web", "Tags": []}`, alice, net, made["SecurityGroupId"], rule["SecurityGroupRuleId"])
+	r.shows(made, want)
+	r.shows(r.groups(alice, net)[1], want)
+	if !strings.HasPrefix(rule.id("SecurityGroupRuleId"), "sgr-") {
+		t.Errorf("the rule has the ID %v", rule["SecurityGroupRuleId"])
+	}
+
+	// One for the public Cloud has no rules, and may have the name again.
+	public := r.one("SecurityGroup", alice, "CreateSecurityGroup", `{"SecurityGroupName": "web", "Description": "web"}`)
+	r.shows(public, fmt.Sprintf(`{"AccountId": %q, "Description": "web", "InboundRules": [], "OutboundRules": [], "SecurityGroupId": %q,
+		"SecurityGroupName": "web", "Tags": []}`, alice, public["SecurityGroupId"]))
+	r.group(alice, r.net(alice, "10.0.0.0/16"), "web")
+	r.group(bob, "", "web")
+
+	r.call(alice, "DeleteSecurityGroup", fmt.Sprintf(`{"SecurityGroupId": %q}`, made["SecurityGroupId"]))
+	r.call(alice, "DeleteSecurityGroup", `{"SecurityGroupName": "web"}`)
+	r.selects(r.groups(alice, net), "SecurityGroupName", "default")
+	r.group(alice, net, "web") // its name is free again
+}
+
+func TestDefaultSecurityGroups(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	public := r.list("SecurityGroups", alice, "ReadSecurityGroups", `{}`)[0]
+	rule := func(o object, list string) any { return o[list].([]any)[0].(map[string]any)["SecurityGroupRuleId"] }
+	r.shows(public, fmt.Sprintf(`{"AccountId": %[1]q, "Description": "default security group", "OutboundRules": [], "SecurityGroupId": %[2]q,
+		"InboundRules": [{"FromPortRange": -1, "IpProtocol": "-1", "IpRanges": [], "SecurityGroupRuleId": %[3]q, "ServiceIds": [], "ToPortRange": -1,
+		"SecurityGroupsMembers": [{"AccountId": %[1]q, "SecurityGroupId": %[2]q, "SecurityGroupName": "default"}]}],
+		"SecurityGroupName": "default", "Tags": []}`, alice, public["SecurityGroupId"], rule(public, "InboundRules")))
+
+	net := r.net(alice, "10.0.0.0/16")
+	own := r.groups(alice, net)[0]
+	r.shows(own, fmt.Sprintf(`{"AccountId": %[1]q, "Description": "default security group", "NetId": %[2]q, "SecurityGroupId": %[3]q,
+		"InboundRules": [{"FromPortRange": -1, "IpProtocol": "-1", "IpRanges": [], "SecurityGroupRuleId": %[4]q, "ServiceIds": [], "ToPortRange": -1,
+		"SecurityGroupsMembers": [{"AccountId": %[1]q, "SecurityGroupId": %[3]q, "SecurityGroupName": "default"}]}],
+		"OutboundRules": [{"FromPortRange": -1, "IpProtocol": "-1", "IpRanges": ["0.0.0.0/0"], "SecurityGroupRuleId": %[5]q, "SecurityGroupsMembers": [],
+		"ServiceIds": [], "ToPortRange": -1}],
+		"SecurityGroupName": "default", "Tags": []}`, alice, net, own["SecurityGroupId"], rule(own, "InboundRules"), rule(own, "OutboundRules")))
+
+	for _, group := range []object{public, own} {
+		r.refuse(fault.DefaultSecurityGroup, alice, "DeleteSecurityGroup", fmt.Sprintf(`{"SecurityGroupId": %q}`, group["SecurityGroupId"]))
+	}
+	r.refuse(fault.DefaultSecurityGroup, alice, "DeleteSecurityGroup", `{"SecurityGroupName": "default"}`)
+	r.refuse(fault.SecurityGroupNameTaken, alice, "CreateSecurityGroup", fmt.Sprintf(`{"NetId": %q, "SecurityGroupName": "default", "Description": "d"}`, net))
+
+	// It goes with its Net, if nothing but the Net has it.
+	other := r.group(alice, net, "other")
+	link := fmt.Sprintf(`{"SecurityGroupId": %q, "Flow": "Inbound", "SecurityGroupNameToLink": %q}`, other, own["SecurityGroupId"])
+	r.call(alice, "CreateSecurityGroupRule", link)
+	r.refuse(fault.NetInUse, alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
+	r.call(alice, "DeleteSecurityGroup", fmt.Sprintf(`{"SecurityGroupId": %q}`, other))
+	r.call(alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
+	r.selects(r.groups(alice, net), "SecurityGroupId")
+}
+
+func TestSecurityGroupRefusals(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	net := r.net(alice, "10.0.0.0/16")
+	group, public := r.group(alice, net, "web"), r.group(alice, "", "public")
+	create := func(net, name, description string) string {
+		return fmt.Sprintf(`{"NetId": %q, "SecurityGroupName": %q, "Description": %q}`, net, name, description)
+	}
+	long := strings.Repeat("x", 256)
+	tests := []struct {
+		name, account, action, body string
+		want                        fault.Code
+	}{
+		{"no name", alice, "CreateSecurityGroup", `{"Description": "d"}`, fault.MissingParameter},
+		{"no description", alice, "CreateSecurityGroup", `{"SecurityGroupName": "n"}`, fault.MissingParameter},
+		{"an empty name", alice, "CreateSecurityGroup", create("", "", "d"), fault.InvalidLength},
+		{"a long name", alice, "CreateSecurityGroup", create("", long, "d"), fault.InvalidLength},
+		{"a name like an ID", alice, "CreateSecurityGroup", create("", "sg-web", "d"), fault.InvalidName},
+		{"a name with an accent", alice, "CreateSecurityGroup", create("", "accès", "d"), fault.InvalidName},
+		{"a name with a quote", alice, "CreateSecurityGroup", create("", `a"b`, "d"), fault.InvalidName},
+		{"an empty description", alice, "CreateSecurityGroup", create("", "n", ""), fault.InvalidLength},
+		{"a long description", alice, "CreateSecurityGroup", create("", "n", long), fault.InvalidLength},
+		{"a description with a tab", alice, "CreateSecurityGroup", create("", "n", "a\tb"), fault.InvalidValue},
+		{"a description in another script", alice, "CreateSecurityGroup", create("", "n", "группа"), fault.InvalidValue},
+		{"a name taken in the Net", alice, "CreateSecurityGroup", create(net, "web", "d"), fault.SecurityGroupNameTaken},
+		{"a name taken in the public Cloud", alice, "CreateSecurityGroup", create("", "public", "d"), fault.SecurityGroupNameTaken},
+		{"no such Net", alice, "CreateSecurityGroup", create("vpc-00000000", "n", "d"), fault.NetNotFound},
+		{"another account's Net", bob, "CreateSecurityGroup", create(net, "n", "d"), fault.NetNotFound},
+		{"deletion of nothing", alice, "DeleteSecurityGroup", `{}`, fault.MissingParameter},
+		{"deletion of no group", alice, "DeleteSecurityGroup", `{"SecurityGroupId": "sg-00000000"}`, fault.SecurityGroupNotFound},
+		{"deletion of what is no group", alice, "DeleteSecurityGroup", fmt.Sprintf(`{"SecurityGroupId": %q}`, net), fault.InvalidID},
+		{"deletion of another account's group", bob, "DeleteSecurityGroup", fmt.Sprintf(`{"SecurityGroupId": %q}`, group), fault.SecurityGroupNotFound},
+		{"deletion by another account's name", bob, "DeleteSecurityGroup", `{"SecurityGroupName": "public"}`, fault.SecurityGroupNotFound},
+		{"deletion by a name in a Net", alice, "DeleteSecurityGroup", `{"SecurityGroupName": "web"}`, fault.SecurityGroupNotFound},
+		{"deletion by an ID and another's name", alice, "DeleteSecurityGroup", fmt.Sprintf(`{"SecurityGroupId": %q, "SecurityGroupName": "web"}`, public), fault.SecurityGroupNotFound},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) { r.refuse(test.want, test.account, test.action, test.body) })
+	}
+	r.call(alice, "CreateSecurityGroup", create(net, strings.Repeat("x", 255), "É _.-:/()#,@[]+=&;{}!$*"))
+	r.call(alice, "DeleteSecurityGroup", fmt.Sprintf(`{"SecurityGroupId": %q, "SecurityGroupName": "public"}`, public))
+}
+
+func TestSecurityGroupInUse(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	net := r.net(alice, "10.0.0.0/16")
+	group, other := r.group(alice, net, "one"), r.group(alice, net, "two")
+	subnet := r.subnet(alice, net, "10.0.0.0/24")
+	nic := &network.Nic{
+		NetId: id.Net(net), SubnetId: id.Subnet(subnet), MacAddress: "aa:00:00:00:00:01",
+		SecurityGroups: []network.SecurityGroupLight{{SecurityGroupId: id.SecurityGroup(group)}},
+	}
+	r.update(alice, func(tx *kind.Tx) error { return network.Nics.Insert(tx, nic) })
+	remove := fmt.Sprintf(`{"SecurityGroupId": %q}`, group)
+	r.refuse(fault.SecurityGroupInUse, alice, "DeleteSecurityGroup", remove)
+	r.update(alice, func(tx *kind.Tx) error { return network.Nics.Delete(tx, nic) })
+
+	// A group that another one names stays; one that names itself does not.
+	own := fmt.Sprintf(`{"SecurityGroupId": %[1]q, "Flow": "Inbound", "SecurityGroupNameToLink": %[1]q}`, group)
+	r.call(alice, "CreateSecurityGroupRule", own)
+	for _, flow := range []string{"Inbound", "Outbound"} {
+		rule := fmt.Sprintf(`"SecurityGroupId": %q, "Flow": %q`, other, flow)
+		r.call(alice, "CreateSecurityGroupRule", fmt.Sprintf(`{%s, "SecurityGroupNameToLink": %q}`, rule, group))
+		r.refuse(fault.SecurityGroupInUse, alice, "DeleteSecurityGroup", remove)
+		r.call(alice, "DeleteSecurityGroupRule", fmt.Sprintf(`{%s, "SecurityGroupNameToUnlink": %q}`, rule, group))
+	}
+	r.refuse(fault.NetInUse, alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
+	r.call(alice, "DeleteSecurityGroup", remove)
+}
+
+func TestSecurityGroupQuotas(t *testing.T) {
+	t.Parallel()
+	r := setup(t, map[string]int{"sg_limit": 2, "vpc_sg_limit": 3})
+	first := r.group(alice, "", "first") // beside the default one
+	refused := func(net string) {
+		t.Helper()
+		r.refuse(fault.TooManySecurityGroups, alice, "CreateSecurityGroup", fmt.Sprintf(`{"NetId": %q, "SecurityGroupName": "more", "Description": "d"}`, net))
+	}
+	refused("")
+	net, other := r.net(alice, "10.0.0.0/16"), r.net(alice, "10.0.0.0/16")
+	r.group(alice, net, "one")
+	r.uses(alice, "sg_limit", 2)
+	r.uses(alice, "vpc_sg_limit", 2)
+	r.group(alice, net, "two")
+	refused(net)
+	r.group(alice, other, "one")
+	r.call(alice, "DeleteSecurityGroup", fmt.Sprintf(`{"SecurityGroupId": %q}`, first))
+	r.uses(alice, "sg_limit", 1)
+	r.uses(alice, "vpc_sg_limit", 3)
+	r.group(alice, "", "second")
+}
+
+func TestSecurityGroupFilters(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	net := r.net(alice, "10.0.0.0/16")
+	standard, own := r.list("SecurityGroups", alice, "ReadSecurityGroups", `{}`)[0].id("SecurityGroupId"), r.groups(alice, net)[0].id("SecurityGroupId")
+	r.call(alice, "DeleteSecurityGroupRule", fmt.Sprintf(`{"SecurityGroupId": %q, "Flow": "Outbound", "IpRange": "0.0.0.0/0"}`, own))
+	first := r.one("SecurityGroup", alice, "CreateSecurityGroup", fmt.Sprintf(`{"NetId": %q, "SecurityGroupName": "first", "Description": "the first"}`, net)).id("SecurityGroupId")
+	second := r.group(alice, net, "second")
+	for _, flow := range []string{"Inbound", "Outbound"} {
+		r.call(alice, "CreateSecurityGroupRule", fmt.Sprintf(`{"SecurityGroupId": %q, "Flow": %q, "Rules": [
+			{"IpProtocol": "tcp", "FromPortRange": 80, "ToPortRange": 81, "IpRanges": ["192.0.2.0/24"]},
+			{"IpProtocol": "udp", "FromPortRange": 53, "ToPortRange": 54, "SecurityGroupsMembers": [{"SecurityGroupId": %q}]}]}`, first, flow, second))
+	}
+	r.tag(alice, second, "env", "test")
+	type row struct {
+		filters string
+		want    []string
+	}
+	tests := []row{
+		{`{}`, []string{standard, own, first, second}},
+		{`{"Descriptions": ["the first"]}`, []string{first}},
+		{fmt.Sprintf(`{"NetIds": [%q]}`, net), []string{own, first, second}},
+		{fmt.Sprintf(`{"SecurityGroupIds": [%q]}`, second), []string{second}},
+		{`{"SecurityGroupNames": ["second", "default"]}`, []string{standard, own, second}},
+		{`{"TagKeys": ["env"]}`, []string{second}},
+		{`{"TagValues": ["test"]}`, []string{second}},
+		{`{"Tags": ["env=test"]}`, []string{second}},
+	}
+	for _, flow := range []string{"Inbound", "Outbound"} {
+		filter := func(name, value string) string { return fmt.Sprintf(`{"%sRule%s": [%s]}`, flow, name, value) }
+		tests = append(tests,
+			row{filter("FromPortRanges", "80, 1"), []string{first}},
+			row{filter("FromPortRanges", "81"), nil},
+			row{filter("ToPortRanges", "54"), []string{first}},
+			row{filter("ToPortRanges", "53"), nil},
+			row{filter("Protocols", `"udp"`), []string{first}},
+			row{filter("Protocols", `"icmp"`), nil},
+			row{filter("IpRanges", `"192.0.2.0/24"`), []string{first}},
+			row{filter("IpRanges", `"192.0.2.0/25"`), nil},
+			row{filter("SecurityGroupIds", fmt.Sprintf("%q", second)), []string{first}},
+			row{filter("SecurityGroupIds", fmt.Sprintf("%q", first)), nil},
+			row{filter("SecurityGroupNames", `"second"`), []string{first}},
+			row{filter("AccountIds", fmt.Sprintf("%q", bob)), nil},
+		)
+	}
+	tests = append(tests,
+		row{`{"InboundRuleProtocols": ["-1"]}`, []string{standard, own}},
+		row{`{"OutboundRuleProtocols": ["-1"]}`, []string{first, second}},
+		row{fmt.Sprintf(`{"InboundRuleAccountIds": [%q]}`, alice), []string{standard, own, first}},
+		row{fmt.Sprintf(`{"OutboundRuleAccountIds": [%q]}`, alice), []string{first}},
+		row{`{"InboundRuleProtocols": ["tcp"], "InboundRuleFromPortRanges": [53]}`, []string{first}},
+	)
+	for _, test := range tests {
+		t.Run(test.filters, func(t *testing.T) {
+			r.selects(r.list("SecurityGroups", alice, "ReadSecurityGroups", `{"Filters": `+test.filters+`}`), "SecurityGroupId", test.want...)
+		})
+	}
+	r.version = api.Version{Major: 1, Minor: 1}
+	r.selects(r.list("SecurityGroups", alice, "ReadSecurityGroups", fmt.Sprintf(`{"Filters": {"AccountIds": [%q]}}`, bob)), "SecurityGroupId")
+	r.selects(r.list("SecurityGroups", alice, "ReadSecurityGroups", fmt.Sprintf(`{"Filters": {"AccountIds": [%q]}}`, alice)), "SecurityGroupId", standard, own, first, second)
+}

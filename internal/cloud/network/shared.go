@@ -1,0 +1,71 @@
+package network
+
+import (
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+// Some resources belong to two accounts: a Net peering joins the Nets of both,
+// a hosted DirectLink interface is one's way over the link of the other. Each
+// account keeps a copy under the same ID, which is free in both when it is
+// chosen. A copy has what both may know, and what is its own account's alone:
+// tags, and references, since these lead only within an account. So an account
+// reads, tags and counts its copy like any other resource.
+//
+// Whatever changes one copy changes the other in the same transaction, by
+// [onBothSides]: no account ever sees a peering that the other does not, and an
+// end is the end of both. If both sides are one account, there is one copy.
+
+// sides are the accounts that keep a copy.
+func sides(one, other id.Account) []id.Account {
+	if one == other {
+		return []id.Account{one}
+	}
+	return []id.Account{one, other}
+}
+
+// onBothSides hands each copy of a living resource to a function that changes
+// it, with the transaction over its account.
+func onBothSides[T any, I kind.ID](tx *kind.Tx, k *kind.Kind[T, I], resource I, sides []id.Account, change func(tx *kind.Tx, own *T) error) error {
+	for _, account := range sides {
+		in := tx.In(string(account))
+		own, err := k.Get(in, resource)
+		if err != nil {
+			return err
+		}
+		if err := change(in, own); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A resident is an account of the region. Residents are kept in accounts of
+// the region's own, so that a rule can tell the account of somebody else from a
+// guess: to ask an account itself is to keep a place for it in memory, and
+// there are a million million to guess.
+type resident struct{ Name residentName }
+
+var residents = &kind.Kind[resident, residentName]{Name: "Resident"}
+
+// residentName is the ID of an account.
+type residentName string
+
+// Form is only here to make a name an identifier: it is chosen otherwise.
+func (residentName) Form() kind.Form { return kind.Form{} }
+
+// street is the account of the region that keeps a name: one for each two last
+// digits, so that reading one name loads little of a large region.
+func (n residentName) street() string { return "residents-" + string(n[len(n)-2:]) }
+
+// settleIn notes that the account of the transaction is one of the region's.
+func settleIn(tx *kind.Tx) error {
+	n := residentName(tx.Account())
+	return residents.Insert(tx.In(n.street()), &resident{Name: n})
+}
+
+// isResident reports whether there is such an account.
+func isResident(tx *kind.Tx, account id.Account) bool {
+	n := residentName(account)
+	return residents.Has(tx.In(n.street()), n)
+}

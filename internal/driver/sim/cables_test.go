@@ -1,0 +1,56 @@
+package sim_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/bastide-cloud/bastide/internal/clock"
+	"github.com/bastide-cloud/bastide/internal/driver"
+	"github.com/bastide-cloud/bastide/internal/driver/sim"
+)
+
+func TestCables(t *testing.T) {
+	t.Parallel()
+	link := driver.Cable{Account: "000000000001", ID: "dxcon-00000001", Location: "LOC1", Gigabits: 1}
+	c := clock.NewVirtual(start)
+	w := sim.New(c.Now, 3*time.Second)
+	answers := func(what string, got, want error) {
+		t.Helper()
+		if got != want {
+			t.Errorf("%s: got %v, want %v", what, got, want)
+		}
+	}
+	has := func(want int) {
+		t.Helper()
+		if cables, err := w.ObserveCables(t.Context()); err != nil || len(cables) != want || want == 1 && cables[0] != link {
+			t.Errorf("the world has %v, %v, want %d cables", cables, err, want)
+		}
+	}
+	has(0)
+	answers("a port", w.EnsurePort(t.Context(), link), driver.Later{At: start.Add(3 * time.Second)})
+	has(1)
+	answers("a cable before its port", w.EnsureCable(t.Context(), link), driver.Later{At: start.Add(6 * time.Second)})
+	c.Advance(3 * time.Second)
+	answers("the port", w.EnsurePort(t.Context(), link), nil)
+	answers("the cable, asked for twice", w.EnsureCable(t.Context(), link), driver.Later{At: start.Add(6 * time.Second)})
+	c.Advance(3 * time.Second)
+	answers("the cable", w.EnsureCable(t.Context(), link), nil)
+	has(1)
+
+	other := link
+	other.Account = "000000000002"
+	answers("no cable of another account", w.RemoveCable(t.Context(), other.Account, other.ID), nil)
+	has(1)
+	broken := errors.New("the ladder is gone")
+	w.Fail(func(string) error { return broken })
+	answers("a port that fails", w.EnsurePort(t.Context(), other), broken)
+	answers("a cable that fails", w.EnsureCable(t.Context(), other), broken)
+	answers("a removal that fails", w.RemoveCable(t.Context(), link.Account, link.ID), broken)
+	w.Fail(nil)
+	has(1)
+	answers("the removal", w.RemoveCable(t.Context(), link.Account, link.ID), nil)
+	answers("the removal again", w.RemoveCable(t.Context(), link.Account, link.ID), nil)
+	has(0)
+	answers("a cable without a port before", w.EnsureCable(t.Context(), link), driver.Later{At: c.Now().Add(6 * time.Second)})
+}
