@@ -22,7 +22,9 @@ type Shared interface {
 	// Since hands the rows of the account written after a version to each, in
 	// any order, removed ones too (without a document), and answers the version
 	// that they lead to. It answers [ErrForgotten] if rows removed since are no
-	// longer known.
+	// longer known. Since version 0 nothing is ever forgotten: whoever has
+	// nothing has nothing that could have been removed, and so can always be
+	// given all there is.
 	Since(ctx context.Context, account string, version uint64, each func(Row) error) (uint64, error)
 	// Lock begins a transaction that alone may write to the accounts until it
 	// ends. It waits for those that hold one of them.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"fmt"
 	"io"
 	"iter"
 	"maps"
@@ -196,6 +197,15 @@ func (tx *Tx) Now() time.Time { return tx.now }
 // Chance is the region's random source.
 func (tx *Tx) Chance() io.Reader { return tx.chance }
 
+// tooMany unwinds a closure that makes more objects in an account than there
+// are Seqs for in one version of it. The next would have the Seq of an object of
+// another version.
+type tooMany struct{ account string }
+
+func (t tooMany) Error() string {
+	return fmt.Sprintf("one transaction makes %d objects at most in an account, and makes more in %s", maxMade, t.account)
+}
+
 // absentAccount unwinds a closure that reached an account that is not in
 // memory. Update loads it and runs the closure again.
 type absentAccount string
@@ -240,6 +250,10 @@ type before struct {
 // power of two. The rest of a Seq is the account's version, which makes it
 // unique for ever.
 const seqBits = 20
+
+// maxMade is how many that are. They are counted from 1, so that the first
+// object of an account has no Seq of 0.
+const maxMade = 1<<seqBits - 1
 
 // Scan is as [Snapshot.Scan]. It goes through what was there when it began,
 // whatever the closure writes meanwhile.
@@ -293,6 +307,9 @@ func (d *Draft) write(kind, id string, value any, gone int64) {
 	if old != nil {
 		o.Seq = old.Seq
 	} else {
+		if d.made == maxMade {
+			panic(tooMany{d.account})
+		}
 		d.made++
 		o.Seq = d.version<<seqBits | d.made
 	}

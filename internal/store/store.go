@@ -410,9 +410,12 @@ func (g *group) run(fn func(*Tx) error) (absent string, err error) {
 	tx := &Tx{group: g, now: g.store.Now(), chance: g.store.Chance, drafts: map[string]*Draft{}}
 	defer func() {
 		if p := recover(); p != nil {
-			if missing, ok := p.(absentAccount); ok {
-				absent, err = string(missing), nil
-			} else {
+			switch p := p.(type) {
+			case absentAccount:
+				absent, err = string(p), nil
+			case tooMany:
+				err = p
+			default:
 				err = &Panic{Value: p, Stack: debug.Stack()}
 			}
 		}
