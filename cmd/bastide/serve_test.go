@@ -4,15 +4,18 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"io"
 	"io/fs"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/bastide-cloud/bastide/internal/region"
+	"github.com/bastide-cloud/bastide/internal/store/sqljournal/postgrestest"
 )
 
 func TestARegionOutlivesItsProcess(t *testing.T) {
@@ -90,10 +93,6 @@ func TestRefusals(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
 	p := start(t, data)
-	otherKey := filepath.Join(t.TempDir(), "other.key")
-	if err := os.WriteFile(otherKey, []byte(strings.Repeat("ab", 32)), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	refused := func(want string, args ...string) {
 		t.Helper()
 		out, err := program(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--admin", "off"}, args...)...).CombinedOutput()
@@ -104,7 +103,6 @@ func TestRefusals(t *testing.T) {
 	refused("another running process", "--data", data)
 	refused("address already in use", "--data", t.TempDir(), "--listen", strings.TrimPrefix(p.url, "http://"))
 	p.stop(t)
-	refused("another master key", "--data", data, "--master-key", otherKey)
 	refused("--region eu-west-2", "--data", data, "--region", "us-east-2")
 	if err := os.Remove(filepath.Join(data, "master.key")); err != nil {
 		t.Fatal(err)
@@ -117,6 +115,35 @@ func TestRefusals(t *testing.T) {
 	refused("--trusted-proxies", "--trusted-proxies", "proxy")
 	refused("--transitions", "--transitions", "-1s")
 	refused("not defined", "--colour")
+}
+
+// A start with a wrong master key says so first, and does nothing.
+func TestWrongMasterKey(t *testing.T) {
+	t.Parallel()
+	otherKey := filepath.Join(t.TempDir(), "other.key")
+	if err := os.WriteFile(otherKey, []byte(strings.Repeat("ab", 32)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, store := range map[string]func(testing.TB) string{"SQLite": nil, "PostgreSQL": postgrestest.Start} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			data := filepath.Join(t.TempDir(), "data")
+			flags := []string{"--listen", "127.0.0.1:0", "--admin", "off", "--data", data}
+			if store != nil {
+				flags = append(flags, "--store", store(t))
+			}
+			start(t, data, flags[4:]...).stop(t)
+			cmd := program(t, append([]string{"serve", "--master-key", otherKey}, flags...)...)
+			out, err := cmd.CombinedOutput()
+			if want := "bastide: the master key is wrong: the one in " + otherKey + " "; !strings.HasPrefix(string(out), want) || strings.Count(string(out), "\n") != 1 {
+				t.Errorf("it says %q, want one line that begins with %q", out, want)
+			}
+			if ended, ok := errors.AsType[*exec.ExitError](err); !ok || ended.ExitCode() != 1 {
+				t.Errorf("it ended with %v, want the status 1", err)
+			}
+			start(t, data, flags[4:]...).stop(t)
+		})
+	}
 }
 
 func TestFlagsFromTheEnvironment(t *testing.T) {

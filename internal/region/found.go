@@ -15,6 +15,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/iam"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/seal"
 )
 
 // A founding says that a region was founded, and how. It is kept in an account
@@ -137,6 +138,8 @@ func checkRegion(ctx context.Context, db *kind.DB, o Options) error {
 		return err
 	})
 	switch {
+	case errors.Is(err, seal.ErrOther):
+		return fmt.Errorf("the master key is wrong: the one in %s does not open what this region has sealed: start it with the key that it was founded with", o.keyFile())
 	case err != nil:
 		return fmt.Errorf("reading what region this is: %w", err)
 	case before == nil:

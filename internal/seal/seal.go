@@ -120,7 +120,10 @@ func (k *Key) Seal(text, place string) (string, error) {
 	return base64.StdEncoding.EncodeToString(k.aead.Seal(nonce, nonce, []byte(text), []byte(place))), nil
 }
 
-// Open gives back a sealed text.
+// ErrOther says that a text was not sealed with this key for this place.
+var ErrOther = errors.New("a sealed text does not open: it was sealed with another master key, or for another place")
+
+// Open gives back a sealed text. One that was sealed otherwise is [ErrOther].
 func (k *Key) Open(sealed, place string) (string, error) {
 	box, err := base64.StdEncoding.DecodeString(sealed)
 	if err != nil || len(box) < k.aead.NonceSize() {
@@ -128,7 +131,7 @@ func (k *Key) Open(sealed, place string) (string, error) {
 	}
 	text, err := k.aead.Open(nil, box[:k.aead.NonceSize()], box[k.aead.NonceSize():], []byte(place))
 	if err != nil {
-		return "", errors.New("a sealed text does not open: it was sealed with another master key, or for another place")
+		return "", ErrOther
 	}
 	return string(text), nil
 }
