@@ -38,8 +38,9 @@ type Locked interface {
 	Versions() map[string]uint64
 	// Since is as [Shared.Since], within the transaction.
 	Since(ctx context.Context, account string, version uint64, each func(Row) error) (uint64, error)
-	// Commit writes all batches or none. After [ErrAgain] none was written; any
-	// other error leaves that unknown.
+	// Commit writes all batches or none. After [ErrUnknown] nobody knows which;
+	// after any other error none was written, and the accounts are as they
+	// were.
 	Commit(ctx context.Context, batches []Batch) error
 	// Rollback leaves everything as it was.
 	Rollback(ctx context.Context)
@@ -51,6 +52,10 @@ var (
 	// ErrAgain says that a transaction wrote nothing because of others, and may
 	// succeed when it is run again.
 	ErrAgain = errors.New("the transaction met another one")
+	// ErrUnknown says that the journal was lost during a commit, and did not come
+	// back in time to say whether it was made. A node need not stop: it learns
+	// what is true when it asks for versions again.
+	ErrUnknown = errors.New("the connection was lost during a commit, and whether it was made is unknown")
 )
 
 // checks asks for versions. Those who ask while a question is on its way share

@@ -56,7 +56,8 @@ type Journal interface {
 	Load(ctx context.Context, account string, each func(Row) error) (version uint64, err error)
 	// Commit writes all batches or none, and returns when they would survive
 	// a power cut. After an error the journal's state is unknown: the store
-	// stops.
+	// stops. (One that is [Shared] is written to by [Locked.Commit], which says
+	// more.)
 	Commit(ctx context.Context, batches []Batch) error
 	// Unsettled lists the accounts that have objects a loop must look at.
 	Unsettled(ctx context.Context) ([]string, error)
@@ -179,7 +180,8 @@ func (s *Store) Close() error {
 
 // Failed delivers the error of a commit that failed. What the journal holds is
 // then unknown, so the store takes no more updates and the process should end:
-// the next start reads what is true.
+// the next start reads what is true. A store over a [Shared] journal never fails
+// in this way: it can ask.
 func (s *Store) Failed() <-chan error { return s.failed }
 
 // Held is the number of bytes of documents in memory.

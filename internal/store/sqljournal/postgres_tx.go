@@ -226,6 +226,8 @@ func (tx *transaction) Commit(ctx context.Context, batches []store.Batch) error 
 	case err == nil:
 		err = errors.New("the transaction was rolled back")
 	}
+	// The database has said no, and was not lost: a transaction that it refuses,
+	// at the last statement even, has written nothing.
 	tx.Rollback(ctx)
 	return tx.failed(err)
 }
@@ -295,7 +297,7 @@ func (tx *transaction) settle(ctx context.Context, account string) error {
 	})
 	switch {
 	case err != nil:
-		return fmt.Errorf("the connection was lost during a commit, and whether it was made is unknown: %w", err)
+		return fmt.Errorf("%w: %w", store.ErrUnknown, err)
 	case signed != tx.writer.commits:
 		return fmt.Errorf("%w: %s: %w", store.ErrAgain, j.name, errLost)
 	}
