@@ -118,11 +118,29 @@ func (s *Store) ask() {
 }
 
 // Glance is what one reader has made sure of: the versions of accounts, each
-// as it was at some moment since the Glance began. Snapshots of these versions
-// or newer ones are fresh for this reader.
+// as it was at some moment since the Glance began. A snapshot of this version or
+// a newer one is fresh for this reader. Snapshots of several accounts must also
+// be of one moment, so that no transaction is seen in one of them and not in
+// another: they are what one question was answered.
 type Glance struct {
-	mu       sync.Mutex // guards versions
+	mu       sync.Mutex // guards what follows
 	versions map[string]uint64
+	last     map[string]uint64 // what the last question was answered
+}
+
+// covers reports whether the reader has made sure of the snapshots before.
+func (g *Glance) covers(snapshots []*Snapshot) bool {
+	for _, snap := range snapshots {
+		version, sure := g.versions[snap.account]
+		if len(snapshots) > 1 {
+			version, sure = g.last[snap.account]
+			sure = sure && snap.version == version
+		}
+		if !sure || snap.version < version {
+			return false
+		}
+	}
+	return true
 }
 
 type glanceKey struct{}
@@ -149,9 +167,9 @@ func (s *Store) Cached(ctx context.Context, account string) (*Snapshot, error) {
 	return s.load(ctx, account, e)
 }
 
-// Fresh reports whether the snapshots are as new as the accounts were at some
-// moment since the call, or since the context's [Glance] began. Those that are
-// not it brings up to date in memory, so that [Store.Cached] answers better.
+// Fresh reports whether the snapshots are, together, what the accounts were at
+// some moment since the call, or since the context's [Glance] began. Those that
+// are not it brings up to date in memory, so that [Store.Cached] answers better.
 func (s *Store) Fresh(ctx context.Context, snapshots []*Snapshot) (bool, error) {
 	if s.shared == nil {
 		return true, nil
@@ -162,34 +180,65 @@ func (s *Store) Fresh(ctx context.Context, snapshots []*Snapshot) (bool, error) 
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	var unsure []string
-	for _, snap := range snapshots {
-		if _, sure := g.versions[snap.account]; !sure {
-			unsure = append(unsure, snap.account)
-		}
+	if g.covers(snapshots) {
+		return true, nil
 	}
-	if len(unsure) > 0 {
-		versions, err := s.versions(ctx, unsure)
-		if err != nil {
-			return false, fmt.Errorf("asking for the versions of accounts: %w", err)
-		}
-		if g.versions == nil {
-			g.versions = map[string]uint64{}
-		}
-		for _, account := range unsure {
-			g.versions[account] = versions[account]
-		}
+	accounts := make([]string, len(snapshots))
+	for i, snap := range snapshots {
+		accounts[i] = snap.account
 	}
+	versions, err := s.versions(ctx, accounts)
+	if err != nil {
+		return false, fmt.Errorf("asking for the versions of accounts: %w", err)
+	}
+	if g.versions == nil {
+		g.versions = map[string]uint64{}
+	}
+	g.last = map[string]uint64{}
 	fresh := true
 	for _, snap := range snapshots {
-		if snap.version < g.versions[snap.account] {
+		version := versions[snap.account]
+		g.versions[snap.account], g.last[snap.account] = version, version
+		switch {
+		case snap.version > version:
+			s.forsake(snap, version)
 			fresh = false
-			if _, err := s.refresh(ctx, snap.account, g.versions[snap.account], s.shared.Since); err != nil {
+		case snap.version < version:
+			if _, err := s.refresh(ctx, snap.account, version, s.shared.Since); err != nil {
 				return false, err
 			}
+			fresh = false
 		}
 	}
 	return fresh, nil
+}
+
+// forsake drops all that is in memory, because a snapshot there is newer than
+// the journal, which was asked after it was taken: the journal has lost what this
+// node has seen. It was restored to an earlier time, or a failover lost commits.
+// Nobody can tell what else it has lost, so no account is believed any more.
+func (s *Store) forsake(snap *Snapshot, version uint64) {
+	s.forsaking.Lock()
+	defer s.forsaking.Unlock()
+	if s.inMemory(snap.account) != snap {
+		return // somebody else was faster
+	}
+	s.Log.Error("the journal is at an earlier version than this node has seen: it was restored, or has lost commits. What is in memory is dropped and read anew. Restart all nodes",
+		"account", snap.account, "seen", snap.version, "version", version)
+	s.accounts.Range(func(_, e any) bool {
+		s.drop(e.(*entry))
+		return true
+	})
+}
+
+// drop forgets an account. One that is being read from the journal is forgotten
+// after that.
+func (s *Store) drop(e *entry) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if snap := e.snapshot.Swap(nil); snap != nil {
+		s.held.Add(-snap.size)
+	}
 }
 
 // since is how the rows of an account since a version are read: in a
@@ -366,6 +415,10 @@ func (s *Store) attempt(ctx context.Context, updates []*update) (more []*update,
 	}
 	bases := map[string]*Snapshot{}
 	for account, version := range locked.Versions() {
+		// Nobody writes to the account now: what is in memory cannot be ahead.
+		if snap := s.inMemory(account); snap != nil && snap.version > version {
+			s.forsake(snap, version)
+		}
 		if bases[account], err = s.refresh(ctx, account, version, locked.Since); err != nil {
 			locked.Rollback(ctx)
 			return nil, err

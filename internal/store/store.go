@@ -109,16 +109,17 @@ type Options struct {
 // Store is safe for concurrent use.
 type Store struct {
 	Options
-	codecs   map[string]Codec
-	shared   Shared     // the journal, if it is one
-	checks   checks     // of versions, in a shared journal
-	forking  sync.Mutex // held while tables are forked; only one writer may
-	accounts sync.Map   // string → *entry
-	queue    chan *update
-	done     chan struct{}
-	failed   chan error
-	held     atomic.Int64 // bytes of documents in memory
-	tick     atomic.Int64 // moves with each batch of commits; orders the use of accounts
+	codecs    map[string]Codec
+	shared    Shared     // the journal, if it is one
+	checks    checks     // of versions, in a shared journal
+	forsaking sync.Mutex // held while memory is dropped because the journal went back; before the mutex of an entry
+	forking   sync.Mutex // held while tables are forked; only one writer may
+	accounts  sync.Map   // string → *entry
+	queue     chan *update
+	done      chan struct{}
+	failed    chan error
+	held      atomic.Int64 // bytes of documents in memory
+	tick      atomic.Int64 // moves with each batch of commits; orders the use of accounts
 
 	// closing is held for reading while an update is handed in, or made in a
 	// shared journal, and while the journal is read. It is taken before the mutex of an entry.

@@ -1,0 +1,148 @@
+package sqljournal
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bastide-cloud/bastide/internal/store"
+	"github.com/bastide-cloud/bastide/internal/store/sqljournal/postgrestest"
+	"github.com/bastide-cloud/bastide/internal/store/storetest"
+)
+
+// backInTime is two nodes on a database that can be put back to where it was.
+type backInTime struct {
+	*testing.T
+	one, other *store.Store
+	told       lines // what one says
+	restore    func()
+}
+
+// setupBackInTime has both nodes hold the accounts one, two and three at version
+// 4, and keeps what the database was at version 2.
+func setupBackInTime(t *testing.T) *backInTime {
+	url := postgrestest.Start(t)
+	b := &backInTime{T: t}
+	open := func(log *slog.Logger) *store.Store {
+		s := storetest.Open(openPostgres(t, url), func(o *store.Options) { o.After, o.Log = time.After, log })
+		t.Cleanup(func() { s.Close() })
+		return s
+	}
+	b.one, b.other = open(slog.New(slog.NewTextHandler(&b.told, nil))), open(nil)
+	var kept []store.Batch
+	for version := range 4 {
+		for _, account := range []string{"one", "two", "three"} {
+			b.put(b.one, account, fmt.Sprint("old ", version))
+		}
+		if version == 1 {
+			for batch, err := range openPostgres(t, url).Dump(t.Context()) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				kept = append(kept, batch)
+			}
+		}
+	}
+	b.has(b.other, "one", "old 0", "old 1", "old 2", "old 3")
+	b.restore = func() {
+		t.Helper()
+		all := func(yield func(store.Batch, error) bool) {
+			for _, batch := range kept {
+				if !yield(batch, nil) {
+					return
+				}
+			}
+		}
+		if err := openPostgres(t, url).Fill(t.Context(), all, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b
+}
+
+func (b *backInTime) put(s *store.Store, account, id string) {
+	b.Helper()
+	err := s.Update(b.Context(), account, func(tx *store.Tx) error {
+		tx.In(account).Put("box", id, storetest.Thing{Name: id})
+		return nil
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// has checks what a node says is in an account.
+func (b *backInTime) has(s *store.Store, account string, want ...string) {
+	b.Helper()
+	snap, err := s.View(b.Context(), account)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var got []string
+	for o := range snap.Scan("box", 0) {
+		got = append(got, o.ID)
+	}
+	if !slices.Equal(got, want) {
+		b.Errorf("%s has %q, want %q", account, got, want)
+	}
+}
+
+// toldOnce checks that the operator was told, and once.
+func (b *backInTime) toldOnce() {
+	b.Helper()
+	if n := strings.Count(b.told.String(), "level=ERROR"); n != 1 || !strings.Contains(b.told.String(), "account=one seen=4 version=2") {
+		b.Errorf("the operator is told %d times, want once which account was lost:\n%s", n, &b.told)
+	}
+}
+
+// A node serves nothing that the database no longer has.
+func TestPostgresRestoredUnderAReader(t *testing.T) {
+	t.Parallel()
+	b := setupBackInTime(t)
+	b.restore()
+	var readers sync.WaitGroup
+	for range 20 {
+		readers.Go(func() { b.has(b.one, "one", "old 0", "old 1") })
+	}
+	readers.Wait()
+	b.has(b.one, "two", "old 0", "old 1")
+	b.toldOnce()
+	b.put(b.other, "one", "new")
+	b.has(b.one, "one", "old 0", "old 1", "new")
+	if strings.Count(b.told.String(), "level=ERROR") != 1 {
+		t.Errorf("what is written after the restore is taken for lost:\n%s", &b.told)
+	}
+}
+
+// Once a node knows, it believes no account, and so is not deceived where the
+// versions have become equal again.
+func TestPostgresRestoredAndWrittenTo(t *testing.T) {
+	t.Parallel()
+	b := setupBackInTime(t)
+	b.restore()
+	b.put(b.other, "two", "new 2")
+	b.put(b.other, "two", "new 3")
+	b.put(b.other, "three", "new 2")
+	b.put(b.other, "three", "new 3")
+	b.put(b.other, "three", "new 4")
+	b.has(b.one, "one", "old 0", "old 1")
+	b.has(b.one, "two", "old 0", "old 1", "new 2", "new 3")
+	b.has(b.one, "three", "old 0", "old 1", "new 2", "new 3", "new 4")
+	b.toldOnce()
+}
+
+// A transaction does not build on what was lost.
+func TestPostgresRestoredUnderAWriter(t *testing.T) {
+	t.Parallel()
+	b := setupBackInTime(t)
+	b.restore()
+	b.put(b.one, "one", "new")
+	b.toldOnce()
+	for _, s := range []*store.Store{b.one, b.other} {
+		b.has(s, "one", "old 0", "old 1", "new")
+	}
+}
