@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/bastide-cloud/bastide/internal/region"
 	"github.com/bastide-cloud/bastide/internal/store/sqljournal/postgrestest"
 )
 
@@ -182,6 +183,46 @@ func TestExportBetweenEngines(t *testing.T) {
 		t.Fatal(err)
 	}
 	v.lives(t, into)
+}
+
+// What nodes run on is not replaced under them, unless somebody insists.
+func TestImportUnderNodes(t *testing.T) {
+	t.Parallel()
+	v := newProvince(t)
+	file := filepath.Join(t.TempDir(), "file")
+	told(t, "export", "--data", v.data, file)
+	url, key := postgrestest.Start(t), filepath.Join(v.data, "master.key")
+	into := []string{"import", "--store", url, "--master-key", key}
+	told(t, append(into, file)...)
+	serve := []string{"--store", url, "--master-key", key}
+	data := t.TempDir()
+	if err := copyFile(filepath.Join(v.data, region.RootFile), filepath.Join(data, region.RootFile)); err != nil {
+		t.Fatal(err)
+	}
+	one, other := start(t, data, serve...), start(t, data, serve...)
+	made := one.asRoot().call(t, "CreateNet", params{"IpRange": "10.9.0.0/16"}).text("Net", "NetId")
+	for _, flags := range [][]string{{file}, {"--force", file}} {
+		refused(t, nil, "nothing was imported: nodes run on the store (2 of them", append(into, flags...)...)
+	}
+	has := func(p *process) bool {
+		t.Helper()
+		found := p.asRoot().call(t, "ReadNets", params{"Filters": params{"NetIds": []string{made}}})
+		return found.text("Nets", 0, "NetId") == made
+	}
+	if !has(one) || !has(other) {
+		t.Error("an import that was refused has changed what is there")
+	}
+	if _, messages := told(t, append(into, "--force-running", file)...); !strings.Contains(messages, "Restart all nodes") {
+		t.Errorf("the import says %q", messages)
+	}
+	one.stop(t)
+	other.stop(t)
+	one = start(t, data, serve...)
+	if has(one) {
+		t.Error("an import that was told to has not replaced what was there")
+	}
+	one.stop(t)
+	told(t, append(into, "--force", file)...) // nobody runs any more
 }
 
 // What is refused changes nothing.

@@ -23,10 +23,11 @@ import (
 // importStore fills a store with what exportStore wrote, all of it or nothing.
 func importStore(ctx context.Context, args []string, _, messages io.Writer) (err error) {
 	var into place
-	var force bool
+	var force, running bool
 	flags := flag.NewFlagSet("import", flag.ContinueOnError)
 	into.flags(flags)
 	flags.BoolVar(&force, "force", false, "replace all that the store holds")
+	flags.BoolVar(&running, "force-running", false, "as --force, even while nodes run on the store, which must be restarted then")
 	file, err := parseWith("file", flags, args, messages)
 	if err != nil {
 		return err
@@ -51,7 +52,7 @@ func importStore(ctx context.Context, args []string, _, messages io.Writer) (err
 		return err
 	}
 	p := newProgress(messages, "importing", size, time.Now)
-	err = journal.Fill(ctx, p.watch(dump.Ahead(lines.Batches(recode)), counted.n.Load), force)
+	err = journal.Fill(ctx, p.watch(dump.Ahead(lines.Batches(recode)), counted.n.Load), onto(force, running))
 	p.end()
 	switch {
 	case err == nil:
@@ -59,6 +60,8 @@ func importStore(ctx context.Context, args []string, _, messages io.Writer) (err
 		return errors.Join(errors.New("interrupted: nothing was imported"), undo())
 	case errors.Is(err, store.ErrNotEmpty):
 		return errors.Join(fmt.Errorf("%w: --force replaces all that it holds", err), undo())
+	case errors.Is(err, store.ErrRunning):
+		return errors.Join(fmt.Errorf("nothing was imported: %w: stop them first, for they would go on with what they have in memory", err), undo())
 	default:
 		return errors.Join(fmt.Errorf("nothing was imported: %w", err), undo())
 	}
@@ -66,10 +69,24 @@ func importStore(ctx context.Context, args []string, _, messages io.Writer) (err
 	if !exists(into.masterKey) {
 		fmt.Fprintf(messages, "Its secrets are sealed: before a start, put the master key of the region that was exported at %s.\n", into.masterKey)
 	}
-	if root := filepath.Join(into.dir, region.RootFile); force && exists(root) {
+	if running {
+		fmt.Fprintln(messages, "Restart all nodes that run on the store now.")
+	}
+	if root := filepath.Join(into.dir, region.RootFile); (force || running) && exists(root) {
 		fmt.Fprintf(messages, "%s is of the region that was there before.\n", root)
 	}
 	return nil
+}
+
+// onto is what the store may hold, by the flags.
+func onto(force, running bool) store.Onto {
+	switch {
+	case running:
+		return store.OntoRunning
+	case force:
+		return store.OntoStopped
+	}
+	return store.OntoEmpty
 }
 
 // recoder checks documents, and seals their secrets if they are in the open. If

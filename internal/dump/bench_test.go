@@ -48,7 +48,7 @@ func benchBatches(b *testing.B) iter.Seq2[store.Batch, error] {
 func BenchmarkSQLite(b *testing.B) {
 	dir := b.TempDir()
 	j := open(b, filepath.Join(dir, "from"))
-	if err := j.Fill(b.Context(), benchBatches(b), false); err != nil {
+	if err := j.Fill(b.Context(), benchBatches(b), store.OntoEmpty); err != nil {
 		b.Fatal(err)
 	}
 	file := filepath.Join(dir, "lines")
@@ -104,7 +104,7 @@ func BenchmarkSQLite(b *testing.B) {
 		b.StopTimer()
 		into := open(b, b.TempDir())
 		b.StartTimer()
-		return errors.Join(into.Fill(b.Context(), dump.Ahead(batches), false), into.Close())
+		return errors.Join(into.Fill(b.Context(), dump.Ahead(batches), store.OntoEmpty), into.Close())
 	}))
 }
 

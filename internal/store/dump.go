@@ -22,13 +22,27 @@ type Dumper interface {
 	// if it answers an error, if the batches end in one, or if the process
 	// dies, the journal is as it was before. The last batch of an account says
 	// its version and how many objects are unsettled. A journal that holds
-	// something is refused with [ErrNotEmpty], before the first batch is asked
-	// for, unless all of it is to be replaced.
-	Fill(ctx context.Context, batches iter.Seq2[Batch, error], replace bool) error
+	// something that it may not replace is refused with [ErrNotEmpty], and one
+	// that others run on with [ErrRunning], before the first batch is asked for.
+	Fill(ctx context.Context, batches iter.Seq2[Batch, error], onto Onto) error
 }
 
-// ErrNotEmpty says that a journal that was to be filled holds something.
-var ErrNotEmpty = errors.New("the store is not empty")
+// Onto says what a journal may hold that is to be filled.
+type Onto int
+
+// What a journal may hold, from the strictest.
+const (
+	OntoEmpty   Onto = iota // nothing
+	OntoStopped             // anything, which is replaced, if nobody runs on it
+	OntoRunning             // anything. Whoever runs on it goes on with what was there before, and must be restarted
+)
+
+var (
+	// ErrNotEmpty says that a journal that was to be filled holds something.
+	ErrNotEmpty = errors.New("the store is not empty")
+	// ErrRunning says that others run on a journal that was to be filled.
+	ErrRunning = errors.New("nodes run on the store")
+)
 
 // MadeAt is the version of the account in which the object of this Seq was made.
 func MadeAt(seq uint64) (version uint64) { return seq >> seqBits }

@@ -37,7 +37,7 @@ func BenchmarkDump(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if err := j.Fill(b.Context(), benchBatches(rows), true); err != nil {
+		if err := j.Fill(b.Context(), benchBatches(rows), store.OntoStopped); err != nil {
 			b.Fatal(err)
 		}
 		if err := j.Close(); err != nil {

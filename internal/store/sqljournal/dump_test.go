@@ -5,7 +5,9 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"zombiezen.com/go/sqlite/sqlitex"
 
@@ -33,13 +35,83 @@ func TestPostgresFillForgets(t *testing.T) {
 	filled := func(yield func(store.Batch, error) bool) {
 		yield(store.Batch{Account: "one", Version: 5, Rows: []store.Row{{Kind: "box", ID: "a", Version: 3, Seq: 3, Doc: []byte(`{}`)}}}, nil)
 	}
-	if err := j.Fill(t.Context(), filled, false); err != nil {
+	if err := j.Fill(t.Context(), filled, store.OntoEmpty); err != nil {
 		t.Fatal(err)
 	}
 	for version, want := range map[uint64]error{0: nil, 1: store.ErrForgotten, 4: store.ErrForgotten, 5: nil} {
 		if now, err := j.Since(t.Context(), "one", version, func(store.Row) error { return nil }); !errors.Is(err, want) || err == nil && now != 5 {
 			t.Errorf("since version %d there is version %d and the error %v, want 5 or %v", version, now, err, want)
 		}
+	}
+}
+
+// While a node runs, what it runs on is not replaced, unless somebody insists.
+func TestPostgresFillUnderNodes(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Start(t)
+	node, j := openPostgres(t, url), openPostgres(t, url)
+	if err := node.Commit(t.Context(), batchTest(1, `{"mine":true}`)); err != nil {
+		t.Fatal(err)
+	}
+	lease := func(life time.Duration) {
+		t.Helper()
+		if _, err := node.Lease(t.Context(), "a", []string{"loops"}, life); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lease(time.Hour)
+	asked := false
+	fill := func(onto store.Onto) error {
+		asked = false
+		return j.Fill(t.Context(), func(yield func(store.Batch, error) bool) {
+			asked = true
+			yield(store.Batch{Account: "one", Version: 1}, nil)
+		}, onto)
+	}
+	rows := func() int { return ask[int](t, url, "SELECT count(*) FROM resource") }
+	for _, onto := range []store.Onto{store.OntoEmpty, store.OntoStopped} {
+		err := fill(onto)
+		if !errors.Is(err, store.ErrRunning) || !strings.Contains(err.Error(), "1 of them") || asked || rows() != 1 {
+			t.Errorf("under a node it answered %v, asked for batches: %t, and left %d rows", err, asked, rows())
+		}
+	}
+	if err := fill(store.OntoRunning); err != nil || rows() != 0 {
+		t.Errorf("when told to it answered %v, and left %d rows", err, rows())
+	}
+	if err := node.Release(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	if err := fill(store.OntoStopped); err != nil {
+		t.Errorf("when the node has ended it answered %v", err)
+	}
+	// One that was killed counts until its lease has ended, by itself.
+	lease(100 * time.Millisecond)
+	for deadline := time.Now().Add(time.Minute); ; {
+		err := fill(store.OntoStopped)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, store.ErrRunning) || time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+	// Nobody takes a lease while it is being filled.
+	late := openPostgres(t, with(t, url, "application_name", t.Name()))
+	err := j.Fill(t.Context(), func(yield func(store.Batch, error) bool) {
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() {
+			_, err := late.Lease(ctx, "b", []string{"loops"}, time.Hour)
+			done <- err
+		}()
+		waiting(t, url, t.Name(), 1)
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("a node that wanted a lease meanwhile was answered %v", err)
+		}
+	}, store.OntoStopped)
+	if err != nil {
+		t.Error(err)
 	}
 }
 
@@ -128,7 +200,7 @@ func TestFillIsCutOff(t *testing.T) {
 		if crashed = copyCrashed(t, dir); len(snapshot(t, crashed)["region.db-wal"]) < 1<<20 {
 			t.Error("nothing was written when it was cut off")
 		}
-	}, true)
+	}, store.OntoStopped)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package sqljournal
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 
 	"github.com/jackc/pgx/v5"
@@ -72,14 +73,14 @@ func postgresPieces(ctx context.Context, conn *pgx.Conn, p *pieces) error {
 }
 
 // Fill implements [store.Dumper]. It is one transaction, and holds the version of
-// the schema: a node that starts meanwhile waits for its end. Nodes that run do
-// not: they must have been stopped.
-func (j *Postgres) Fill(ctx context.Context, batches iter.Seq2[store.Batch, error], replace bool) error {
+// the schema: a node that starts meanwhile waits for its end. It also holds the
+// turn of those who lease. Nodes that run have leases, by which they are found.
+func (j *Postgres) Fill(ctx context.Context, batches iter.Seq2[store.Batch, error], onto store.Onto) error {
 	var given error // of the batches, which is not one of the database
 	err := j.with(ctx, func(conn *pgx.Conn) error {
 		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 			c := &copying{}
-			err := c.prepare(ctx, tx, replace)
+			err := c.prepare(ctx, tx, onto)
 			if err == nil {
 				err = c.copy(ctx, tx, batches)
 			}
@@ -107,15 +108,24 @@ type copying struct {
 	err      error
 }
 
-func (c *copying) prepare(ctx context.Context, tx pgx.Tx, replace bool) error {
-	// The input may pause for longer than a node may.
-	if _, err := tx.Exec(ctx, `SET LOCAL idle_in_transaction_session_timeout = 0`); err != nil {
+func (c *copying) prepare(ctx context.Context, tx pgx.Tx, onto store.Onto) error {
+	for _, statement := range []string{
+		`SET LOCAL idle_in_transaction_session_timeout = 0`, // the input may pause for longer than a node may
+		postgresSchemaVersion, postgresTurn,
+	} {
+		if _, err := tx.Exec(ctx, statement); err != nil {
+			return err
+		}
+	}
+	var nodes int
+	if err := tx.QueryRow(ctx, postgresNodes).Scan(&nodes); err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, postgresSchemaVersion); err != nil {
-		return err
+	if nodes > 0 && onto != store.OntoRunning {
+		c.err = fmt.Errorf("%w (%d of them; one that was killed counts until its leases end)", store.ErrRunning, nodes)
+		return c.err
 	}
-	if replace {
+	if onto != store.OntoEmpty {
 		for _, table := range []string{"resource", "account"} {
 			if _, err := tx.Exec(ctx, `DELETE FROM `+table); err != nil {
 				return err

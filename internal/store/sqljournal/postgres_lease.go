@@ -29,6 +29,7 @@ const (
 		WHERE (place - 1) * (SELECT count(*) FROM lease WHERE name LIKE 'node %') < $4::bigint
 		ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.until
 		RETURNING name`
+	postgresNodes   = `SELECT count(*) FROM lease WHERE name LIKE 'node %' AND until > clock_timestamp()`
 	postgresRelease = `DELETE FROM lease WHERE holder = $1`
 )
 

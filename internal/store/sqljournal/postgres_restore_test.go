@@ -57,7 +57,7 @@ func setupBackInTime(t *testing.T) *backInTime {
 				}
 			}
 		}
-		if err := openPostgres(t, url).Fill(t.Context(), all, true); err != nil {
+		if err := openPostgres(t, url).Fill(t.Context(), all, store.OntoStopped); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -78,13 +78,14 @@ func sqliteRow(stmt *sqlite.Stmt, from int) *store.Row {
 }
 
 // Fill implements [store.Dumper]. It is one transaction: until it ends, its rows
-// are in the log only, and the directory needs room for them twice.
-func (j *SQLite) Fill(ctx context.Context, batches iter.Seq2[store.Batch, error], replace bool) error {
+// are in the log only, and the directory needs room for them twice. Nobody else
+// runs on the journal: the lock of its directory sees to that.
+func (j *SQLite) Fill(ctx context.Context, batches iter.Seq2[store.Batch, error], onto store.Onto) error {
 	j.writing.Lock()
 	defer j.writing.Unlock()
 	j.writer.SetInterrupt(ctx.Done())
 	defer j.writer.SetInterrupt(nil)
-	return j.explain(ctx, j.fill(batches, replace))
+	return j.explain(ctx, j.fill(batches, onto != store.OntoEmpty))
 }
 
 func (j *SQLite) fill(batches iter.Seq2[store.Batch, error], replace bool) (err error) {

@@ -85,9 +85,9 @@ func gives(t *testing.T, d store.Dumper, want ...store.Batch) {
 	}
 }
 
-func fillWith(t *testing.T, d store.Dumper, replace bool, batches ...store.Batch) {
+func fillWith(t *testing.T, d store.Dumper, onto store.Onto, batches ...store.Batch) {
 	t.Helper()
-	if err := d.Fill(t.Context(), yielding(nil, batches...), replace); err != nil {
+	if err := d.Fill(t.Context(), yielding(nil, batches...), onto); err != nil {
 		t.Fatalf("filling: %v", err)
 	}
 }
@@ -256,7 +256,7 @@ func dumpsNoFurther(t *testing.T, open Opener) {
 func fillsAnother(t *testing.T, setup func(*testing.T) Opener) {
 	from, to := dumper(t, setup(t)), dumper(t, setup(t))
 	commit(t, from, append(country(), crowd("z", 1200))...)
-	if err := to.Fill(t.Context(), from.Dump(t.Context()), false); err != nil {
+	if err := to.Fill(t.Context(), from.Dump(t.Context()), store.OntoEmpty); err != nil {
 		t.Fatal(err)
 	}
 	gives(t, to, dumped(t, from)...)
@@ -265,7 +265,7 @@ func fillsAnother(t *testing.T, setup func(*testing.T) Opener) {
 func goesOnAfterFill(t *testing.T, open Opener) {
 	d := dumper(t, open)
 	kept, old := row("box", "a", 1, 1, `{}`), row("box", "b", 1, 2, `{}`)
-	fillWith(t, d, false, withUnsettled(batch("one", 5, kept, old), 1))
+	fillWith(t, d, store.OntoEmpty, withUnsettled(batch("one", 5, kept, old), 1))
 	holds(t, d, "one", 5, kept, old)
 	if accounts, err := d.Unsettled(t.Context()); err != nil || !slices.Equal(accounts, []string{"one"}) {
 		t.Errorf("the unsettled accounts are %q and %v, want one", accounts, err)
@@ -279,7 +279,7 @@ func goesOnAfterFill(t *testing.T, open Opener) {
 func takesLastBatch(t *testing.T, open Opener) {
 	d := dumper(t, open)
 	a, b := row("box", "a", 1, 1, `{}`), row("box", "b", 2, 2, `{}`)
-	fillWith(t, d, false, withUnsettled(batch("one", 2, a), 1), withUnsettled(batch("one", 2, b), 3), withUnsettled(batch("one", 2), 4), batch("two", 1))
+	fillWith(t, d, store.OntoEmpty, withUnsettled(batch("one", 2, a), 1), withUnsettled(batch("one", 2, b), 3), withUnsettled(batch("one", 2), 4), batch("two", 1))
 	gives(t, d, withUnsettled(batch("one", 2, a, b), 4), batch("two", 1))
 }
 
@@ -287,7 +287,7 @@ func fillsOnlyEmpty(t *testing.T, open Opener) {
 	d := dumper(t, open)
 	all := country()
 	commit(t, d, all...)
-	err := d.Fill(t.Context(), func(func(store.Batch, error) bool) { t.Error("it was asked for batches") }, false)
+	err := d.Fill(t.Context(), func(func(store.Batch, error) bool) { t.Error("it was asked for batches") }, store.OntoEmpty)
 	if !errors.Is(err, store.ErrNotEmpty) {
 		t.Errorf("filling a journal that holds something answered %v", err)
 	}
@@ -296,10 +296,10 @@ func fillsOnlyEmpty(t *testing.T, open Opener) {
 
 func replacesAll(t *testing.T, open Opener) {
 	d := dumper(t, open)
-	fillWith(t, d, true, batch("one", 1, row("box", "new", 1, 1, `{}`)))
+	fillWith(t, d, store.OntoStopped, batch("one", 1, row("box", "new", 1, 1, `{}`)))
 	commit(t, d, country()...)
 	want := []store.Batch{batch("one", 2, row("box", "newer", 2, 2, `{}`)), batch("two", 1)}
-	fillWith(t, d, true, want...)
+	fillWith(t, d, store.OntoStopped, want...)
 	gives(t, d, want...)
 	if accounts, err := d.Unsettled(t.Context()); err != nil || len(accounts) > 0 {
 		t.Errorf("the unsettled accounts are %q and %v, want none", accounts, err)
@@ -308,17 +308,17 @@ func replacesAll(t *testing.T, open Opener) {
 
 func fillsAllOrNothing(t *testing.T, open Opener) {
 	d := dumper(t, open)
-	refusesParts(t, d, false)
+	refusesParts(t, d, store.OntoEmpty)
 	before := country()
 	commit(t, d, before...)
-	refusesParts(t, d, true, before...)
+	refusesParts(t, d, store.OntoStopped, before...)
 }
 
 // refusesParts checks that a fill that is not given all leaves what there was.
-func refusesParts(t *testing.T, d store.Dumper, replace bool, before ...store.Batch) {
+func refusesParts(t *testing.T, d store.Dumper, onto store.Onto, before ...store.Batch) {
 	t.Helper()
 	broken := errors.New("the input is broken")
-	if err := d.Fill(t.Context(), yielding(broken, crowd("a", 1200), crowd("b", 1)), replace); !errors.Is(err, broken) {
+	if err := d.Fill(t.Context(), yielding(broken, crowd("a", 1200), crowd("b", 1)), onto); !errors.Is(err, broken) {
 		t.Errorf("batches that end in an error were answered %v", err)
 	}
 	gives(t, d, before...)
@@ -335,7 +335,7 @@ func refusesParts(t *testing.T, d store.Dumper, replace bool, before ...store.Ba
 			}
 		}
 	}
-	if err := d.Fill(ctx, endless, replace); !errors.Is(err, context.Canceled) {
+	if err := d.Fill(ctx, endless, onto); !errors.Is(err, context.Canceled) {
 		t.Errorf("a fill that was canceled half way answered %v", err)
 	}
 	gives(t, d, before...)
