@@ -1,6 +1,10 @@
 package main
 
 import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -9,7 +13,9 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // A region is copied while 64 write to it, and answers them meanwhile. The copy
@@ -97,6 +103,84 @@ func TestBackupWhileManyWrite(t *testing.T) {
 	}
 	(&workload{writers: before}).check(t, copied)
 	copied.stop(t)
+}
+
+// A region that ends, or is killed, while it is copied leaves no copy that could
+// be taken for whole.
+func TestBackupIsCutOff(t *testing.T) {
+	t.Parallel()
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		t.Run(signal.String(), func(t *testing.T) {
+			t.Parallel()
+			data, to := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "copy")
+			p := start(t, data)
+			net := p.asRoot().call(t, "CreateNet", params{"IpRange": "10.0.0.0/16"}).text("Net", "NetId")
+			// A copy of this file waits for what is in it.
+			if err := os.Mkdir(filepath.Join(data, "tls"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			slow := filepath.Join(data, "tls", "slow")
+			if err := syscall.Mkfifo(slow, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			cmd := program(t, "backup", "--data", data, "--admin", strings.TrimPrefix(p.admin, "http://"), to)
+			var out bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &out, &out
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			hold, err := os.OpenFile(slow, os.O_WRONLY, 0) // it is being copied once this returns
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer hold.Close()
+			if signal == syscall.SIGKILL {
+				p.kill(t)
+			} else {
+				if err := p.cmd.Process.Signal(signal); err != nil {
+					t.Fatal(err)
+				}
+				refuses(t, p)
+				if err := errors.Join(hold.Close(), p.cmd.Wait()); err != nil {
+					t.Errorf("the region did not end well: %v\n%s", err, p.output())
+				}
+			}
+			if err := cmd.Wait(); err == nil || strings.Contains(out.String(), "was copied") {
+				t.Errorf("the backup ended with %v: %s", err, out.String())
+			}
+			switch _, err := os.Stat(to); {
+			case signal == syscall.SIGKILL:
+				refused(t, nil, "region.db in "+to+" is damaged", "serve", "--data", to, "--listen", "127.0.0.1:0", "--admin", "off")
+				refused(t, nil, "is not empty", "backup", "--data", data, to)
+			case !errors.Is(err, fs.ErrNotExist):
+				t.Errorf("something is left of the copy: %v", err)
+			}
+			if err := os.Remove(slow); err != nil {
+				t.Fatal(err)
+			}
+			p = start(t, data)
+			if got := p.asRoot().call(t, "ReadNets", params{}).text("Nets", 0, "NetId"); got != net {
+				t.Errorf("the region itself has the Net %q, want %q", got, net)
+			}
+			p.stop(t)
+		})
+	}
+}
+
+// refuses returns once the region takes no more calls, because it ends.
+func refuses(t *testing.T, p *process) {
+	t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
+		if err != nil {
+			return
+		}
+		conn.Close()
+		if time.Now().After(deadline) {
+			t.Fatal("it was asked to end, and takes calls")
+		}
+	}
 }
 
 func TestBackupOfAStoppedRegion(t *testing.T) {
