@@ -27,6 +27,7 @@ var sharedTests = []test{
 	{"lets a writer be followed", on(letsFollow)},
 	{"forgets what was removed long ago", on(forgetsRemoved)},
 	{"tells accounts apart by their bytes", on(tellsAccountsApart)},
+	{"moves between accounts as one", on(movesBetweenAccounts)},
 }
 
 // shared opens the journal once more, for the length of a test.
