@@ -60,4 +60,4 @@ crash: ## kill a region at random moments, CRASHES times
 
 .PHONY: torture
 torture: ## kill, pause and cut off nodes for TIME (30m), and check every answer
-	BASTIDE_TORTURE=$(or $(TIME),30m) $(GO) test -run Torture -v -timeout 0 ./cmd/bastide
+	BASTIDE_TORTURE=$(or $(TIME),30m) $(GO) test -run Torture -v -timeout 0 ./cmd/bastide ./internal/store/sqljournal

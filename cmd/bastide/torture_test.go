@@ -44,6 +44,7 @@ func tortureTime(t *testing.T, regions int) time.Duration {
 
 const (
 	roundTime = 12 * time.Second
+	lull      = 3 * time.Second // at the end of a round, before all nodes are killed
 	clients   = 12
 	// maxCalls is how many calls touch a key of the history, about. More would
 	// take the checker too long when many of them were never answered.
@@ -53,7 +54,8 @@ const (
 // TestTorture lets many clients call a region, each at one of its nodes, while a
 // nemesis kills and pauses nodes and breaks their connections to the database.
 // Then it checks that some order of the calls, one after the other, explains all
-// answers, and that what is in the region belongs together.
+// answers, that what is in the region belongs together, and that the API log has
+// each call.
 func TestTorture(t *testing.T) {
 	seed := *tortureSeed
 	if seed == 0 {
@@ -84,7 +86,7 @@ func TestTorture(t *testing.T) {
 			}
 			end := time.Now().Add(tortureTime(t, len(regions)))
 			for n := uint64(0); n == 0 || time.Now().Before(end); n++ {
-				r := &round{t: t, victim: v, begun: time.Now(), number: n, made: map[string]bool{}}
+				r := &round{t: t, victim: v, begun: time.Now(), number: n, made: map[string]bool{}, answered: map[string]call{}}
 				r.run(seed, uint64(i)<<32|n<<8)
 				r.check()
 				if t.Failed() {
@@ -124,6 +126,8 @@ type victim struct {
 type node struct {
 	mu      sync.RWMutex // guards process; held while there is none
 	process *process
+
+	life life // what the nemesis did; its own, and then the checks'
 }
 
 // now is the node's process, once there is one.
@@ -137,6 +141,7 @@ func (n *node) now() *process {
 func (n *node) kill(t *testing.T, flags []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.life.kills = append(n.life.kills, time.Now())
 	n.process.kill(t)
 	if status, _ := n.process.cmd.ProcessState.Sys().(syscall.WaitStatus); status.Signal() != syscall.SIGKILL {
 		t.Errorf("a node ended by itself: %v\n%s", n.process.cmd.ProcessState, n.process.output())
@@ -147,6 +152,8 @@ func (n *node) kill(t *testing.T, flags []string) {
 
 // pause stops the node for a while in the midst of what it does.
 func (n *node) pause(t *testing.T, d time.Duration) {
+	begun := time.Now()
+	defer func() { n.life.pauses = append(n.life.pauses, [2]time.Time{begun, time.Now()}) }()
 	for _, signal := range []os.Signal{syscall.SIGSTOP, syscall.SIGCONT} {
 		if err := n.process.cmd.Process.Signal(signal); err != nil {
 			t.Error(err)
@@ -161,7 +168,7 @@ func (n *node) pause(t *testing.T, d time.Duration) {
 func (n *node) looksWell(t *testing.T) {
 	t.Helper()
 	for line := range strings.Lines(n.process.output()) {
-		if strings.Contains(line, "DATA RACE") || strings.Contains(line, "panic") {
+		if strings.Contains(line, "DATA RACE") || strings.Contains(line, "panic") || strings.Contains(line, "could not be written and are lost") {
 			t.Errorf("a node printed:\n%s", n.process.output())
 			return
 		}
@@ -197,7 +204,7 @@ func (v *victim) torment(t *testing.T, chance *rand.Rand, end time.Time) string 
 	between := func(low, high time.Duration) time.Duration {
 		return low + time.Duration(chance.Int64N(int64(high-low)))
 	}
-	for time.Now().Before(end) {
+	for time.Now().Before(end.Add(-lull)) {
 		<-time.After(between(50*time.Millisecond, 700*time.Millisecond))
 		n := v.nodes[chance.IntN(len(v.nodes))]
 		switch what := chance.IntN(6); {
@@ -212,6 +219,12 @@ func (v *victim) torment(t *testing.T, chance *rand.Rand, end time.Time) string 
 		default:
 			did["ended backends"] += v.endBackends(t)
 		}
+	}
+	// A node that is killed soon after its start has no old records to lose.
+	<-time.After(time.Until(end.Add(-lull / 4)))
+	for _, n := range v.nodes {
+		n.kill(t, v.flags)
+		did["kills"]++
 	}
 	return fmt.Sprint(did)
 }
@@ -310,6 +323,8 @@ type round struct {
 	history []porcupine.Operation
 	subnets []string
 	made    map[string]bool // the Nets and Subnets whose creation was answered
+
+	answered map[string]call // by request ID
 }
 
 // slot is a thing that clients share for so many calls, and then another.
@@ -387,10 +402,12 @@ type outcome struct {
 func (c *guest) call(action string, p params) outcome {
 	caller := c.node.now().asRoot()
 	caller.http = c.http
-	o := outcome{called: int64(time.Since(c.begun))}
+	begun := time.Now()
+	o := outcome{called: int64(begun.Sub(c.begun))}
 	var err error
 	o.answer, err = caller.try(action, p)
-	o.ending = int64(time.Since(c.begun))
+	ended := time.Now()
+	o.ending = int64(ended.Sub(c.begun))
 	c.calls.Add(1)
 	if err != nil || o.status >= 500 {
 		c.lost.Add(1)
@@ -402,6 +419,7 @@ func (c *guest) call(action string, p params) outcome {
 		return o
 	}
 	o.code = o.text("Errors", 0, "Code")
+	c.remember(o.text("ResponseContext", "RequestId"), call{c.node, action, begun, ended})
 	return o
 }
 
@@ -580,13 +598,13 @@ func (r *round) holdings(id int, n *node) holdings {
 	c := r.guest(id, n)
 	h := holdings{map[string]string{}, map[string]string{}, map[string]string{}, map[string]bool{}}
 	whole := outcome{called: int64(time.Since(r.begun))}
-	c.all("ReadNets", "Nets", func(a answer, i int) { h.nets[a.text("Nets", i, "NetId")] = a.text("Nets", i, "Tags", 0, "Value") })
-	c.all("ReadSubnets", "Subnets", func(a answer, i int) {
+	c.all("ReadNets", "Nets", params{}, func(a answer, i int) { h.nets[a.text("Nets", i, "NetId")] = a.text("Nets", i, "Tags", 0, "Value") })
+	c.all("ReadSubnets", "Subnets", params{}, func(a answer, i int) {
 		id := a.text("Subnets", i, "SubnetId")
 		h.subnets[id], h.ranges[id] = a.text("Subnets", i, "NetId"), a.text("Subnets", i, "IpRange")
 	})
-	c.all("ReadUsers", "Users", func(a answer, i int) { h.users[a.text("Users", i, "UserName")] = true })
-	c.all("ReadTags", "Tags", func(a answer, i int) {
+	c.all("ReadUsers", "Users", params{}, func(a answer, i int) { h.users[a.text("Users", i, "UserName")] = true })
+	c.all("ReadTags", "Tags", params{}, func(a answer, i int) {
 		if _, ok := h.nets[a.text("Tags", i, "ResourceId")]; !ok {
 			r.t.Errorf("node %d: the tag %v is of nothing", n.process.cmd.Process.Pid, a.get("Tags", i))
 		}
@@ -614,8 +632,8 @@ func (r *round) holdings(id int, n *node) holdings {
 }
 
 // all reads a list to its end.
-func (c *guest) all(action, name string, each func(a answer, i int)) {
-	request := params{"ResultsPerPage": 1000}
+func (c *guest) all(action, name string, request params, each func(a answer, i int)) {
+	request["ResultsPerPage"] = 1000
 	for seen := 0; ; {
 		page := c.node.process.asRoot().call(c.t, action, request)
 		items, _ := page.get(name).([]any)
@@ -637,6 +655,7 @@ func (c *guest) all(action, name string, each func(a answer, i int)) {
 
 // check holds all answers, and what the nodes say now, against each other.
 func (r *round) check() {
+	r.checkLog()
 	var first holdings
 	for i, n := range r.victim.nodes {
 		h := r.holdings(clients+i, n)

@@ -4,8 +4,10 @@
 // A row is copied into a slab of memory that all callers share, and the slab
 // is written at most 100 ms later: the path of a request never waits for a
 // disk that keeps pace. Whoever queries sees every row appended before. A
-// process that is killed loses the last 100 ms of rows at most; when the
-// machine loses power, also what its operating system had not written yet.
+// process that is killed loses at most the rows of the last 100 ms, and of the
+// time that one write takes: those not handed to the disk or the database yet.
+// When the machine loses power, a file also lacks what its operating system had
+// not written.
 //
 // The rows of a UTC day are one SQLite file, so forgetting a day is
 // unlinking it, and an operator can look inside with sqlite3.

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// logLoss bounds how long before it was killed a node answered calls whose
+// records are lost: rows wait up to 100 ms to be written, and the rest is for the
+// write, which here has to share two cores with the nemesis and may have to be
+// done again, because the nemesis took its connection away.
+const logLoss = 100*time.Millisecond + time.Second
+
+// call is a call that was answered.
+type call struct {
+	node           *node
+	action         string
+	called, ending time.Time
+}
+
+// life is what the nemesis has done to a node.
+type life struct {
+	kills  []time.Time
+	pauses [][2]time.Time
+}
+
+// lost is how long a node had to write the record of a call before it was
+// killed, pauses apart. It is not ok if the node was not killed after the call.
+func (l *life) lost(c call) (after time.Duration, ok bool) {
+	for _, killed := range l.kills {
+		// A client may look at its answer late.
+		if killed.Before(c.called) {
+			continue
+		}
+		after = killed.Sub(c.ending)
+		for _, p := range l.pauses {
+			from, to := p[0], p[1]
+			if from.Before(c.ending) {
+				from = c.ending
+			}
+			if to.After(killed) {
+				to = killed
+			}
+			if to.After(from) {
+				after -= to.Sub(from)
+			}
+		}
+		return after, true
+	}
+	return 0, false
+}
+
+// remember keeps a call for the check of the API log.
+func (r *round) remember(id string, c call) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.answered[id] = c
+}
+
+// checkLog looks for the record of each answered call: it is there once, or the
+// node was killed right after it. Of calls that were not answered there may be
+// records, one each.
+func (r *round) checkLog() {
+	ended := time.Now()
+	records := r.records(ended)
+	lost, excused := r.unrecorded(records)
+	// A record is appended once the answer was sent.
+	for deadline := ended.Add(10 * time.Second); len(lost) > 0 && time.Now().Before(deadline); {
+		records = r.records(ended)
+		lost, excused = r.unrecorded(records)
+	}
+	if len(lost) > 0 {
+		r.t.Errorf("%d of %d answered calls have no record in the API log, and no node was killed within %v after them: %q …",
+			len(lost), len(r.answered), logLoss, lost[:min(len(lost), 5)])
+	}
+	strange := 0
+	for id, n := range records {
+		if n > 1 {
+			r.t.Errorf("the API log has the call %s %d times", id, n)
+		}
+		if _, ok := r.answered[id]; !ok {
+			strange++
+		}
+	}
+	if most := int(r.lost.Load()); strange > most {
+		r.t.Errorf("the API log has %d calls of unknown origin, and only %d calls were not answered", strange, most)
+	}
+	r.t.Logf("round %d: of %d answered calls %d lost their records, the first %v before its node was killed",
+		r.number, len(r.answered), len(excused), slices.Max(append(excused, 0)).Round(time.Millisecond))
+}
+
+// unrecorded are the answered calls without a record: those lost, and for those
+// that a kill excuses how long before it they were answered.
+func (r *round) unrecorded(records map[string]int) (lost []string, excused []time.Duration) {
+	for id, c := range r.answered {
+		if records[id] > 0 {
+			continue
+		}
+		if after, killed := c.node.life.lost(c); killed && after <= logLoss {
+			excused = append(excused, after)
+		} else {
+			lost = append(lost, c.action+" "+id)
+		}
+	}
+	return lost, excused
+}
+
+// records counts the records of the calls since the round began, by request ID.
+func (r *round) records(until time.Time) map[string]int {
+	wire := func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+	filters := params{"QueryDateAfter": wire(r.begun), "QueryDateBefore": wire(until)}
+	for _, n := range r.victim.nodes {
+		// Each shows what it has itself not written yet, and so writes it.
+		n.process.asRoot().call(r.t, "ReadApiLogs", params{"Filters": filters, "ResultsPerPage": 1})
+	}
+	records := map[string]int{}
+	c := r.guest(clients, r.victim.nodes[0])
+	c.all("ReadApiLogs", "Logs", params{"Filters": filters}, func(a answer, i int) { records[a.text("Logs", i, "RequestId")]++ })
+	return records
+}
+
+// The check itself: what excuses that a record is lost.
+func TestLostRecords(t *testing.T) {
+	t.Parallel()
+	at := func(ms int) time.Time { return time.UnixMilli(int64(ms)) }
+	l := life{kills: []time.Time{at(10_000), at(20_000)}, pauses: [][2]time.Time{{at(7000), at(9000)}, {at(19_950), at(20_050)}}}
+	for _, c := range []struct {
+		name           string
+		called, ending int
+		after          time.Duration
+		killed         bool
+	}{
+		{"just before a kill", 9900, 9950, 50 * time.Millisecond, true},
+		{"before a pause", 6900, 6950, 1050 * time.Millisecond, true},
+		{"during a pause", 6900, 8500, 1000 * time.Millisecond, true},
+		{"after a pause", 9000, 9500, 500 * time.Millisecond, true},
+		{"read after the kill", 9990, 10_100, -100 * time.Millisecond, true},
+		{"of the next process", 10_100, 10_200, 9750 * time.Millisecond, true},
+		{"when nobody was killed any more", 20_100, 20_200, 0, false},
+	} {
+		if after, killed := l.lost(call{called: at(c.called), ending: at(c.ending)}); after != c.after || killed != c.killed {
+			t.Errorf("%s: %v before a kill (%t), want %v (%t)", c.name, after, killed, c.after, c.killed)
+		}
+	}
+}
