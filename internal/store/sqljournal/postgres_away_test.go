@@ -646,6 +646,37 @@ func TestPostgresStaysAwayFromACommit(t *testing.T) {
 	}
 }
 
+// A commit that the primary has made and no standby has confirmed is not answered
+// as made: a failover would lose it.
+func TestPostgresWithoutItsStandby(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Own(t)
+	j := openPostgres(t, server.URL(), Patience(2*time.Second))
+	if err := j.Commit(t.Context(), batchTest(1, `{}`)); err != nil {
+		t.Fatal(err)
+	}
+	standby := func(name string) {
+		t.Helper()
+		postgrestest.Exec(t, server.URL(), "ALTER SYSTEM SET synchronous_standby_names = '"+name+"'", "SELECT pg_reload_conf()")
+		for ask[string](t, server.URL(), "SELECT current_setting('synchronous_standby_names') FROM pg_sleep(0.01)") != name {
+		}
+	}
+	standby("absent")
+	if err := count(t, j); !errors.Is(err, store.ErrUnknown) {
+		t.Errorf("without the standby a commit answered %v, want that its outcome is unknown", err)
+	}
+	if n := ask[int](t, server.URL(), "SELECT count(*) FROM resource"); n != 2 {
+		t.Errorf("the primary has %d rows, want 2: then nothing is proven", n)
+	}
+	standby("")
+	if err := count(t, j); err != nil {
+		t.Errorf("when none is wanted any more a commit answered %v", err)
+	}
+	if len(j.writers) != cap(j.writers) {
+		t.Errorf("%d of %d writers are left", len(j.writers), cap(j.writers))
+	}
+}
+
 // impatient is a clock whose patience, an hour, is over when the test says so.
 // Its pauses take no time until then.
 type impatient struct {
