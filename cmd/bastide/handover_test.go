@@ -22,8 +22,9 @@ const handover = 10 * time.Second
 // The node that runs an account's loops dies, or stands still, and another one
 // runs them within the time that is promised. What tells is a Subnet that becomes
 // available.
+//
+// It is about time, so it does not run beside other tests.
 func TestHandover(t *testing.T) {
-	t.Parallel()
 	for name, signal := range map[string]syscall.Signal{"killed": syscall.SIGKILL, "paused": syscall.SIGSTOP} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
