@@ -246,13 +246,12 @@ type before struct {
 	object *Object // nil: there was none
 }
 
-// seqBits is how many objects one transaction can make in one account, as a
-// power of two. The rest of a Seq is the account's version, which makes it
-// unique for ever.
+// seqBits is how many bits of a Seq count the objects that one transaction makes
+// in one account. The rest is the account's version, which makes it unique for
+// ever.
 const seqBits = 20
 
-// maxMade is how many that are. They are counted from 1, so that the first
-// object of an account has no Seq of 0.
+// maxMade is how many these can count, from 1.
 const maxMade = 1<<seqBits - 1
 
 // Scan is as [Snapshot.Scan]. It goes through what was there when it began,
