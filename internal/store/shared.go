@@ -400,6 +400,24 @@ func (s *Store) together(updates []*update) {
 	}
 }
 
+// base is the account at the version at which it is held. No other will do: all
+// accounts of a transaction are as they were when it held the last of them, also
+// for a closure that writes nothing and so never learns that the locks were lost.
+func (s *Store) base(ctx context.Context, locked Locked, account string, version uint64) (*Snapshot, error) {
+	for {
+		snap, err := s.refresh(ctx, account, version, locked.Since)
+		if err != nil || snap.version == version {
+			return snap, err
+		}
+		// What is in memory is newer. Either the locks were lost, and somebody
+		// else has written, or the journal went back.
+		if _, err := locked.Since(ctx, account, version, func(Row) error { return nil }); err != nil {
+			return nil, fmt.Errorf("making sure of the account %s: %w", account, err)
+		}
+		s.forsake(snap, version)
+	}
+}
+
 // attempt runs updates in one transaction. It answers those that need more
 // accounts than it held; they have written nothing.
 func (s *Store) attempt(ctx context.Context, updates []*update) (more []*update, err error) {
@@ -415,11 +433,7 @@ func (s *Store) attempt(ctx context.Context, updates []*update) (more []*update,
 	}
 	bases := map[string]*Snapshot{}
 	for account, version := range locked.Versions() {
-		// Nobody writes to the account now: what is in memory cannot be ahead.
-		if snap := s.inMemory(account); snap != nil && snap.version > version {
-			s.forsake(snap, version)
-		}
-		if bases[account], err = s.refresh(ctx, account, version, locked.Since); err != nil {
+		if bases[account], err = s.base(ctx, locked, account, version); err != nil {
 			locked.Rollback(ctx)
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package sqljournal
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -133,6 +134,69 @@ func TestPostgresRestoredAndWrittenTo(t *testing.T) {
 	b.has(b.one, "two", "old 0", "old 1", "new 2", "new 3")
 	b.has(b.one, "three", "old 0", "old 1", "new 2", "new 3", "new 4")
 	b.toldOnce()
+}
+
+// lossy is a journal whose locks are lost as soon as it has them.
+type lossy struct {
+	*Postgres
+	lose func() // once; nil: they are not
+}
+
+func (l *lossy) Lock(ctx context.Context, accounts []string) (store.Locked, error) {
+	locked, err := l.Postgres.Lock(ctx, accounts)
+	if lose := l.lose; lose != nil {
+		l.lose = nil
+		lose()
+	}
+	return locked, err
+}
+
+// A transaction that loses its locks before it has looked is run again, though it
+// writes nothing: it would see one account as it was held and another one as
+// somebody has left it since. Nobody takes that for a database that went back.
+func TestPostgresLocksLostUnderAReader(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Start(t)
+	var told lines
+	j := &lossy{Postgres: openPostgres(t, with(t, url, "application_name", t.Name()))}
+	s := storetest.Open(j, func(o *store.Options) {
+		o.After, o.Log = time.After, slog.New(slog.NewTextHandler(&told, nil))
+	})
+	defer s.Close()
+	put := func(account, id string) {
+		t.Helper()
+		err := s.Update(t.Context(), account, func(tx *store.Tx) error {
+			tx.In(account).Put("box", id, storetest.Thing{})
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("one", "a")
+	put("two", "a")
+	j.lose = func() {
+		killBackends(t, url, t.Name())
+		// The lane of one waits for this transaction, that of two does not.
+		err := s.Update(t.Context(), "two", func(tx *store.Tx) error {
+			tx.In("one").Put("box", "b", storetest.Thing{})
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	var saw []int
+	err := s.Update(t.Context(), "one", func(tx *store.Tx) error {
+		saw = append(saw, tx.In("one").Count("box"))
+		return nil
+	})
+	if err != nil || !slices.Equal(saw, []int{2}) {
+		t.Errorf("it has seen %d boxes (%v), want the 2 there are, and one run: the first had lost its locks", saw, err)
+	}
+	if told.String() != "" {
+		t.Errorf("the operator is told:\n%s", &told)
+	}
 }
 
 // A transaction does not build on what was lost.
