@@ -121,8 +121,7 @@ type Resource[T any, I kind.ID, V any] struct {
 
 // NewResource joins a kind to its view. The view gets a copy of the struct that
 // it may complete and return; lists in it are shared with others, so it copies
-// those that it completes. A view that returns nil hides the resource: it is one
-// that the region made for its own needs.
+// those that it completes.
 func NewResource[T any, I kind.ID, V any](k *kind.Kind[T, I], view func(*kind.Tx, *T) *V) Resource[T, I, V] {
 	return Resource[T, I, V]{k, view}
 }
@@ -136,10 +135,10 @@ func (r Resource[T, I, V]) show(tx *kind.Tx, v *T) *V {
 	return r.view(tx, &own)
 }
 
-// get finds a resource to change. One that the view hides is as good as absent.
+// get finds a resource to change. A hidden one is as good as absent.
 func (r Resource[T, I, V]) get(tx *kind.Tx, id I) (*T, error) {
 	v, err := r.kind.Get(tx, id)
-	if err == nil && r.show(tx, v) == nil {
+	if err == nil && kind.IsHidden(v) {
 		return nil, r.kind.Absent(id)
 	}
 	return v, err

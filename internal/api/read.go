@@ -22,7 +22,7 @@ type Source[V any] interface {
 // candidate is a value that filters have not seen yet.
 type candidate[V any] struct {
 	stored reflect.Value
-	show   func() *V // nil: it is hidden
+	show   func() *V
 }
 
 func (r Resource[T, I, V]) names() (string, string) {
@@ -39,7 +39,7 @@ func (r Resource[T, I, V]) each(tx *kind.Tx, s *selection, filters reflect.Value
 	}
 	return func(yield func(Position, candidate[V]) bool) {
 		for seq, v := range all {
-			if !yield(Position{Seq: seq}, candidate[V]{reflect.ValueOf(v).Elem(), func() *V { return r.show(tx, v) }}) {
+			if !kind.IsHidden(v) && !yield(Position{Seq: seq}, candidate[V]{reflect.ValueOf(v).Elem(), func() *V { return r.show(tx, v) }}) {
 				return
 			}
 		}
@@ -181,9 +181,12 @@ func (l *list[V, G]) collect(tx *kind.Tx, req reflect.Value, after Position, ski
 		if selection != nil && !selection.pass(filters, c.stored, false) {
 			continue
 		}
-		v := c.show()
-		if v == nil || selection != nil && selection.late && !selection.pass(filters, reflect.ValueOf(v).Elem(), true) {
-			continue
+		var v *V
+		if selection != nil && selection.late {
+			v = c.show()
+			if !selection.pass(filters, reflect.ValueOf(v).Elem(), true) {
+				continue
+			}
 		}
 		if skip > 0 {
 			skip--
@@ -191,6 +194,9 @@ func (l *list[V, G]) collect(tx *kind.Tx, req reflect.Value, after Position, ski
 		}
 		if len(shown) == size {
 			return shown, last, true
+		}
+		if v == nil {
+			v = c.show()
 		}
 		shown, last = append(shown, v), position
 	}

@@ -211,6 +211,14 @@ func (k *Kind[T, I]) missing(id string) error {
 	return code.Errorf("The %s '%s' doesn't exist.", reflect.TypeFor[I]().Name()+"Id", id)
 }
 
+// IsHidden reports whether a resource is one that the region made for its own
+// needs, as its type says with a method Hidden() bool: nobody is shown it, and
+// to callers it is as good as absent.
+func IsHidden(resource any) bool {
+	h, ok := resource.(interface{ Hidden() bool })
+	return ok && h.Hidden()
+}
+
 // Absent is the refusal of an id that no living resource has, or none that the
 // caller may know of: the two must look alike.
 func (k *Kind[T, I]) Absent(id I) error { return k.missing(string(id)) }

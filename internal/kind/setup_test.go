@@ -50,6 +50,11 @@ type house struct {
 	Tags    []kind.ResourceTag
 }
 
+// hideout is the name of a house that nobody is shown.
+const hideout = "hideout"
+
+func (h *house) Hidden() bool { return h.Name == hideout }
+
 type letter struct {
 	LetterId Letter
 	From     House `ref:"weak"`

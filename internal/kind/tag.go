@@ -55,14 +55,15 @@ type Tagged struct {
 // Tags are the tags of the resource, ordered by key.
 func (t Tagged) Tags() []ResourceTag { return t.value.Elem().Field(t.tags).Interface().([]ResourceTag) }
 
-// Tagged finds the living resource with the id among the kinds that have tags.
+// Tagged finds the living resource with the id among the kinds that have tags,
+// unless it is hidden.
 func (tx *Tx) Tagged(id string) (Tagged, bool) {
 	for _, k := range tx.db.kinds {
 		facts := k.Facts()
 		if facts.Tag == "" {
 			continue
 		}
-		if o, ok := tx.snapshot().Get(facts.Name, id); ok && o.Gone == 0 {
+		if o, ok := tx.snapshot().Get(facts.Name, id); ok && o.Gone == 0 && !IsHidden(o.Value) {
 			return Tagged{facts.Name, facts.Tag, id, o.Seq, reflect.ValueOf(o.Value), k.layout().tags}, true
 		}
 	}

@@ -169,3 +169,15 @@ func TestSetTags(t *testing.T) {
 		})
 	}
 }
+
+// What the region made for its own needs has no tags for anybody.
+func TestHiddenIsNotTagged(t *testing.T) {
+	t.Parallel()
+	db := open(t)
+	secret := insert(t, db, alice, houses, house{Name: hideout, Tags: []kind.ResourceTag{{Key: "roof", Value: "none"}}})
+	view(t, db, alice, func(tx *kind.Tx) {
+		if _, ok := tx.Tagged(string(secret.HouseId)); ok {
+			t.Errorf("the hidden house %s can be tagged", secret.HouseId)
+		}
+	})
+}

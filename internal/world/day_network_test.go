@@ -6,22 +6,169 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
 
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
+	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
-// checkNetworks makes sure that the Subnets of a Net are in it, apart from each
-// other and available, that Net access points are too, and that there is one
-// default DHCP options set, and one default security group of each Net.
-func (d *day) checkNetworks(name string) {
+// TestRandomNetworks lets three people do with networks what comes to their
+// minds, wrong things included, and looks after each step at all that must be
+// true of references, addresses, counts, quotas and who reaches whom.
+func TestRandomNetworks(t *testing.T) {
+	t.Parallel()
+	families := map[string]bool{}
+	for _, a := range network.Actions(network.Region{}) {
+		families[a.Family] = true
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		d := newDay(t, "alice", "bob", "carol")
+		d.actions = slices.DeleteFunc(d.actions, func(name string) bool {
+			a, err := d.w.API.Find(name, api.Latest)
+			return err != nil || !families[a.Family]
+		})
+		t.Repeat(map[string]func(*rapid.T){
+			"":       func(*rapid.T) { d.check() },
+			"calls":  d.calls,
+			"wait":   d.wait,
+			"settle": func(*rapid.T) { d.settle() },
+		})
+		d.settle()
+	})
+}
+
+// check looks at what is true at any moment.
+func (d *day) check() {
+	for _, name := range d.people {
+		d.checkReferences(name)
+		d.checkNetworks(name)
+		d.checkPeerings(name)
+		d.checkRoutes(name)
+		d.checkNics(name)
+	}
+	d.checkPublicIps()
+}
+
+// settle lets the loops come to rest, and looks at what is true then.
+func (d *day) settle() {
+	d.w.settle()
+	for _, name := range d.people {
+		d.checkSettled(name)
+		d.checkQuotas(name)
+		d.checkFreeAddresses(name)
+	}
+	d.checkDriver()
+	d.checkIsolation()
+}
+
+// checkSettled makes sure that nothing waits for the world, or for a time that
+// has passed.
+func (d *day) checkSettled(name string) {
 	d.w.view(name, func(tx *kind.Tx) error {
 		for net := range network.Nets.All(tx) {
 			if net.Unsettled() {
 				d.w.t.Errorf("the Net %s is at %d, and its driver at %d", net.NetId, net.Generation, net.Applied)
 			}
+		}
+		for subnet := range network.Subnets.All(tx) {
+			if subnet.State != network.SubnetAvailable {
+				d.w.t.Errorf("the Subnet %s stays %s", subnet.SubnetId, subnet.State)
+			}
+		}
+		for p := range network.NetAccessPoints.All(tx) {
+			if p.State != network.NetAccessPointAvailable {
+				d.w.t.Errorf("the Net access point %s stays %s", p.NetAccessPointId, p.State)
+			}
+		}
+		for nat := range network.NatServices.All(tx) {
+			if nat.State != network.NatServiceAvailable {
+				d.w.t.Errorf("the NAT service %s stays %s", nat.NatServiceId, nat.State)
+			}
+		}
+		for p := range network.NetPeerings.All(tx) {
+			if late := !p.ExpirationDate.IsZero() && !p.ExpirationDate.Time().After(d.w.clock.Now()); late {
+				d.w.t.Errorf("the %s peering %s waits since %v", p.State.Name, p.NetPeeringId, p.ExpirationDate.Time())
+			}
+		}
+		for c := range network.VpnConnections.All(tx) {
+			if c.State != network.GatewayAvailable {
+				d.w.t.Errorf("the VPN connection %s stays %s", c.VpnConnectionId, c.State)
+			}
+		}
+		return nil
+	})
+}
+
+// checkFreeAddresses makes sure that each Subnet shows as many free addresses as
+// its NICs leave.
+func (d *day) checkFreeAddresses(name string) {
+	shown := d.w.as(name).must("ReadSubnets", `{"ResultsPerPage": 1000}`).body["Subnets"].([]any)
+	d.w.view(name, func(tx *kind.Tx) error {
+		for _, s := range shown {
+			s := s.(object)
+			free := 1<<(32-netip.MustParsePrefix(s["IpRange"].(string)).Bits()) - 5
+			for n := range network.Nics.Of(tx, id.Subnet(s["SubnetId"].(string))) {
+				free -= len(n.PrivateIps)
+			}
+			if fmt.Sprint(s["AvailableIpsCount"]) != fmt.Sprint(free) {
+				d.w.t.Errorf("the Subnet %v has %d free addresses", s, free)
+			}
+		}
+		return nil
+	})
+}
+
+// checkIsolation makes sure that who reaches a NIC of somebody else does so by
+// an active peering of their Nets, or by its public IP.
+func (d *day) checkIsolation() {
+	type card struct {
+		*network.Nic
+		account string
+	}
+	var cards []card
+	peered := map[[2]id.Net]bool{}
+	for _, name := range d.people {
+		account := d.w.people[name].account
+		d.w.view(name, func(tx *kind.Tx) error {
+			for n := range network.Nics.All(tx) {
+				cards = append(cards, card{n, account})
+			}
+			for p := range network.NetPeerings.All(tx) {
+				if p.State.Name == network.PeeringActive {
+					peered[[2]id.Net{p.SourceNet.NetId, p.AccepterNet.NetId}] = true
+					peered[[2]id.Net{p.AccepterNet.NetId, p.SourceNet.NetId}] = true
+				}
+			}
+			return nil
+		})
+	}
+	at := func(c card) driver.Place {
+		return driver.Place{Account: c.account, Net: string(c.NetId), Nic: string(c.NicId), Address: netip.MustParseAddr(string(c.PrivateIps[0].PrivateIp))}
+	}
+	for _, from := range cards {
+		for _, to := range cards {
+			if from.NetId == to.NetId && from.account == to.account {
+				continue
+			}
+			err := d.w.World.Reach(driver.Flow{From: at(from), To: at(to), Protocol: "tcp", Port: 80})
+			if err == nil && !peered[[2]id.Net{from.NetId, to.NetId}] {
+				d.w.t.Errorf("%s of %s reaches the private address of %s of %s", from.NicId, from.account, to.NicId, to.account)
+			}
+		}
+	}
+}
+
+// checkNetworks makes sure that the Subnets of a Net are in it and apart from
+// each other, and that there is one default DHCP options set, and one default
+// security group of each Net.
+func (d *day) checkNetworks(name string) {
+	d.w.view(name, func(tx *kind.Tx) error {
+		for net := range network.Nets.All(tx) {
 			var taken []netip.Prefix
 			for subnet := range network.Subnets.Of(tx, net.NetId) {
 				r, outer := subnet.IpRange.Prefix(), net.IpRange.Prefix()
@@ -31,12 +178,8 @@ func (d *day) checkNetworks(name string) {
 				if slices.ContainsFunc(taken, r.Overlaps) {
 					d.w.t.Errorf("the Subnet %s overlaps one of %v", r, taken)
 				}
-				if taken = append(taken, r); subnet.State != network.SubnetAvailable {
-					d.w.t.Errorf("the Subnet %s stays %s", subnet.SubnetId, subnet.State)
-				}
+				taken = append(taken, r)
 			}
-		}
-		for net := range network.Nets.All(tx) {
 			defaults := 0
 			for g := range network.SecurityGroups.Of(tx, net.NetId) {
 				if g.SecurityGroupName == "default" {
@@ -45,11 +188,6 @@ func (d *day) checkNetworks(name string) {
 			}
 			if defaults != 1 {
 				d.w.t.Errorf("%s has %d default security groups", net.NetId, defaults)
-			}
-		}
-		for p := range network.NetAccessPoints.All(tx) {
-			if p.State != network.NetAccessPointAvailable {
-				d.w.t.Errorf("the Net access point %s stays %s", p.NetAccessPointId, p.State)
 			}
 		}
 		defaults := 0
@@ -103,7 +241,7 @@ func (d *day) checkRoutes(name string) {
 		for nat := range network.NatServices.All(tx) {
 			ips := slices.Collect(network.PublicIps.Of(tx, nat.NatServiceId))
 			nic, err := network.Nics.Get(tx, nat.NicId)
-			if err != nil || nic.Service != string(nat.NatServiceId) || len(ips) != 1 || nat.State != network.NatServiceAvailable {
+			if err != nil || nic.Service != string(nat.NatServiceId) || len(ips) != 1 {
 				d.w.t.Errorf("the NAT service %+v has the NIC %v and the public IPs %v", nat, nic, ips)
 			}
 			nats[string(nat.NatServiceId)] = true
@@ -118,13 +256,10 @@ func (d *day) checkRoutes(name string) {
 }
 
 // checkPeerings makes sure that the other side of each peering knows the same
-// of it, and that no request is left whose time has passed.
+// of it.
 func (d *day) checkPeerings(name string) {
 	d.w.view(name, func(tx *kind.Tx) error {
 		for p := range network.NetPeerings.All(tx) {
-			if late := !p.ExpirationDate.IsZero() && !p.ExpirationDate.Time().After(d.w.clock.Now()); late {
-				d.w.t.Errorf("the %s peering %s waits since %v", p.State.Name, p.NetPeeringId, p.ExpirationDate.Time())
-			}
 			for _, account := range []id.Account{p.SourceNet.AccountId, p.AccepterNet.AccountId} {
 				other, err := network.NetPeerings.Get(tx.In(string(account)), p.NetPeeringId)
 				if err != nil {

@@ -43,25 +43,19 @@ func init() {
 func TestRandomDay(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		d := newDay(t)
+		d := newDay(t, "alice", "bob")
 		t.Repeat(map[string]func(*rapid.T){
 			"calls":  d.calls,
 			"guess":  d.guess,
 			"wait":   d.wait,
 			"settle": func(*rapid.T) { d.w.settle() },
 		})
-		d.w.settle()
 		for _, name := range d.people {
-			d.checkReferences(name)
-			d.checkNetworks(name)
-			d.checkPeerings(name)
-			d.checkRoutes(name)
-			d.checkNics(name)
 			d.checkCredentials(name)
-			d.checkQuotas(name)
+			d.mend(name)
 		}
-		d.checkPublicIps()
-		d.checkDriver()
+		d.settle()
+		d.check()
 	})
 }
 
@@ -78,13 +72,13 @@ type day struct {
 // limits are so low that a day reaches them.
 var limits = map[string]int{"vpc_limit": 8, "subnet_limit": 7, "ip_limit": 7}
 
-func newDay(t *rapid.T) *day {
+func newDay(t *rapid.T, people ...string) *day {
 	d := &day{
 		w: newWorld(t, seeded(rapid.Uint64().Draw(t, "seed")), func(o *region.Options) {
 			o.Quotas = catalog.Limits()
 			maps.Copy(o.Quotas, limits)
 		}),
-		people: []string{"alice", "bob"},
+		people: people,
 		pools:  map[string]map[string][]string{}, owners: map[string]string{}, told: map[string]map[string]bool{},
 	}
 	for _, a := range d.w.API.Actions() {
@@ -312,7 +306,7 @@ func (d *day) said(t *rapid.T, name string, p parameter) (string, bool) {
 		if len(d.pools[name][key]) == 0 {
 			continue
 		}
-		whose := rapid.SampledFrom([]string{name, name, name, name, name, name, "alice", "bob", "nobody"}).Draw(t, "whose")
+		whose := rapid.SampledFrom(append(slices.Repeat([]string{name}, 6), append(d.people, "nobody")...)).Draw(t, "whose")
 		if len(d.pools[whose][key]) == 0 {
 			return nobodys(d.pools[name][key][0]), true
 		}
@@ -328,7 +322,7 @@ func (d *day) said(t *rapid.T, name string, p parameter) (string, bool) {
 // guess has a stranger try somebody's access key, or the region without one.
 func (d *day) guess(t *rapid.T) {
 	stranger := d.w.unsigned()
-	if name := rapid.SampledFrom([]string{"alice", "bob", ""}).Draw(t, "whose key"); name != "" {
+	if name := rapid.SampledFrom(append([]string{""}, d.people...)).Draw(t, "whose key"); name != "" {
 		stranger = stranger.signing(d.w.person(name).key, "a guess")
 	}
 	a := d.action(t)

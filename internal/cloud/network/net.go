@@ -76,7 +76,7 @@ func netActions() []api.Action {
 		api.Create(r, createNet, addMainTable, addDefaultGroup),
 		api.Read[ReadNetsRequest](r),
 		api.Update(r, updateNet),
-		api.Delete[DeleteNetRequest](r, dropMainTable, dropDefaultGroup),
+		api.Delete[DeleteNetRequest](r, dropMainTable, dropDefaultGroup, expirePeerings),
 	}
 }
 

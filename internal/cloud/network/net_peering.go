@@ -103,6 +103,20 @@ func (p *NetPeering) isOver(now time.Time) bool {
 	return p.State.Name == PeeringPending && !p.ExpirationDate.Time().After(now)
 }
 
+// expirePeerings ends the requests for a peering of the Net whose time has
+// passed, so that they do not keep it until the loop comes by.
+func expirePeerings(tx *kind.Tx, n *Net) error {
+	for p := range NetPeerings.Find(tx, "OwnNets", string(n.NetId)) {
+		if !p.isOver(tx.Now()) {
+			continue
+		}
+		if err := p.become(tx, "expire", expiredState.Message); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // sides are the accounts that keep the peering.
 func (p *NetPeering) sides() []id.Account {
 	return sides(p.SourceNet.AccountId, p.AccepterNet.AccountId)

@@ -274,6 +274,20 @@ func TestPeeringExpires(t *testing.T) {
 	}
 }
 
+// A Net can go from the very moment, too: it does not wait for the sweep.
+func TestExpiredPeeringsKeepNoNets(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	nets := map[string]string{alice: r.net(alice, "10.0.0.0/16"), bob: r.net(bob, "10.1.0.0/16")}
+	peering := r.ask(alice, nets[alice], bob, nets[bob])
+	r.clock.Advance(7*24*time.Hour - time.Millisecond)
+	r.refuse(fault.NetInUse, alice, "DeleteNet", naming("NetId", nets[alice]))
+	r.clock.Advance(time.Millisecond)
+	r.call(alice, "DeleteNet", naming("NetId", nets[alice]))
+	r.isPeering(peering, network.PeeringExpired, alice, bob)
+	r.call(bob, "DeleteNet", naming("NetId", nets[bob]))
+}
+
 func TestPeeringOfOverlappingNetsFails(t *testing.T) {
 	t.Parallel()
 	for name, ranges := range map[string][2]string{

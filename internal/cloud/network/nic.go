@@ -102,7 +102,7 @@ func nicMeters() []kind.Meter {
 }
 
 func nicActions(region Region) []api.Action {
-	r := api.NewResource(Nics, region.viewNic)
+	r := api.NewResource(Nics, region.ShowNic)
 	return []api.Action{
 		api.Create(r, createNic, region.connect),
 		api.Read[ReadNicsRequest](r),
@@ -115,13 +115,8 @@ func nicActions(region Region) []api.Action {
 	}
 }
 
-// viewNic hides what the region made for its own needs.
-func (region Region) viewNic(tx *kind.Tx, n *Nic) *Nic {
-	if n.Service != "" {
-		return nil
-	}
-	return region.ShowNic(tx, n)
-}
+// Hidden reports that the region made the NIC for a service.
+func (n *Nic) Hidden() bool { return n.Service != "" }
 
 // ShowNic completes a NIC, of whatever making, with all that is shown of it.
 // What it answers is not to be stored.

@@ -79,11 +79,10 @@ func publicIpActions(region Region) []api.Action {
 	}
 }
 
-// viewPublicIp hides what the region lends.
+// Hidden reports that the region lends the address.
+func (ip *PublicIp) Hidden() bool { return ip.Lent }
+
 func viewPublicIp(tx *kind.Tx, ip *PublicIp) *PublicIp {
-	if ip.Lent {
-		return nil
-	}
 	ip.Placement = InNet
 	if n, err := Nics.Get(tx, ip.NicId); err == nil {
 		ip.NicAccountId = id.Account(tx.Account())
