@@ -316,16 +316,22 @@ type round struct {
 	values                  atomic.Int64 // gives every tag a value of its own
 	calls, lost             atomic.Int64
 	strayNets, straySubnets atomic.Int64 // whose creation was not answered
+	strayNics, strayIps     atomic.Int64
 
 	tagged, yards, names [2]slot // what the clients share
 
 	mu      sync.Mutex // guards what follows
 	history []porcupine.Operation
-	subnets []string
-	made    map[string]bool // the Nets and Subnets whose creation was answered
+	subnets []part
+	nics    []string
+	ips     []string        // the IDs of public ones
+	made    map[string]bool // what creations were answered
 
 	answered map[string]call // by request ID
 }
+
+// part is a Subnet.
+type part struct{ id, ipRange string }
 
 // slot is a thing that clients share for so many calls, and then another.
 type slot struct {
@@ -444,10 +450,12 @@ func (c *guest) step() {
 		}
 	case what < 15:
 		c.user(c.names[which].take(func() string { return fmt.Sprintf("user-%d-%d", c.number, c.values.Add(1)) }))
-	default:
+	case what < 18:
 		if net := c.yards[which].take(c.createNet); net != "" {
 			c.divide(&c.yards[which], net)
 		}
+	default:
+		c.address()
 	}
 }
 
@@ -554,22 +562,23 @@ func (c *guest) divide(yard *slot, net string) {
 			}
 			if id := c.created("CreateSubnet", o, o.text("Subnet", "SubnetId")); id != "" {
 				c.mu.Lock()
-				c.subnets = append(c.subnets, id)
+				c.subnets = append(c.subnets, part{id, o.text("Subnet", "IpRange")})
 				c.mu.Unlock()
 			}
 		default:
 			c.unexpected("CreateSubnet", o)
 		}
 	case what < 7:
-		c.mu.Lock()
-		recent := slices.Clone(c.subnets[max(0, len(c.subnets)-6):])
-		c.mu.Unlock()
-		if len(recent) == 0 {
+		subnet, ok := latest(c, &c.subnets)
+		if !ok {
 			return
 		}
-		id := recent[c.chance.IntN(len(recent))]
-		o := c.life(id, release, "DeleteSubnet", params{"SubnetId": id}, map[string]string{"": present, "5057": ""})
-		if o.code != "" {
+		o := c.life(subnet.id, release, "DeleteSubnet", params{"SubnetId": subnet.id}, map[string]string{"": present, "5057": ""})
+		switch o.code {
+		case "":
+		case "9095": // it has NICs
+			c.record(o, op{key: subnet.id, do: read, seen: present})
+		default:
 			c.unexpected("DeleteSubnet", o)
 		}
 	default:
@@ -585,23 +594,103 @@ func (c *guest) divide(yard *slot, net string) {
 	}
 }
 
+// latest is one of the last things that were made, in a list that the clients
+// share.
+func latest[T any](c *guest, list *[]T) (one T, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if last := (*list)[max(0, len(*list)-6):]; len(last) > 0 {
+		return last[c.chance.IntN(len(last))], true
+	}
+	return one, false
+}
+
+// address makes and removes NICs, many of which want the same private address,
+// and public IPs.
+func (c *guest) address() {
+	keep := func(list *[]string, id string) {
+		if id != "" {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			*list = append(*list, id)
+		}
+	}
+	remove := func(list *[]string, action, parameter, missing string) {
+		if id, ok := latest(c, list); ok {
+			if o := c.life(id, release, action, params{parameter: id}, map[string]string{"": present, missing: ""}); o.code != "" {
+				c.unexpected(action, o)
+			}
+		}
+	}
+	switch what := c.chance.IntN(8); {
+	case what < 4:
+		subnet, ok := latest(c, &c.subnets)
+		if !ok {
+			return
+		}
+		request := params{"SubnetId": subnet.id}
+		if what < 3 {
+			ip := netip.MustParsePrefix(subnet.ipRange).Addr().As4()
+			ip[3] += byte(10 + c.chance.IntN(3))
+			request["PrivateIps"] = []params{{"IsPrimary": true, "PrivateIp": netip.AddrFrom4(ip).String()}}
+		}
+		switch o := c.call("CreateNic", request); {
+		case o.lost:
+			c.strayNics.Add(1)
+		case o.code == "5057":
+			c.record(o, op{key: subnet.id, do: read, seen: ""})
+		case o.code == "4045": // another one has the address
+			c.record(o, op{key: subnet.id, do: read, seen: present})
+		case o.code == "":
+			c.record(o, op{key: subnet.id, do: read, seen: present})
+			keep(&c.nics, c.created("CreateNic", o, o.text("Nic", "NicId")))
+		default:
+			c.unexpected("CreateNic", o)
+		}
+	case what == 4:
+		remove(&c.nics, "DeleteNic", "NicId", "5036")
+	case what < 7:
+		o := c.call("CreatePublicIp", params{})
+		if o.lost {
+			c.strayIps.Add(1)
+			return
+		}
+		keep(&c.ips, c.created("CreatePublicIp", o, o.text("PublicIp", "PublicIpId")))
+	default:
+		remove(&c.ips, "DeletePublicIp", "PublicIpId", "5080")
+	}
+}
+
 // holdings are what a node says is in the region.
 type holdings struct {
 	nets    map[string]string // and the tag of each
 	subnets map[string]string // and the Net of each
 	ranges  map[string]string
+	free    map[string]int    // addresses in each Subnet
+	nics    map[string]string // and the Subnet and private address of each
+	ips     map[string]string // public ones, by ID
 	users   map[string]bool
 }
 
 // holdings reads all there is through a node, and adds it to the history.
 func (r *round) holdings(id int, n *node) holdings {
 	c := r.guest(id, n)
-	h := holdings{map[string]string{}, map[string]string{}, map[string]string{}, map[string]bool{}}
+	h := holdings{
+		nets: map[string]string{}, subnets: map[string]string{}, ranges: map[string]string{}, free: map[string]int{},
+		nics: map[string]string{}, ips: map[string]string{}, users: map[string]bool{},
+	}
 	whole := outcome{called: int64(time.Since(r.begun))}
 	c.all("ReadNets", "Nets", params{}, func(a answer, i int) { h.nets[a.text("Nets", i, "NetId")] = a.text("Nets", i, "Tags", 0, "Value") })
 	c.all("ReadSubnets", "Subnets", params{}, func(a answer, i int) {
 		id := a.text("Subnets", i, "SubnetId")
 		h.subnets[id], h.ranges[id] = a.text("Subnets", i, "NetId"), a.text("Subnets", i, "IpRange")
+		h.free[id] = int(a.get("Subnets", i, "AvailableIpsCount").(float64))
+	})
+	c.all("ReadNics", "Nics", params{}, func(a answer, i int) {
+		h.nics[a.text("Nics", i, "NicId")] = a.text("Nics", i, "SubnetId") + " " + a.text("Nics", i, "PrivateIps", 0, "PrivateIp")
+	})
+	c.all("ReadPublicIps", "PublicIps", params{}, func(a answer, i int) {
+		h.ips[a.text("PublicIps", i, "PublicIpId")] = a.text("PublicIps", i, "PublicIp")
 	})
 	c.all("ReadUsers", "Users", params{}, func(a answer, i int) { h.users[a.text("Users", i, "UserName")] = true })
 	c.all("ReadTags", "Tags", params{}, func(a answer, i int) {
@@ -619,7 +708,7 @@ func (r *round) holdings(id int, n *node) holdings {
 		seen := ""
 		if net, ok := strings.CutPrefix(key, tagKey("")); ok {
 			seen = h.nets[net]
-		} else if _, ok := h.nets[key]; ok || h.subnets[key] != "" || h.users[key] {
+		} else if _, ok := h.nets[key]; ok || h.subnets[key] != "" || h.nics[key] != "" || h.ips[key] != "" || h.users[key] {
 			seen = present
 		}
 		c.record(whole, op{key: key, do: read, seen: seen})
@@ -662,7 +751,8 @@ func (r *round) check() {
 		if i == 0 {
 			first = h
 		}
-		if !maps.Equal(h.nets, first.nets) || !maps.Equal(h.subnets, first.subnets) || !maps.Equal(h.users, first.users) {
+		if !maps.Equal(h.nets, first.nets) || !maps.Equal(h.subnets, first.subnets) || !maps.Equal(h.users, first.users) ||
+			!maps.Equal(h.free, first.free) || !maps.Equal(h.nics, first.nics) || !maps.Equal(h.ips, first.ips) {
 			r.t.Errorf("node %d says that there is %v, and the first one %v", i, h, first)
 		}
 	}
@@ -679,6 +769,31 @@ func (r *round) check() {
 	}
 	stray("Nets", first.nets, r.strayNets.Load())
 	stray("Subnets", first.subnets, r.straySubnets.Load())
+	stray("NICs", first.nics, r.strayNics.Load())
+	stray("public IPs", first.ips, r.strayIps.Load())
+	for what, addresses := range map[string]map[string]string{"NICs": first.nics, "public IPs": first.ips} {
+		owners := map[string]string{}
+		for id, address := range addresses {
+			if owners[address] != "" {
+				r.t.Errorf("two %s have the address %s: %s and %s", what, address, id, owners[address])
+			}
+			owners[address] = id
+		}
+	}
+	for nic, at := range first.nics {
+		subnet, ip, _ := strings.Cut(at, " ")
+		if first.subnets[subnet] == "" {
+			r.t.Errorf("the NIC %s is in the Subnet %s, which is no more", nic, subnet)
+		} else if !netip.MustParsePrefix(first.ranges[subnet]).Contains(netip.MustParseAddr(ip)) {
+			r.t.Errorf("the NIC %s has %s, outside of %s", nic, ip, first.ranges[subnet])
+		}
+		first.free[subnet]++
+	}
+	for subnet, free := range first.free {
+		if all := 1<<(32-netip.MustParsePrefix(first.ranges[subnet]).Bits()) - 5; free != all {
+			r.t.Errorf("of the %d addresses of %s, %d are free or of NICs that are there", all, subnet, free)
+		}
+	}
 	siblings := map[string][]string{}
 	for subnet, net := range first.subnets {
 		if _, ok := first.nets[net]; !ok {
@@ -701,6 +816,12 @@ func (r *round) check() {
 func (r *round) clear() {
 	h := r.holdings(clients, r.victim.nodes[0])
 	c := r.victim.nodes[0].process.asRoot()
+	for id := range h.nics {
+		c.call(r.t, "DeleteNic", params{"NicId": id})
+	}
+	for id := range h.ips {
+		c.call(r.t, "DeletePublicIp", params{"PublicIpId": id})
+	}
 	for id := range h.subnets {
 		c.call(r.t, "DeleteSubnet", params{"SubnetId": id})
 	}
