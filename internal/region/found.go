@@ -51,8 +51,10 @@ type Root struct {
 	AccountID string `json:"account_id"`
 	Email     string `json:"email"`
 	Password  string `json:"password"`
-	AccessKey string `json:"access_key"`
-	SecretKey string `json:"secret_key"`
+
+	PasswordHash string `json:"-"` // see [iam.NewAccount]
+	AccessKey    string `json:"access_key"`
+	SecretKey    string `json:"secret_key"`
 
 	File string `json:"-"` // where they are kept; empty: nowhere
 }
@@ -97,7 +99,7 @@ func found(ctx context.Context, db *kind.DB, facts catalog.Region, o Options) (*
 			return errFounded
 		}
 		account, err := cloud.NewAccount(tx, facts, iam.NewAccount{
-			AccountId: id.Account(root.AccountID), Email: root.Email, Password: root.Password,
+			AccountId: id.Account(root.AccountID), Email: root.Email, Password: root.Password, PasswordHash: root.PasswordHash,
 			CompanyName: "Bastide", FirstName: "Root", LastName: "Account", City: "Bastide", Country: "France", ZipCode: "00000",
 		})
 		if err != nil {

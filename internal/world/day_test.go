@@ -27,11 +27,10 @@ import (
 	"github.com/bastide-cloud/bastide/internal/store"
 )
 
-// Founding a region takes longer than a day in it, because the root password is
-// hashed: so there are fewer and longer days, unless the command line says
-// otherwise.
+// To equip the people of a region takes longer than a day in it: so there are
+// fewer and longer days, unless the command line says otherwise.
 func init() {
-	for name, value := range map[string]string{"rapid.checks": "30", "rapid.steps": "100"} {
+	for name, value := range map[string]string{"rapid.checks": days, "rapid.steps": "100"} {
 		if err := flag.Set(name, value); err != nil {
 			panic(err)
 		}

@@ -86,6 +86,7 @@ func newWorld(t tester, change ...func(*region.Options)) *world {
 	w.options = region.Options{
 		Region: "eu-west-2", Domain: "bastide.localhost", Transitions: transition,
 		Clock: w.clock, Logger: slog.New(slog.NewTextHandler(w.log, nil)),
+		Root: region.Root{Password: everybodys, PasswordHash: hashed()},
 	}
 	for _, c := range change {
 		c(&w.options)

@@ -71,6 +71,8 @@ type NewAccount struct {
 	Email      string
 	Password   string // empty: nobody logs in
 
+	PasswordHash string // of the password, if it was made before
+
 	AdditionalEmails                                                   []Email
 	City, CompanyName, Country, FirstName, JobTitle, LastName, ZipCode string
 	MobileNumber, PhoneNumber, StateProvince, VatNumber                string
@@ -101,7 +103,8 @@ func (n NewAccount) Create(tx *kind.Tx) (*Account, error) {
 	}
 	// Hashing takes its time. All accounts that are written to are in memory
 	// by now, so the transaction will not run again and hash once more.
-	if n.Password != "" {
+	account.PasswordHash = n.PasswordHash
+	if n.Password != "" && n.PasswordHash == "" {
 		account.PasswordHash = HashPassword(tx.Chance(), n.Password)
 	}
 	return account, Accounts.Insert(own, account)

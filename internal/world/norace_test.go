@@ -1,0 +1,6 @@
+//go:build !race
+
+package world
+
+// days is how many random days there are.
+const days = "30"
