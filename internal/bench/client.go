@@ -97,12 +97,20 @@ func contentLength(header []byte) (int, error) {
 	return strconv.Atoi(string(value))
 }
 
-// load has a number of clients send requests, all of them in turn, until the
-// time is over. It answers how many calls were made in which time.
-func load(addr string, clients int, requests [][]byte, each time.Duration) (calls int, took time.Duration, err error) {
+// target is a server and the requests that it is sent.
+type target struct {
+	*process
+	addr     string
+	requests [][]byte
+}
+
+// load has a number of clients, spread over the targets, send their target's
+// requests in turn, until the time is over. It answers how many calls were made
+// in which time.
+func load(clients int, each time.Duration, targets ...target) (calls int, took time.Duration, err error) {
 	all := make([]*client, clients)
 	for i := range all {
-		if all[i], err = dial(addr); err != nil {
+		if all[i], err = dial(targets[i%len(targets)].addr); err != nil {
 			return 0, 0, err
 		}
 		defer all[i].conn.Close()
@@ -114,6 +122,7 @@ func load(addr string, clients int, requests [][]byte, each time.Duration) (call
 	start := time.Now()
 	defer time.AfterFunc(each, func() { over.Store(true) }).Stop()
 	for i, c := range all {
+		requests := targets[i%len(targets)].requests
 		running.Go(func() {
 			n := 0
 			for ; !over.Load() && errs[i] == nil; n++ {

@@ -82,8 +82,8 @@ func first(p *process, account int) error {
 func (b *bench) compare(name string, p *process) error {
 	for range b.rounds {
 		err := errors.Join(
-			b.call("echo-"+name, b.echo, b.echo.Public, clients, reads(b.echo.Public)),
-			b.call("read-"+name, p, p.Public, clients, reads(p.Public)),
+			b.call("echo-"+name, clients, target{b.echo, b.echo.Public, reads(b.echo.Public)}),
+			b.call("read-"+name, clients, target{p, p.Public, reads(p.Public)}),
 		)
 		if err != nil {
 			return err

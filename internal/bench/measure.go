@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -25,22 +26,29 @@ type bench struct {
 	echo    *process
 	samples map[string][]sample // by name, one of each round
 	grown   grown
+	shared  *shared // nil: nothing was measured on PostgreSQL
+	without string  // why not
 }
 
 // sample is what one measurement of a round found.
 type sample struct {
 	calls int
 	rate  float64       // of calls per second
-	cpu   time.Duration // that the server used for all of them
+	cpu   time.Duration // that the servers used for all of them
+	took  time.Duration
+	spent spent // while the calls were made
 }
+
+// groups are what can be measured by itself.
+var groups = []string{"serving", "creating", "nodes", "growing"}
 
 // clients is how many connections call at once, but where one does.
 const clients = 64
 
 // measure measures all groups, or the one of the given name.
 func (b *bench) measure(ctx context.Context, only string) (err error) {
-	if only != "" && !slices.Contains([]string{"serving", "creating", "growing"}, only) {
-		return fmt.Errorf("there is nothing called %q to measure: try serving, creating or growing", only)
+	if only != "" && !slices.Contains(groups, only) {
+		return fmt.Errorf("there is nothing called %q to measure: try %s", only, strings.Join(groups, ", "))
 	}
 	wanted := func(group string) bool { return only == "" || only == group }
 	b.begun, b.busy, b.samples = time.Now(), loadAverage(), map[string][]sample{}
@@ -49,7 +57,7 @@ func (b *bench) measure(ctx context.Context, only string) (err error) {
 	}
 	defer func() { err = errors.Join(err, b.echo.stop()) }()
 
-	turns := []func() error{func() error { return b.call("echo", b.echo, b.echo.Public, clients, reads(b.echo.Public)) }}
+	turns := []func() error{func() error { return b.call("echo", clients, target{b.echo, b.echo.Public, reads(b.echo.Public)}) }}
 	if wanted("serving") {
 		p, err := start(append([]string{"region", "-data", filepath.Join(b.dir, "serving")}, contents{accounts: 1, nets: listed}.args()...)...)
 		if err != nil {
@@ -57,13 +65,25 @@ func (b *bench) measure(ctx context.Context, only string) (err error) {
 		}
 		defer func() { err = errors.Join(err, p.stop()) }()
 		turns = append(turns,
-			func() error { return b.call("read", p, p.Public, clients, reads(p.Public)) },
-			func() error { return b.call("read-unrecorded", p, p.Unrecorded, clients, reads(p.Unrecorded)) },
+			func() error { return b.call("read", clients, target{p, p.Public, reads(p.Public)}) },
+			func() error {
+				return b.call("read-unrecorded", clients, target{p, p.Unrecorded, reads(p.Unrecorded)})
+			},
 			func() error { return b.page(p) },
 		)
 	}
 	if wanted("creating") {
 		turns = append(turns, b.create, b.sync)
+	}
+	if wanted("nodes") {
+		end, err := b.share(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, end()) }()
+		if b.shared != nil {
+			turns = append(turns, func() error { return b.compareNodes(ctx) })
+		}
 	}
 	for round := range b.rounds {
 		fmt.Fprintf(os.Stderr, "round %d of %d\n", round+1, b.rounds)
@@ -79,31 +99,48 @@ func (b *bench) measure(ctx context.Context, only string) (err error) {
 	return nil
 }
 
-// call has clients call a server for a while.
-func (b *bench) call(name string, p *process, addr string, clients int, requests [][]byte) error {
-	profiled := make(chan error, 1)
-	if b.profiles != "" {
-		go func() { profiled <- p.profile(b.profiles, name, b.each) }()
-	} else {
-		profiled <- nil
+// call has clients call servers for a while.
+func (b *bench) call(name string, clients int, targets ...target) error {
+	return b.callUntil(name, clients, func() error { return nil }, targets...)
+}
+
+// callUntil is call. What calls leave to be done, such as rows of the log and
+// steps of loops, is part of their cost; settled answers when it is done, as
+// far as it does not follow at once.
+func (b *bench) callUntil(name string, clients int, settled func() error, targets ...target) error {
+	profiled := make(chan error, len(targets))
+	for i, t := range targets {
+		if b.profiles == "" {
+			profiled <- nil
+			continue
+		}
+		go func() { profiled <- t.profile(b.profiles, fmt.Sprintf("%s-%d", name, i+1), b.each) }()
 	}
-	before, err := p.usage()
+	before, err := b.spent(targets)
 	if err != nil {
 		return err
 	}
-	calls, took, err := load(addr, clients, requests, b.each)
+	calls, took, err := load(clients, b.each, targets...)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	// What calls leave to be done, such as rows of the log and steps of loops,
-	// is part of their cost.
-	time.Sleep(400 * time.Millisecond)
-	after, err := p.usage()
+	called, err := b.spent(targets)
 	if err != nil {
 		return err
 	}
-	b.add(name, sample{calls, float64(calls) / took.Seconds(), after.CPU - before.CPU})
-	return <-profiled
+	time.Sleep(400 * time.Millisecond)
+	if err := settled(); err != nil {
+		return err
+	}
+	after, err := b.spent(targets)
+	if err != nil {
+		return err
+	}
+	b.add(name, sample{calls, float64(calls) / took.Seconds(), after.servers - before.servers, took, called.since(before)})
+	for range targets {
+		err = errors.Join(err, <-profiled)
+	}
+	return err
 }
 
 func (b *bench) add(name string, s sample) { b.samples[name] = append(b.samples[name], s) }
@@ -111,6 +148,11 @@ func (b *bench) add(name string, s sample) { b.samples[name] = append(b.samples[
 // read is a call of ReadNets for one Net.
 func read(addr string, account, net int) []byte {
 	return request(addr, account, "ReadNets", fmt.Sprintf(`{"Filters":{"NetIds":["%s"]}}`, netID(net)), time.Now())
+}
+
+// create is a call of CreateNet.
+func create(addr string, account int) []byte {
+	return request(addr, account, "CreateNet", `{"IpRange":"10.0.0.0/16"}`, time.Now())
 }
 
 // reads are calls of read for the root account, as many as there are clients.
@@ -135,7 +177,7 @@ func (b *bench) page(p *process) error {
 	if err != nil {
 		return err
 	}
-	if _, _, err := load(p.Public, 1, pages, b.each/2); err != nil {
+	if _, _, err := load(1, b.each/2, target{p, p.Public, pages}); err != nil {
 		return fmt.Errorf("reading pages: %w", err)
 	}
 	callsThen, secondsThen, err := p.answered("ReadNets")
@@ -188,10 +230,10 @@ func (b *bench) create() (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.stop()) }()
-	requests := [][]byte{request(p.Public, 0, "CreateNet", `{"IpRange":"10.0.0.0/16"}`, time.Now())}
+	t := target{p, p.Public, [][]byte{create(p.Public, 0)}}
 	return errors.Join(
-		b.call("create-by-1", p, p.Public, 1, requests),
-		b.call("create", p, p.Public, clients, requests),
+		b.call("create-by-1", 1, t),
+		b.call("create", clients, t),
 	)
 }
 

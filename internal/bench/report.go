@@ -18,6 +18,7 @@ func (b *bench) report() string {
 		fmt.Fprintf(&out, "| %s | %s | %s | %s | %s |\n", r.what, r.result, r.cpu, r.ratio, r.verdict())
 	}
 	fmt.Fprintf(&out, explanation, b.rounds, b.grown.document)
+	out.WriteString(b.nodesReport())
 	return out.String()
 }
 
@@ -90,6 +91,9 @@ func (b *bench) rows() []row {
 	if b.has("create") {
 		rows = append(rows, b.creatingRows()...)
 	}
+	if b.shared != nil {
+		rows = append(rows, b.nodesRows()...)
+	}
 	if b.has("read-all") {
 		rows = append(rows, b.growingRows()...)
 	}
@@ -118,6 +122,28 @@ func (b *bench) creatingRows() []row {
 		b.rate(fmt.Sprintf("appending %d KiB and waiting for the disk", synced>>10), "sync"),
 		b.ratio("`CreateNet`, durable, 1 client, to the disk", "create-by-1", "sync", 0),
 	}
+}
+
+func (b *bench) nodesRows() (rows []row) {
+	const reads = "PostgreSQL: signed, strictly fresh `ReadNets` by id, %d clients over %d accounts, 1 node, to the echo"
+	rows = append(rows, b.ratio(fmt.Sprintf(reads, clients, sharedAccounts), readThrough(1), "echo", 0.40))
+	for n := 2; n <= mostNodes; n++ {
+		rows = append(rows, b.ratio(fmt.Sprintf("the same, %d nodes, to the echo", n), readThrough(n), "echo", 0))
+	}
+	if b.has("insert") {
+		rows = append(rows, b.rate(fmt.Sprintf("`pgbench` inserting rows of %d bytes, %d clients", b.shared.row, clients), "insert"))
+	}
+	creates := func(what, name string, goal float64) row {
+		if !b.has("insert") {
+			return b.rate(what, name)
+		}
+		return b.ratio(what+", to `pgbench`", name, "insert", goal)
+	}
+	rows = append(rows, creates(fmt.Sprintf("PostgreSQL: `CreateNet`, durable, %d clients over %d accounts, 1 node", clients, sharedAccounts), createThrough(1), 0.50))
+	for n := 2; n <= mostNodes; n++ {
+		rows = append(rows, creates(fmt.Sprintf("the same, %d nodes", n), createThrough(n), 0))
+	}
+	return rows
 }
 
 func (b *bench) growingRows() []row {
@@ -149,15 +175,21 @@ func (b *bench) rate(what, name string) row {
 
 // ratio is the row of a rate with its ratio to another. A goal of 0 is none.
 func (b *bench) ratio(what, name, to string, goal float64) row {
-	r, ratios := b.rate(what, name), b.rates(name)
-	for i, s := range b.samples[to] {
-		ratios[i] /= s.rate
-	}
+	r, ratios := b.rate(what, name), b.ratios(name, to)
 	r.ratio = fmt.Sprintf("**%.2f** (%.2f to %.2f)", median(ratios), slices.Min(ratios), slices.Max(ratios))
 	if goal > 0 {
 		r.goal, r.met = fmt.Sprintf("%.2f", goal), median(ratios) >= goal
 	}
 	return r
+}
+
+// ratios are those of a rate to another, in each round.
+func (b *bench) ratios(name, to string) []float64 {
+	ratios := b.rates(name)
+	for i, s := range b.samples[to] {
+		ratios[i] /= s.rate
+	}
+	return ratios
 }
 
 // rates are those of all rounds.

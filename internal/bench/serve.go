@@ -54,17 +54,18 @@ func serveEcho() error {
 // serveRegion is a region as bastide serves one, but for throttling and quotas,
 // which would get in the way.
 func serveRegion(ctx context.Context, args []string) (err error) {
-	var data string
+	var data, database string
 	var c contents
 	flags := flag.NewFlagSet("region", flag.ContinueOnError)
 	flags.StringVar(&data, "data", "", "`DIR` of the store")
+	flags.StringVar(&database, "postgres", "", "`URL` of a database that nodes share, in place of that store")
 	c.define(flags)
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	region.TuneCollector()
 	r, err := region.Open(ctx, region.Options{
-		Data: data, Region: regionName, Domain: "bastide.localhost", Transitions: 200 * time.Millisecond,
+		Data: data, Postgres: database, Region: regionName, Domain: "bastide.localhost", Transitions: 200 * time.Millisecond,
 		Quotas: map[string]int{},
 		Root:   region.Root{AccountID: string(accountID(0)), AccessKey: accessKey(0), SecretKey: secretKey, Password: secretKey},
 		Clock:  clock.System(), Chance: rand.Reader, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
@@ -113,14 +114,21 @@ func serve(handlers map[string]http.Handler) error {
 }
 
 func tellUsage(w http.ResponseWriter, _ *http.Request) {
-	var self syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &self); err != nil {
+	self, err := ownUsage()
+	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	// The client of an answer that cannot be written sees that.
-	_ = json.NewEncoder(w).Encode(usage{
+	_ = json.NewEncoder(w).Encode(self)
+}
+
+// ownUsage is what this process has used.
+func ownUsage() (usage, error) {
+	var self syscall.Rusage
+	err := syscall.Getrusage(syscall.RUSAGE_SELF, &self)
+	return usage{
 		CPU:  time.Duration(self.Utime.Nano() + self.Stime.Nano()),
 		Peak: self.Maxrss << 10, // Linux counts KiB
-	})
+	}, err
 }

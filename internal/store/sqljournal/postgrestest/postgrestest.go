@@ -1,4 +1,4 @@
-// Package postgrestest gives tests a PostgreSQL server.
+// Package postgrestest gives tests and measurements a PostgreSQL server.
 //
 // The server is the one that the environment variable BASTIDE_TEST_POSTGRES
 // leads to, or else a throwaway one, made of the programs found on the machine.
@@ -36,7 +36,7 @@ func Start(t testing.TB) string {
 	base := os.Getenv(environment)
 	if base == "" {
 		s, err := common()
-		if errors.Is(err, errNoPrograms) {
+		if errors.Is(err, ErrNoServer) {
 			t.Skip(err)
 		}
 		if err != nil {
@@ -44,36 +44,53 @@ func Start(t testing.TB) string {
 		}
 		base = s.URL()
 	}
-	u, err := url.Parse(base)
+	u, schema, err := Schema(t.Context(), base)
 	if err != nil {
-		t.Fatalf("%s is no URL", environment)
+		t.Fatal(err)
 	}
-	schema := create(t, base)
 	if base == os.Getenv(environment) {
 		t.Cleanup(func() { Exec(t, base, "DROP SCHEMA "+schema+" CASCADE") })
 	}
-	q := u.Query()
-	q.Set("search_path", schema)
-	u.RawQuery = q.Encode()
-	return u.String()
+	return u
 }
 
-// create makes a schema with a name of the database's choice: processes that
-// share it do not know of each other.
-func create(t testing.TB, url string) (schema string) {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), url)
+// Find is for a program that is no test: it answers the URL of the server that
+// the environment leads to, or of a throwaway one, and how to end what was
+// started. Without either it answers [ErrNoServer].
+func Find() (base string, end func() error, err error) {
+	if base := os.Getenv(environment); base != "" {
+		return base, func() error { return nil }, nil
+	}
+	s, err := launch()
 	if err != nil {
-		t.Fatal(err)
+		return "", nil, err
 	}
-	defer conn.Close(context.Background())
-	if err := conn.QueryRow(t.Context(), "SELECT 'bastide_test_' || replace(gen_random_uuid()::text, '-', '')").Scan(&schema); err != nil {
-		t.Fatal(err)
+	return s.URL(), s.remove, nil
+}
+
+// Schema makes an empty schema, and answers its name and the URL that leads to
+// it. The database chooses the name: processes that share it do not know of each
+// other.
+func Schema(ctx context.Context, base string) (schemaURL, name string, err error) {
+	u, err := url.Parse(base)
+	if err != nil {
+		return "", "", fmt.Errorf("%s is no URL", environment) // which may hold a password
 	}
-	if _, err := conn.Exec(t.Context(), "CREATE SCHEMA "+schema); err != nil {
-		t.Fatal(err)
+	conn, err := pgx.Connect(ctx, base)
+	if err != nil {
+		return "", "", err
 	}
-	return schema
+	defer conn.Close(context.WithoutCancel(ctx))
+	if err := conn.QueryRow(ctx, "SELECT 'bastide_test_' || replace(gen_random_uuid()::text, '-', '')").Scan(&name); err != nil {
+		return "", "", err
+	}
+	if _, err := conn.Exec(ctx, "CREATE SCHEMA "+name); err != nil {
+		return "", "", err
+	}
+	q := u.Query()
+	q.Set("search_path", name)
+	u.RawQuery = q.Encode()
+	return u.String(), name, nil
 }
 
 // Exec runs statements on a connection of their own.
@@ -93,13 +110,19 @@ func Exec(t testing.TB, url string, statements ...string) {
 }
 
 // common starts the server that the tests of a process share.
-var common = sync.OnceValues(func() (*Server, error) {
+var common = sync.OnceValues(launch)
+
+// launch makes a server and starts it.
+func launch() (*Server, error) {
 	s, err := initialize()
 	if err != nil {
 		return nil, err
 	}
-	return s, s.start()
-})
+	if err := s.start(); err != nil {
+		return nil, errors.Join(err, s.remove())
+	}
+	return s, nil
+}
 
 // Server is a throwaway server. It is on one socket for as long as it exists,
 // and keeps its data when it is stopped. It calls fsync, as one that counts does.
@@ -115,15 +138,14 @@ type Server struct {
 func Own(t testing.TB) *Server {
 	t.Helper()
 	s, err := initialize()
-	if errors.Is(err, errNoPrograms) {
+	if errors.Is(err, ErrNoServer) {
 		t.Skip(err)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		s.Stop()
-		if err := os.RemoveAll(s.dir); err != nil {
+		if err := s.remove(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -154,20 +176,27 @@ func (s *Server) Stop() {
 	s.keeper = nil
 }
 
-var errNoPrograms = errors.New("PostgreSQL was not found: set " + environment + " to the URL of a server, or install one (on Debian: apt-get install postgresql)")
+// remove stops the server and leaves nothing of it.
+func (s *Server) remove() error {
+	s.Stop()
+	return os.RemoveAll(s.dir)
+}
+
+// ErrNoServer says that there is no server, and how to get one.
+var ErrNoServer = errors.New("PostgreSQL was not found: set " + environment + " to the URL of a server, or install one (on Debian: apt-get install postgresql)")
 
 // initialize makes the files of a server.
 func initialize() (*Server, error) {
-	bin, ok := programs()
+	initdb, ok := Program("initdb")
 	if !ok {
-		return nil, errNoPrograms
+		return nil, ErrNoServer
 	}
 	// The path of a socket may have 107 bytes.
 	dir, err := os.MkdirTemp("", "bastide-pg-")
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{bin: bin, dir: dir}
+	s := &Server{bin: filepath.Dir(initdb), dir: dir}
 	if os.Geteuid() == 0 {
 		if s.owner, err = unprivileged(); err != nil {
 			return nil, err
@@ -192,18 +221,18 @@ func initialize() (*Server, error) {
 	return s, nil
 }
 
-// programs finds the directory of the newest server on the machine.
-func programs() (dir string, ok bool) {
-	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+// Program finds a program of the newest server on the machine.
+func Program(name string) (path string, ok bool) {
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + name)
 	if len(found) > 0 {
 		version := func(path string) int {
 			n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path))))
 			return n
 		}
-		return filepath.Dir(slices.MaxFunc(found, func(x, y string) int { return cmp.Compare(version(x), version(y)) })), true
+		return slices.MaxFunc(found, func(x, y string) int { return cmp.Compare(version(x), version(y)) }), true
 	}
-	path, err := exec.LookPath("initdb")
-	return filepath.Dir(path), err == nil
+	path, err := exec.LookPath(name)
+	return path, err == nil
 }
 
 // unprivileged is somebody else: the server refuses to be run by root.
