@@ -29,6 +29,9 @@ type Shared interface {
 	// Lock begins a transaction that alone may write to the accounts until it
 	// ends. It waits for those that hold one of them.
 	Lock(ctx context.Context, accounts []string) (Locked, error)
+	// TryLock is Lock, but waits for nobody: the transaction holds those of the
+	// accounts that exist and that nobody else holds.
+	TryLock(ctx context.Context, accounts []string) (Locked, error)
 }
 
 // Locked is a transaction that holds accounts. One of its last two methods
@@ -322,17 +325,33 @@ func (s *Store) absorb(ctx context.Context, snap *Snapshot, read since) (*Snapsh
 	return &fresh, changes, nil
 }
 
-// lane is the updates of an account that wait for those before them. They share
-// a transaction, as those of all accounts share a commit of a journal that is
-// not shared.
+// lane is the updates of an account that wait. One transaction at a time takes
+// some of them, in their order.
 type lane struct {
-	mu      sync.Mutex // guards what follows
 	waiting []*update
-	busy    bool
+	busy    bool // it is ready, or its turn has not ended
 }
 
-// join runs the closure in a transaction with those that wait for the same
-// account.
+// turn is the updates of a lane that a transaction has taken.
+type turn struct {
+	lane    *lane
+	updates []*update
+}
+
+// lanes are those of all accounts. What is ready when a transaction begins
+// shares it, whatever the account: that spares the database most of its work, as
+// a commit for all does on a journal that is not shared.
+type lanes struct {
+	mu      sync.Mutex // guards what follows, and what is in the lanes
+	ready   []*lane
+	drivers int
+}
+
+// maxDrivers bounds how many transactions take what is ready. With more of them
+// each has less to share.
+const maxDrivers = 2
+
+// join has the closure run in a transaction of its account.
 func (s *Store) join(account string, fn func(*Tx) error) error {
 	s.closing.RLock()
 	defer s.closing.RUnlock()
@@ -341,32 +360,108 @@ func (s *Store) join(account string, fn func(*Tx) error) error {
 	}
 	u := &update{fn: fn, needs: []string{account}, done: make(chan struct{})}
 	l := &s.entry(account).lane
-	l.mu.Lock()
+	s.lanes.mu.Lock()
 	l.waiting = append(l.waiting, u)
 	if !l.busy {
-		l.busy = true
-		go s.drive(l)
+		s.enqueue(l)
 	}
-	l.mu.Unlock()
+	s.lanes.mu.Unlock()
 	<-u.done
 	return u.err
 }
 
-// drive runs the updates of a lane, as many together as wait, until none does.
-func (s *Store) drive(l *lane) {
-	for {
-		l.mu.Lock()
-		n := min(len(l.waiting), maxGroup)
-		updates := slices.Clone(l.waiting[:n])
-		l.waiting = l.waiting[n:]
-		l.busy = n > 0
-		l.mu.Unlock()
-		if n == 0 {
-			return
+// enqueue makes a lane ready. The mutex of the lanes is held.
+func (s *Store) enqueue(l *lane) {
+	l.busy = true
+	s.lanes.ready = append(s.lanes.ready, l)
+	if s.lanes.drivers < maxDrivers {
+		s.lanes.drivers++
+		go s.drive()
+	}
+}
+
+// drive runs what is ready until nothing is.
+func (s *Store) drive() {
+	for turns := s.take(); turns != nil; turns = s.take() {
+		for _, t := range s.together(turns) {
+			if len(t.updates) == 0 {
+				s.leave(t.lane)
+				continue
+			}
+			go func() {
+				s.alone(t.updates)
+				s.leave(t.lane)
+				s.evict()
+			}()
 		}
-		s.together(updates)
 		s.evict()
 	}
+}
+
+// take takes what is ready, as much as may share a transaction; nil: nothing is,
+// and the driver ends.
+func (s *Store) take() (turns []turn) {
+	s.lanes.mu.Lock()
+	defer s.lanes.mu.Unlock()
+	for room := maxGroup; room > 0 && len(s.lanes.ready) > 0; {
+		l := s.lanes.ready[0]
+		n := min(len(l.waiting), room)
+		turns = append(turns, turn{l, slices.Clone(l.waiting[:n])})
+		l.waiting, s.lanes.ready, room = slices.Delete(l.waiting, 0, n), s.lanes.ready[1:], room-n
+	}
+	if turns == nil {
+		s.lanes.ready = nil
+		s.lanes.drivers--
+	}
+	return turns
+}
+
+// leave ends the turn of a lane.
+func (s *Store) leave(l *lane) {
+	s.lanes.mu.Lock()
+	defer s.lanes.mu.Unlock()
+	if l.busy = len(l.waiting) > 0; l.busy {
+		s.enqueue(l)
+	}
+}
+
+// together runs the updates of the turns in one transaction, and answers the
+// turns with those that must be run by themselves: because somebody else holds
+// the account, because they need more accounts, or because one of the others may
+// have made the transaction fail. These have written nothing.
+func (s *Store) together(turns []turn) []turn {
+	var all []*update
+	for _, t := range turns {
+		all = append(all, t.updates...)
+	}
+	ctx := context.Background()
+	locked, err := s.shared.TryLock(ctx, needed(all))
+	var left []*update
+	if err != nil {
+		err = fmt.Errorf("locking accounts: %w", err)
+	} else if left, err = s.attempt(ctx, locked, all); err != nil && !errors.Is(err, ErrUnknown) {
+		return turns
+	}
+	for i, t := range turns {
+		turns[i].updates = finish(t.updates, left, err)
+	}
+	return turns
+}
+
+// finish answers those of the updates that are not left over, and lists those
+// that are.
+func finish(updates, left []*update, err error) (over []*update) {
+	for _, u := range updates {
+		if slices.Contains(left, u) {
+			over = append(over, u)
+			continue
+		}
+		if err != nil {
+			u.err = err
+		}
+		close(u.done)
+	}
+	return over
 }
 
 // How often a transaction that met others is run again, and the longest pause
@@ -376,28 +471,36 @@ const (
 	maxPause    = 500 * time.Millisecond
 )
 
-// together runs updates in one transaction, and those that turn out to need
-// more accounts in another that holds these too.
-func (s *Store) together(updates []*update) {
+// alone runs updates in a transaction that waits for its accounts, and those
+// that turn out to need more in another that holds these too.
+func (s *Store) alone(updates []*update) {
 	ctx := context.Background()
 	for attempt := 1; len(updates) > 0; attempt++ {
-		more, err := s.attempt(ctx, updates)
+		var left []*update
+		locked, err := s.shared.Lock(ctx, needed(updates))
+		if err != nil {
+			err = fmt.Errorf("locking accounts: %w", err)
+		} else {
+			left, err = s.attempt(ctx, locked, updates)
+		}
 		if errors.Is(err, ErrAgain) && attempt < maxAttempts {
 			// Longer each time, so that they do not meet again and again.
 			<-s.After(min(time.Millisecond<<attempt, maxPause))
 			continue
 		}
-		for _, u := range updates {
-			if slices.Contains(more, u) {
-				continue
-			}
-			if err != nil {
-				u.err = err
-			}
-			close(u.done)
-		}
-		updates = more
+		updates = finish(updates, left, err)
 	}
+}
+
+// needed are the accounts that updates need, as far as it is known.
+func needed(updates []*update) []string {
+	accounts := map[string]bool{}
+	for _, u := range updates {
+		for _, account := range u.needs {
+			accounts[account] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(accounts))
 }
 
 // base is the account at the version at which it is held. No other will do: all
@@ -418,19 +521,10 @@ func (s *Store) base(ctx context.Context, locked Locked, account string, version
 	}
 }
 
-// attempt runs updates in one transaction. It answers those that need more
-// accounts than it held; they have written nothing.
-func (s *Store) attempt(ctx context.Context, updates []*update) (more []*update, err error) {
-	held := map[string]bool{}
-	for _, u := range updates {
-		for _, account := range u.needs {
-			held[account] = true
-		}
-	}
-	locked, err := s.shared.Lock(ctx, slices.Sorted(maps.Keys(held)))
-	if err != nil {
-		return nil, fmt.Errorf("locking accounts: %w", err)
-	}
+// attempt runs updates in a transaction, and ends it. It answers those that need
+// accounts that the transaction does not hold; they have written nothing, whatever
+// became of the others.
+func (s *Store) attempt(ctx context.Context, locked Locked, updates []*update) (left []*update, err error) {
 	bases := map[string]*Snapshot{}
 	for account, version := range locked.Versions() {
 		if bases[account], err = s.base(ctx, locked, account, version); err != nil {
@@ -441,21 +535,25 @@ func (s *Store) attempt(ctx context.Context, updates []*update) (more []*update,
 	g := s.newGroup(func(account string) *Snapshot { return bases[account] })
 	s.forking.Lock()
 	for _, u := range updates {
+		if slices.ContainsFunc(u.needs, func(account string) bool { return bases[account] == nil }) {
+			left = append(left, u)
+			continue
+		}
 		var absent string
 		if absent, u.err = g.run(u.fn); absent != "" {
 			u.needs = append(u.needs, absent)
-			more = append(more, u)
+			left = append(left, u)
 		}
 	}
 	s.forking.Unlock()
 	batches := g.batches()
 	if len(batches) == 0 {
 		locked.Rollback(ctx)
-		return more, nil
+		return left, nil
 	}
 	if err := locked.Commit(ctx, batches); err != nil {
-		return nil, fmt.Errorf("committing to the journal: %w", err)
+		return left, fmt.Errorf("committing to the journal: %w", err)
 	}
 	g.publish(batches)
-	return more, nil
+	return left, nil
 }

@@ -112,6 +112,7 @@ type Store struct {
 	codecs    map[string]Codec
 	shared    Shared     // the journal, if it is one
 	checks    checks     // of versions, in a shared journal
+	lanes     lanes      // of updates, in a shared journal
 	forsaking sync.Mutex // held while memory is dropped because the journal went back; before the mutex of an entry
 	forking   sync.Mutex // held while tables are forked; only one writer may
 	accounts  sync.Map   // string → *entry

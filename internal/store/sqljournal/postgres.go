@@ -46,6 +46,11 @@ type Postgres struct {
 	// wait for a read, so no read waits for a transaction to end.
 	writers chan *writer
 
+	// waiting has a place for each of those who may wait for accounts that
+	// others hold: for some of the writers only, so that one who holds many
+	// accounts for long does not keep all writers from the rest.
+	waiting chan struct{}
+
 	away atomic.Bool // the database did not answer the last time
 }
 
@@ -152,6 +157,7 @@ func (j *Postgres) configure(address string) (*pgxpool.Config, error) {
 	}
 	config.MaxConns = max(config.MaxConns, 2)
 	j.writers = make(chan *writer, config.MaxConns-max(1, config.MaxConns/4))
+	j.waiting = make(chan struct{}, max(1, cap(j.writers)/2))
 	for range cap(j.writers) {
 		id, err := j.random()
 		if err != nil {

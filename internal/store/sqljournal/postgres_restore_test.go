@@ -139,16 +139,26 @@ func TestPostgresRestoredAndWrittenTo(t *testing.T) {
 // lossy is a journal whose locks are lost as soon as it has them.
 type lossy struct {
 	*Postgres
-	lose func() // once; nil: they are not
+	loseFree, loseAwaited func() // once, by how it came to have them; nil: they are not lost
+}
+
+func (l *lossy) TryLock(ctx context.Context, accounts []string) (store.Locked, error) {
+	locked, err := l.Postgres.TryLock(ctx, accounts)
+	once(&l.loseFree)
+	return locked, err
 }
 
 func (l *lossy) Lock(ctx context.Context, accounts []string) (store.Locked, error) {
 	locked, err := l.Postgres.Lock(ctx, accounts)
-	if lose := l.lose; lose != nil {
-		l.lose = nil
-		lose()
-	}
+	once(&l.loseAwaited)
 	return locked, err
+}
+
+func once(fn *func()) {
+	if do := *fn; do != nil {
+		*fn = nil
+		do()
+	}
 }
 
 // A transaction that loses its locks before it has looked is run again, though it
@@ -156,46 +166,61 @@ func (l *lossy) Lock(ctx context.Context, accounts []string) (store.Locked, erro
 // somebody has left it since. Nobody takes that for a database that went back.
 func TestPostgresLocksLostUnderAReader(t *testing.T) {
 	t.Parallel()
-	url := postgrestest.Start(t)
-	var told lines
-	j := &lossy{Postgres: openPostgres(t, with(t, url, "application_name", t.Name()))}
-	s := storetest.Open(j, func(o *store.Options) {
-		o.After, o.Log = time.After, slog.New(slog.NewTextHandler(&told, nil))
-	})
-	defer s.Close()
-	put := func(account, id string) {
-		t.Helper()
-		err := s.Update(t.Context(), account, func(tx *store.Tx) error {
-			tx.In(account).Put("box", id, storetest.Thing{})
-			return nil
+	for _, c := range []struct {
+		name string
+		lose func(*lossy) *func()
+		also []string // what it looks at besides
+	}{
+		{"of accounts that were free", func(j *lossy) *func() { return &j.loseFree }, nil},
+		{"of accounts that were waited for", func(j *lossy) *func() { return &j.loseAwaited }, []string{"two"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			url := postgrestest.Start(t)
+			var told lines
+			j := &lossy{Postgres: openPostgres(t, with(t, url, "application_name", c.name))}
+			s := storetest.Open(j, func(o *store.Options) {
+				o.After, o.Log = time.After, slog.New(slog.NewTextHandler(&told, nil))
+			})
+			defer s.Close()
+			put := func(account, id string) {
+				t.Helper()
+				err := s.Update(t.Context(), account, func(tx *store.Tx) error {
+					tx.In(account).Put("box", id, storetest.Thing{})
+					return nil
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			put("one", "a")
+			put("two", "a")
+			*c.lose(j) = func() {
+				killBackends(t, url, c.name)
+				// The lane of one waits for this transaction, that of two does not.
+				err := s.Update(t.Context(), "two", func(tx *store.Tx) error {
+					tx.In("one").Put("box", "b", storetest.Thing{})
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+			var saw []int
+			err := s.Update(t.Context(), "one", func(tx *store.Tx) error {
+				for _, account := range c.also {
+					tx.In(account)
+				}
+				saw = append(saw, tx.In("one").Count("box"))
+				return nil
+			})
+			if err != nil || !slices.Equal(saw, []int{2}) {
+				t.Errorf("it has seen %d boxes (%v), want the 2 there are, and one run: the first had lost its locks", saw, err)
+			}
+			if told.String() != "" {
+				t.Errorf("the operator is told:\n%s", &told)
+			}
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	put("one", "a")
-	put("two", "a")
-	j.lose = func() {
-		killBackends(t, url, t.Name())
-		// The lane of one waits for this transaction, that of two does not.
-		err := s.Update(t.Context(), "two", func(tx *store.Tx) error {
-			tx.In("one").Put("box", "b", storetest.Thing{})
-			return nil
-		})
-		if err != nil {
-			t.Error(err)
-		}
-	}
-	var saw []int
-	err := s.Update(t.Context(), "one", func(tx *store.Tx) error {
-		saw = append(saw, tx.In("one").Count("box"))
-		return nil
-	})
-	if err != nil || !slices.Equal(saw, []int{2}) {
-		t.Errorf("it has seen %d boxes (%v), want the 2 there are, and one run: the first had lost its locks", saw, err)
-	}
-	if told.String() != "" {
-		t.Errorf("the operator is told:\n%s", &told)
 	}
 }
 

@@ -363,8 +363,8 @@ func TestPostgresLocksInOneOrder(t *testing.T) {
 	}
 }
 
-// As many transactions as there can be wait for one another, and a read goes
-// its way.
+// As many transactions as there can be wait for one another. A read goes its
+// way, and so does a transaction over what is free.
 func TestPostgresReadsDoNotWait(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Start(t)
@@ -382,20 +382,65 @@ func TestPostgresReadsDoNotWait(t *testing.T) {
 			}
 		})
 	}
-	waiting(t, url, t.Name(), cap(j.writers)-1)
+	waiting(t, url, t.Name(), cap(j.waiting)-1)
 	if _, err := j.Versions(t.Context(), []string{"one"}); err != nil {
 		t.Error(err)
 	}
 	if _, err := j.Since(t.Context(), "one", 0, func(store.Row) error { return nil }); err != nil {
 		t.Error(err)
 	}
+	free, err := j.TryLock(t.Context(), []string{"one"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if held := free.Versions(); len(held) > 0 {
+		t.Errorf("who does not wait holds %v", held)
+	}
+	free.Rollback(t.Context())
 	cancel()
 	wg.Wait()
 	if err := tx.Commit(t.Context(), batchTest(1, `{}`)); err != nil {
 		t.Error(err)
 	}
-	if len(j.writers) != cap(j.writers) {
-		t.Errorf("%d of %d writers are left", len(j.writers), cap(j.writers))
+	if len(j.writers) != cap(j.writers) || len(j.waiting) != 0 {
+		t.Errorf("%d of %d writers are left, and %d places are taken", len(j.writers), cap(j.writers), len(j.waiting))
+	}
+}
+
+// What the database refuses fails its own account, and none of those whose
+// updates shared the transaction.
+func TestPostgresRefusesOneOfMany(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Start(t)
+	j := openPostgres(t, url)
+	s := storetest.Open(openPostgres(t, url))
+	defer s.Close()
+	const accounts = 20
+	for a := range accounts {
+		if err := j.Commit(t.Context(), []store.Batch{{Account: fmt.Sprint(a), Version: 1}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var wg sync.WaitGroup
+	for a := range accounts {
+		account, id := fmt.Sprint(a), "x"
+		if a == accounts/2 {
+			id = "a zero byte \x00"
+		}
+		wg.Go(func() {
+			err := s.Update(t.Context(), account, func(tx *store.Tx) error {
+				tx.In(account).Put("box", id, storetest.Thing{})
+				return nil
+			})
+			if (err != nil) != (id != "x") {
+				t.Errorf("an update with the id %q answered %v", id, err)
+			}
+		})
+	}
+	wg.Wait()
+	versions, err := j.Versions(t.Context(), []string{"0", fmt.Sprint(accounts / 2)})
+	if err != nil || versions["0"] != 2 || versions[fmt.Sprint(accounts/2)] != 1 {
+		t.Errorf("the accounts are at %v (%v), want 2 and 1", versions, err)
 	}
 }
 

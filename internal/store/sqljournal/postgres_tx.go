@@ -20,6 +20,7 @@ import (
 const (
 	postgresBegin  = `BEGIN ISOLATION LEVEL READ COMMITTED`
 	postgresLock   = `SELECT id, version, floor, removed FROM account WHERE id = ANY($1) ORDER BY id COLLATE "C" FOR UPDATE`
+	postgresTry    = postgresLock + ` SKIP LOCKED`
 	postgresAdd    = `INSERT INTO account (id, version, unsettled, floor, removed) VALUES ($1, 0, 0, 0, 0) ON CONFLICT (id) DO NOTHING`
 	postgresCommit = `COMMIT`
 	postgresRevert = `ROLLBACK`
@@ -62,7 +63,8 @@ type transaction struct {
 	journal *Postgres
 	conn    *pgxpool.Conn
 	held    map[string]heldAccount
-	writer  *writer // nil: it only looks
+	writer  *writer       // nil: it only looks
+	places  chan struct{} // nil: it needs none
 }
 
 // heldAccount is an account as it was when it was locked.
@@ -72,18 +74,38 @@ type heldAccount struct {
 
 // Lock implements [store.Shared].
 func (j *Postgres) Lock(ctx context.Context, accounts []string) (store.Locked, error) {
+	return j.write(ctx, accounts, (*transaction).begin, j.waiting)
+}
+
+// TryLock implements [store.Shared].
+func (j *Postgres) TryLock(ctx context.Context, accounts []string) (store.Locked, error) {
+	return j.write(ctx, accounts, (*transaction).try, nil)
+}
+
+// write begins a transaction of a writer who has one of the places, if there are
+// such.
+func (j *Postgres) write(ctx context.Context, accounts []string, begin beginning, places chan struct{}) (store.Locked, error) {
 	var tx *transaction
 	err := j.patiently(ctx, func(ctx context.Context) error {
+		if places != nil {
+			select {
+			case places <- struct{}{}:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
 		select {
 		case w := <-j.writers:
 			var err error
-			if tx, err = j.lock(ctx, accounts); err != nil {
-				j.writers <- w
-				return err
+			if tx, err = j.begin(ctx, accounts, begin); err == nil {
+				tx.writer, tx.places = w, places
+				return nil
 			}
-			tx.writer = w
-			return nil
+			j.writers <- w
+			leave(places)
+			return err
 		case <-ctx.Done():
+			leave(places)
 			return ctx.Err()
 		}
 	})
@@ -93,20 +115,39 @@ func (j *Postgres) Lock(ctx context.Context, accounts []string) (store.Locked, e
 	return tx, nil
 }
 
-// lock begins a transaction that holds the accounts.
-func (j *Postgres) lock(ctx context.Context, accounts []string) (*transaction, error) {
+// leave gives back a place, if there are such.
+func leave(places chan struct{}) {
+	if places != nil {
+		<-places
+	}
+}
+
+// beginning is how a transaction comes to hold accounts.
+type beginning func(tx *transaction, ctx context.Context, accounts []string) error
+
+// begin begins a transaction.
+func (j *Postgres) begin(ctx context.Context, accounts []string, begin beginning) (*transaction, error) {
 	conn, err := j.pool.Acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
 	tx := &transaction{journal: j, conn: conn, held: map[string]heldAccount{}}
-	if err := tx.begin(ctx, slices.Compact(slices.Sorted(slices.Values(accounts)))); err != nil {
+	if err := begin(tx, ctx, slices.Compact(slices.Sorted(slices.Values(accounts)))); err != nil {
 		tx.Rollback(ctx)
 		return nil, err
 	}
 	return tx, nil
 }
 
+// try holds those of the accounts that exist and are free.
+func (tx *transaction) try(ctx context.Context, accounts []string) error {
+	var b pgx.Batch
+	b.Queue(postgresBegin)
+	b.Queue(postgresTry, accounts).Query(tx.hold)
+	return tx.send(ctx, &b)
+}
+
+// begin holds all of the accounts, and waits for those that others hold.
 func (tx *transaction) begin(ctx context.Context, accounts []string) error {
 	var b pgx.Batch
 	b.Queue(postgresBegin)
@@ -151,6 +192,7 @@ func (tx *transaction) end() {
 	tx.conn.Release()
 	if tx.writer != nil {
 		tx.journal.writers <- tx.writer
+		leave(tx.places)
 	}
 }
 
@@ -284,7 +326,7 @@ func (tx *transaction) write(b *pgx.Batch, batches []store.Batch) error {
 func (tx *transaction) settle(ctx context.Context, account string) error {
 	j, signed := tx.journal, uint64(0)
 	err := j.patiently(ctx, func(ctx context.Context) error {
-		look, err := j.lock(ctx, []string{account})
+		look, err := j.begin(ctx, []string{account}, (*transaction).begin)
 		if err != nil {
 			return err
 		}

@@ -21,6 +21,9 @@ var sharedTests = []test{
 	{"holds an account for one alone", on(holdsAlone)},
 	{"holds an account that nobody has made", on(holdsUnmade)},
 	{"takes accounts in any order", on(takesAnyOrder)},
+	{"takes what is free and waits for nobody", on(takesFree)},
+	{"goes on beside an account that another holds", on(goesOnBeside)},
+	{"answers updates of many accounts on many nodes", on(answersManyAccounts)},
 	{"leaves nothing of a rollback", on(leavesNothing)},
 	{"writes only what it holds", on(writesOnlyHeld)},
 	{"stops waiting for an account", on(stopsWaiting)},
@@ -231,6 +234,140 @@ func takesAnyOrder(t *testing.T, open Opener) {
 	wg.Wait()
 	for _, name := range names {
 		counted(t, shared(t, open), name, handles*2*each)
+	}
+}
+
+func takesFree(t *testing.T, open Opener) {
+	one, other := shared(t, open), shared(t, open)
+	a := row("box", "a", 2, 1, `{}`)
+	commit(t, one, batch("free", 1), batch("held", 1), batch("other", 1))
+	holder := lock(t, one, "held")
+	tx, err := other.TryLock(t.Context(), []string{"held", "new", "free"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := tx.Versions(), map[string]uint64{"free": 1}; !maps.Equal(got, want) {
+		t.Errorf("the accounts held are at %v, want %v", got, want)
+	}
+	for name, j := range map[string]store.Shared{"the same node": other, "another node": one} {
+		beside, err := j.TryLock(t.Context(), []string{"free", "held"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := beside.Versions(); len(got) > 0 {
+			t.Errorf("%s holds %v as well", name, got)
+		}
+		beside.Rollback(t.Context())
+	}
+	if err := tx.Commit(t.Context(), []store.Batch{batch("free", 2, a)}); err != nil {
+		t.Error(err)
+	}
+	holds(t, one, "free", 2, a)
+	holder.Rollback(t.Context())
+
+	tx, err = other.TryLock(t.Context(), []string{"held", "free"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := tx.Versions(), map[string]uint64{"free": 2, "held": 1}; !maps.Equal(got, want) {
+		t.Errorf("once they are free the accounts held are at %v, want %v", got, want)
+	}
+	if err := tx.Commit(t.Context(), []store.Batch{batch("other", 2, a)}); err == nil {
+		t.Error("an account was written to that was not held")
+	}
+	holds(t, one, "other", 1)
+}
+
+// What waits for an account does not keep those that came with it.
+func goesOnBeside(t *testing.T, open Opener) {
+	j, s := shared(t, open), start(t, open)
+	accounts := []string{"a", "b", "held", "y", "z"}
+	for _, account := range accounts {
+		commit(t, j, batch(account, 1))
+	}
+	holder := lock(t, j, "held")
+	answered := map[string]chan error{}
+	for _, account := range accounts {
+		answer := make(chan error, 1)
+		answered[account] = answer
+		go func() { answer <- s.Update(t.Context(), account, put(account, "x", Thing{})) }()
+	}
+	for _, account := range accounts {
+		if account == "held" {
+			continue
+		}
+		if err := <-answered[account]; err != nil {
+			t.Errorf("updating %s beside an account that is held: %v", account, err)
+		}
+	}
+	select {
+	case err := <-answered["held"]:
+		t.Errorf("an update of an account that another holds was answered %v", err)
+	default:
+	}
+	holder.Rollback(t.Context())
+	if err := <-answered["held"]; err != nil {
+		t.Errorf("once it is free, the account is answered %v", err)
+	}
+	for _, account := range accounts {
+		if version, rows, err := load(t.Context(), j, account); err != nil || version != 2 || len(rows) != 1 {
+			t.Errorf("%s is at version %d with %d rows (%v), want 2 and 1", account, version, len(rows), err)
+		}
+	}
+}
+
+// Each update counts in its own account and in one that all share. If an update
+// were lost, done twice or done over an old version, a sum would show it.
+func answersManyAccounts(t *testing.T, open Opener) {
+	const nodes, accounts, each = 2, 12, 8
+	add := func(tx *store.Tx, account string) {
+		sum := Thing{}
+		if o, ok := tx.In(account).Get("box", "sum"); ok {
+			sum = o.Value.(Thing)
+		}
+		sum.Text += "."
+		tx.In(account).Put("box", "sum", sum)
+	}
+	var stores []*store.Store
+	for range nodes {
+		stores = append(stores, start(t, open, func(o *store.Options) { o.After = atOnce }))
+	}
+	var wg sync.WaitGroup
+	for _, s := range stores {
+		for a := range accounts {
+			wg.Go(func() {
+				own := fmt.Sprint("account ", a)
+				for i := range each {
+					err := s.Update(t.Context(), own, func(tx *store.Tx) error {
+						add(tx, own)
+						if i == each/2 {
+							add(tx, "all")
+						}
+						return nil
+					})
+					if err != nil {
+						t.Errorf("update %d of %s answered %v", i, own, err)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	for a := range accounts + 1 {
+		account, want := fmt.Sprint("account ", a), nodes*each
+		if a == accounts {
+			account, want = "all", nodes*accounts
+		}
+		for _, s := range stores {
+			snap, err := s.View(t.Context(), account)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o, ok := snap.Get("box", "sum")
+			if !ok || len(o.Value.(Thing).Text) != want || snap.Version() == 0 {
+				t.Errorf("%s has become %+v, want a sum of %d", account, o, want)
+			}
+		}
 	}
 }
 
