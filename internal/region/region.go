@@ -108,7 +108,7 @@ func Open(ctx context.Context, o Options) (*Region, error) {
 		o.Quotas = catalog.Limits()
 	}
 	loops := newLoopMetrics(registry)
-	looping := reconcile.Options{Clock: o.Clock, Log: o.Logger, Count: loops.count, Sweep: o.sweep()}
+	looping := reconcile.Options{Clock: o.Clock, Log: o.Logger, Count: loops.count, Sweep: o.sweep(), Workers: o.workers()}
 	leases := o.leases(journal, func() { r.Loops.LookAgain() })
 	if leases != nil {
 		looping.Mine = leases.Mine
@@ -210,6 +210,16 @@ func (o *Options) openJournal(ctx context.Context) (store.Journal, error) {
 func (o *Options) sweep() time.Duration {
 	if o.Postgres != "" {
 		return time.Second
+	}
+	return 0
+}
+
+// workers is how many steps of loops run at once; 0: the usual number. On a
+// shared journal a step mostly waits for the database, and what waits at the
+// same time shares questions and transactions.
+func (o *Options) workers() int {
+	if o.Postgres != "" {
+		return 64
 	}
 	return 0
 }
