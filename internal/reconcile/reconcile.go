@@ -39,8 +39,18 @@ type Loop interface {
 	Step(ctx context.Context, account, id string) (again time.Time, err error)
 
 	// Observe finds the resources that the world has, so that a sweep looks at
-	// those that the store has forgotten.
+	// those that the store has forgotten. Those that it has settled need no look.
 	Observe(ctx context.Context, found func(account, id string)) error
+}
+
+// Watcher is a [Loop] that also notes how settled resources are doing in the
+// world.
+type Watcher interface {
+	Loop
+
+	// News reports whether what Observe has seen of a resource is not yet in its
+	// value, which is the store's. A sweep looks at it then.
+	News(account, id string, value any) bool
 }
 
 // Outcome is how a step ended.

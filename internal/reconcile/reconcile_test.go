@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -89,13 +90,18 @@ func setup(t *testing.T) *house {
 // answered function is called.
 func (h *house) run(loop *lampLoop, with ...func(*reconcile.Options)) (*reconcile.Reconciler, func()) {
 	h.Helper()
+	loop.house = h
+	return h.runLoop(loop, with...)
+}
+
+func (h *house) runLoop(loop reconcile.Loop, with ...func(*reconcile.Options)) (*reconcile.Reconciler, func()) {
+	h.Helper()
 	o := reconcile.Options{Clock: h.clock, Log: slog.New(slog.NewTextHandler(&h.log, nil)), Count: h.count}
 	for _, f := range with {
 		f(&o)
 	}
 	r := reconcile.New(o)
 	h.loops.Store(r)
-	loop.house = h
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
@@ -604,6 +610,95 @@ func TestSweepsLookAtWhatTheWorldHas(t *testing.T) {
 	h.settle(r)
 	if got := seen.Load(); got == nil || *got != "alice lamp-00000000" {
 		t.Errorf("the sweep has not found what the world has: %v", got)
+	}
+}
+
+// What the world and the store both have, in the state that it should be in, is
+// nearly everything.
+func TestSweepsMakeNoStepOfWhatIsSettled(t *testing.T) {
+	t.Parallel()
+	h := setup(t)
+	lit := h.insert("alice")
+	var stepped []string
+	var mu sync.Mutex // guards stepped
+	loop := &lampLoop{
+		observe: func(found func(string, string)) error {
+			found("alice", string(lit))
+			found("alice", "lamp-00000000")
+			found("bob", string(lit))
+			return nil
+		},
+		before: func(_ context.Context, account, id string) (time.Time, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			stepped = append(stepped, account+" "+id)
+			return time.Time{}, nil
+		},
+	}
+	r, _ := h.run(loop, func(o *reconcile.Options) { o.Sweep = time.Second })
+	mu.Lock()
+	stepped = nil // the lamp was lit by now
+	mu.Unlock()
+	h.clock.Advance(time.Second)
+	h.settle(r)
+	mu.Lock()
+	defer mu.Unlock()
+	slices.Sort(stepped)
+	if want := []string{"alice lamp-00000000", "bob " + string(lit)}; !slices.Equal(stepped, want) {
+		t.Errorf("a sweep made steps of %q, want %q", stepped, want)
+	}
+}
+
+// watchingLoop has news of lamps.
+type watchingLoop struct {
+	lampLoop
+	news func(account, id string, lamp *Lamp) bool
+}
+
+func (l *watchingLoop) News(account, id string, value any) bool {
+	return l.news(account, id, value.(*Lamp))
+}
+
+// Of what is settled, sweeps look at that of which the world has news, and which
+// the world has.
+func TestSweepsLookAtNews(t *testing.T) {
+	t.Parallel()
+	h := setup(t)
+	dull, flickering, absent := h.insert("alice"), h.insert("alice"), h.insert("alice")
+	var stepped []string
+	var mu sync.Mutex // guards stepped
+	loop := &watchingLoop{
+		lampLoop: lampLoop{
+			house: h,
+			observe: func(found func(string, string)) error {
+				found("alice", string(dull))
+				found("alice", string(flickering))
+				return nil
+			},
+			before: func(_ context.Context, account, id string) (time.Time, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				stepped = append(stepped, account+" "+id)
+				return time.Time{}, nil
+			},
+		},
+		news: func(account, id string, lamp *Lamp) bool {
+			if account != "alice" || id != string(lamp.LampId) || lamp.LampId == absent || !lamp.Lit {
+				t.Errorf("it is asked for news of %s in %s, which is %+v", id, account, lamp)
+			}
+			return lamp.LampId == flickering
+		},
+	}
+	r, _ := h.runLoop(loop, func(o *reconcile.Options) { o.Sweep = time.Second })
+	mu.Lock()
+	stepped = nil // the lamps were lit by now
+	mu.Unlock()
+	h.clock.Advance(time.Second)
+	h.settle(r)
+	mu.Lock()
+	defer mu.Unlock()
+	if want := []string{"alice " + string(flickering)}; !slices.Equal(stepped, want) {
+		t.Errorf("a sweep made steps of %q, want %q", stepped, want)
 	}
 }
 

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/store"
@@ -110,12 +112,14 @@ func (r *Reconciler) contain(ctx context.Context, t task) (again time.Time, err 
 }
 
 // sweep looks for all that a loop may have to do: what the store says is not
-// settled, and what the world has.
+// settled, and what the world has and the store has not, or has news of.
 func (r *Reconciler) sweep(ctx context.Context, l *loop) (again time.Time, err error) {
 	accounts, err := r.db.Unsettled(ctx)
 	if err != nil {
 		return again, fmt.Errorf("listing the unsettled accounts: %w", err)
 	}
+	kind := l.Kind().Facts().Name
+	watcher, watches := l.Loop.(Watcher)
 	for _, account := range accounts {
 		if !r.Mine(account) {
 			continue
@@ -124,14 +128,32 @@ func (r *Reconciler) sweep(ctx context.Context, l *loop) (again time.Time, err e
 		if err != nil {
 			return again, err
 		}
-		for o := range snap.Scan(l.Kind().Facts().Name, 0) {
+		for o := range snap.Scan(kind, 0) {
 			if unsettled(o) {
 				r.look(task{l, account, o.ID})
 			}
 		}
 	}
-	if err := l.Observe(ctx, func(account, id string) { r.look(task{l, account, id}) }); err != nil {
+	// The world mostly has what the store has. A step for each of that, as often
+	// as nodes sweep, would be most of what they do.
+	found := map[string][]string{}
+	if err := l.Observe(ctx, func(account, id string) { found[account] = append(found[account], id) }); err != nil {
 		return again, fmt.Errorf("observing the world: %w", err)
+	}
+	for _, account := range slices.Sorted(maps.Keys(found)) {
+		if !r.Mine(account) {
+			continue
+		}
+		snap, err := r.db.Store.View(ctx, account)
+		if err != nil {
+			return again, err
+		}
+		for _, id := range found[account] {
+			o, ok := snap.Get(kind, id)
+			if !ok || unsettled(o) || watches && watcher.News(account, id, o.Value) {
+				r.look(task{l, account, id})
+			}
+		}
 	}
 	return r.Clock.Now().Add(r.Sweep), nil
 }

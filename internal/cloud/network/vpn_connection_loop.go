@@ -84,6 +84,12 @@ func (l *TunnelLoop) Observe(ctx context.Context, found func(account, id string)
 	return err
 }
 
+// News reports whether a tunnel was last seen to do otherwise than is noted.
+func (l *TunnelLoop) News(account, connectionID string, value any) bool {
+	report, ok := l.report(tunnelName{account, connectionID})
+	return ok && report != value.(*VpnConnection).Report
+}
+
 // look asks the world for its tunnels and keeps how they are doing.
 func (l *TunnelLoop) look(ctx context.Context) ([]driver.TunnelStatus, error) {
 	tunnels, err := l.world.ObserveTunnels(ctx)
