@@ -120,19 +120,15 @@ func (r *Reconciler) sweep(ctx context.Context, l *loop) (again time.Time, err e
 	}
 	kind := l.Kind().Facts().Name
 	watcher, watches := l.Loop.(Watcher)
-	for _, account := range accounts {
-		if !r.Mine(account) {
-			continue
-		}
-		snap, err := r.db.Store.View(ctx, account)
-		if err != nil {
-			return again, err
-		}
+	err = r.views(ctx, accounts, func(snap *store.Snapshot) {
 		for o := range snap.Scan(kind, 0) {
 			if unsettled(o) {
-				r.look(task{l, account, o.ID})
+				r.look(task{l, snap.Account(), o.ID})
 			}
 		}
+	})
+	if err != nil {
+		return again, err
 	}
 	// The world mostly has what the store has. A step for each of that, as often
 	// as nodes sweep, would be most of what they do.
@@ -140,22 +136,37 @@ func (r *Reconciler) sweep(ctx context.Context, l *loop) (again time.Time, err e
 	if err := l.Observe(ctx, func(account, id string) { found[account] = append(found[account], id) }); err != nil {
 		return again, fmt.Errorf("observing the world: %w", err)
 	}
-	for _, account := range slices.Sorted(maps.Keys(found)) {
-		if !r.Mine(account) {
-			continue
-		}
-		snap, err := r.db.Store.View(ctx, account)
-		if err != nil {
-			return again, err
-		}
-		for _, id := range found[account] {
+	err = r.views(ctx, slices.Sorted(maps.Keys(found)), func(snap *store.Snapshot) {
+		for _, id := range found[snap.Account()] {
 			o, ok := snap.Get(kind, id)
-			if !ok || unsettled(o) || watches && watcher.News(account, id, o.Value) {
-				r.look(task{l, account, id})
+			if !ok || unsettled(o) || watches && watcher.News(snap.Account(), id, o.Value) {
+				r.look(task{l, snap.Account(), id})
 			}
 		}
+	})
+	if err != nil {
+		return again, err
 	}
 	return r.Clock.Now().Add(r.Sweep), nil
+}
+
+// viewed is how many accounts are viewed at once: enough to share a question to
+// the journal, and few enough to be held in memory.
+const viewed = 100
+
+// views hands over those of the accounts that are this node's, as they are now.
+func (r *Reconciler) views(ctx context.Context, accounts []string, each func(*store.Snapshot)) error {
+	accounts = slices.DeleteFunc(accounts, func(account string) bool { return !r.Mine(account) })
+	for some := range slices.Chunk(accounts, viewed) {
+		snapshots, err := r.db.Store.Views(ctx, some)
+		if err != nil {
+			return err
+		}
+		for _, snap := range snapshots {
+			each(snap)
+		}
+	}
+	return nil
 }
 
 // unsettled reports whether a loop must look at an object.

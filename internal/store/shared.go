@@ -216,6 +216,29 @@ func (s *Store) Fresh(ctx context.Context, snapshots []*Snapshot) (bool, error) 
 	return fresh, nil
 }
 
+// Views is [Store.View] of each of many accounts, for little more than one of them
+// costs. They need not be of one moment: those that others write to all the time
+// would never be.
+func (s *Store) Views(ctx context.Context, accounts []string) (snapshots []*Snapshot, err error) {
+	ctx = s.Glance(ctx)
+	snapshots = make([]*Snapshot, len(accounts))
+	for i, account := range accounts {
+		if snapshots[i], err = s.Cached(ctx, account); err != nil {
+			return nil, err
+		}
+	}
+	if fresh, err := s.Fresh(ctx, snapshots); err != nil || fresh {
+		return snapshots, err
+	}
+	// What was behind no longer is, and was asked for: this asks no more.
+	for i, account := range accounts {
+		if snapshots[i], err = s.View(ctx, account); err != nil {
+			return nil, err
+		}
+	}
+	return snapshots, nil
+}
+
 // forsake drops all that is in memory, because a snapshot there is newer than
 // the journal, which was asked after it was taken: the journal has lost what this
 // node has seen. It was restored to an earlier time, or a failover lost commits.

@@ -639,8 +639,8 @@ func TestPostgresStaysAwayFromACommit(t *testing.T) {
 			if errors.Is(err, store.ErrAgain) || !errors.Is(err, store.ErrUnknown) {
 				t.Errorf("it is unknown whether it was made, and it answered %v", err)
 			}
-			if len(j.writers) != cap(j.writers) {
-				t.Errorf("%d of %d writers are left", len(j.writers), cap(j.writers))
+			if len(j.writers) != cap(j.writers) || len(j.waiting) != 0 {
+				t.Errorf("%d of %d writers are left, and %d places are taken", len(j.writers), cap(j.writers), len(j.waiting))
 			}
 		})
 	}

@@ -24,6 +24,7 @@ var sharedTests = []test{
 	{"takes what is free and waits for nobody", on(takesFree)},
 	{"goes on beside an account that another holds", on(goesOnBeside)},
 	{"answers updates of many accounts on many nodes", on(answersManyAccounts)},
+	{"views accounts that others write to all the time", on(viewsBusy)},
 	{"leaves nothing of a rollback", on(leavesNothing)},
 	{"writes only what it holds", on(writesOnlyHeld)},
 	{"stops waiting for an account", on(stopsWaiting)},
@@ -353,20 +354,68 @@ func answersManyAccounts(t *testing.T, open Opener) {
 		}
 	}
 	wg.Wait()
-	for a := range accounts + 1 {
-		account, want := fmt.Sprint("account ", a), nodes*each
-		if a == accounts {
-			account, want = "all", nodes*accounts
+	names := []string{"all"}
+	for a := range accounts {
+		names = append(names, fmt.Sprint("account ", a))
+	}
+	for _, s := range stores {
+		snapshots, err := s.Views(t.Context(), names)
+		if err != nil {
+			t.Fatal(err)
 		}
-		for _, s := range stores {
-			snap, err := s.View(t.Context(), account)
-			if err != nil {
-				t.Fatal(err)
+		for i, snap := range snapshots {
+			want := nodes * each
+			if names[i] == "all" {
+				want = nodes * accounts
 			}
-			o, ok := snap.Get("box", "sum")
-			if !ok || len(o.Value.(Thing).Text) != want || snap.Version() == 0 {
-				t.Errorf("%s has become %+v, want a sum of %d", account, o, want)
+			if o, ok := snap.Get("box", "sum"); snap.Account() != names[i] || !ok || len(o.Value.(Thing).Text) != want {
+				t.Errorf("%s has become %+v, want %s with a sum of %d", snap.Account(), o, names[i], want)
 			}
+		}
+	}
+}
+
+// busy is a journal that somebody writes to whenever it is asked for versions.
+type busy struct {
+	store.Shared
+	write func()
+}
+
+func (b busy) Versions(ctx context.Context, accounts []string) (map[string]uint64, error) {
+	b.write()
+	return b.Shared.Versions(ctx, accounts)
+}
+
+// Many accounts are viewed with one question, even if some would have changed
+// again by the answer to a second one.
+func viewsBusy(t *testing.T, open Opener) {
+	j := shared(t, open)
+	accounts := []string{"a", "b", "nobody", "c"}
+	commit(t, j, batch("a", 1), batch("b", 1), batch("c", 1))
+	asked, version := 0, uint64(1)
+	inner, _ := openJournal(t, open).(store.Shared)
+	s := Open(busy{inner, func() {
+		if asked++; asked > 3 {
+			return // it would be asked for ever
+		}
+		version++
+		if err := j.Commit(t.Context(), []store.Batch{batch("b", version), batch("c", version)}); err != nil {
+			t.Error(err)
+		}
+	}})
+	defer s.Close()
+	for want := uint64(2); want < 4; want++ {
+		snapshots, err := s.Views(t.Context(), accounts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, version := range []uint64{1, want, 0, want} {
+			if snap := snapshots[i]; snap.Account() != accounts[i] || snap.Version() != version {
+				t.Errorf("%s is seen at version %d, want %s at %d", snap.Account(), snap.Version(), accounts[i], version)
+			}
+		}
+		if asked != int(want)-1 {
+			t.Errorf("%d questions were asked, want one for each time", asked)
 		}
 	}
 }
