@@ -530,18 +530,18 @@ func needed(updates []*update) []string {
 // accounts of a transaction are as they were when it held the last of them, also
 // for a closure that writes nothing and so never learns that the locks were lost.
 func (s *Store) base(ctx context.Context, locked Locked, account string, version uint64) (*Snapshot, error) {
-	for {
-		snap, err := s.refresh(ctx, account, version, locked.Since)
-		if err != nil || snap.version == version {
-			return snap, err
-		}
-		// What is in memory is newer. Either the locks were lost, and somebody
-		// else has written, or the journal went back.
-		if _, err := locked.Since(ctx, account, version, func(Row) error { return nil }); err != nil {
-			return nil, fmt.Errorf("making sure of the account %s: %w", account, err)
-		}
-		s.forsake(snap, version)
+	snap, err := s.refresh(ctx, account, version, locked.Since)
+	if err != nil || snap.version == version {
+		return snap, err
 	}
+	// What is in memory is newer. Either the locks were lost, and somebody
+	// else has written, or the journal went back.
+	if _, err := locked.Since(ctx, account, version, func(Row) error { return nil }); err != nil {
+		return nil, fmt.Errorf("making sure of the account %s: %w", account, err)
+	}
+	s.forsake(snap, version)
+	// Nor is what the transaction has taken from memory of other accounts believed.
+	return nil, fmt.Errorf("%w: the account %s is older than it was", ErrAgain, account)
 }
 
 // attempt runs updates in a transaction, and ends it. It answers those that need

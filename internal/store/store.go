@@ -498,20 +498,18 @@ func (g *group) batches() []Batch {
 	return batches
 }
 
-// publish makes visible what was made durable. In a shared journal the account
-// may be newer in memory by then: others may have written to it since.
+// publish makes visible what was made durable. In a shared journal memory may have
+// something else by then than the group was based on: what others have written
+// since, or nothing, because the journal went back. That is left to be read.
 func (g *group) publish(batches []Batch) {
 	var changes []Change
 	for _, b := range batches {
 		p := g.drafts[b.Account]
 		e := g.store.entry(b.Account)
 		e.mu.Lock()
-		if now := e.snapshot.Load(); now == nil || now.version < b.Version {
+		if now := e.snapshot.Load(); now == g.base(b.Account) {
 			e.snapshot.Store(p.snapshot)
-			g.store.held.Add(p.snapshot.size)
-			if now != nil {
-				g.store.held.Add(-now.size)
-			}
+			g.store.held.Add(p.snapshot.size - now.size)
 		}
 		e.mu.Unlock()
 		for _, r := range b.Rows {

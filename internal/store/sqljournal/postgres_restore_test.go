@@ -19,8 +19,30 @@ import (
 type backInTime struct {
 	*testing.T
 	one, other *store.Store
-	told       lines // what one says
+	told       lines  // what one says
+	committed  func() // once, when one has committed and not yet published
 	restore    func()
+}
+
+// hooked is the journal of one.
+type hooked struct {
+	*Postgres
+	committed *func()
+}
+
+func (h hooked) TryLock(ctx context.Context, accounts []string) (store.Locked, error) {
+	locked, err := h.Postgres.TryLock(ctx, accounts)
+	return hookedTransaction{locked, h.committed}, err
+}
+
+type hookedTransaction struct {
+	store.Locked
+	committed *func()
+}
+
+func (h hookedTransaction) Commit(ctx context.Context, batches []store.Batch) error {
+	defer once(h.committed)
+	return h.Locked.Commit(ctx, batches)
 }
 
 // setupBackInTime has both nodes hold the accounts one, two and three at version
@@ -28,12 +50,13 @@ type backInTime struct {
 func setupBackInTime(t *testing.T) *backInTime {
 	url := postgrestest.Start(t)
 	b := &backInTime{T: t}
-	open := func(log *slog.Logger) *store.Store {
-		s := storetest.Open(openPostgres(t, url), func(o *store.Options) { o.After, o.Log = time.After, log })
+	open := func(j store.Journal, log *slog.Logger) *store.Store {
+		s := storetest.Open(j, func(o *store.Options) { o.After, o.Log = time.After, log })
 		t.Cleanup(func() { s.Close() })
 		return s
 	}
-	b.one, b.other = open(slog.New(slog.NewTextHandler(&b.told, nil))), open(nil)
+	b.one = open(hooked{openPostgres(t, url), &b.committed}, slog.New(slog.NewTextHandler(&b.told, nil)))
+	b.other = open(openPostgres(t, url), nil)
 	var kept []store.Batch
 	for version := range 4 {
 		for _, account := range []string{"one", "two", "three"} {
@@ -234,4 +257,47 @@ func TestPostgresRestoredUnderAWriter(t *testing.T) {
 	for _, s := range []*store.Store{b.one, b.other} {
 		b.has(s, "one", "old 0", "old 1", "new")
 	}
+}
+
+// Of a transaction over many accounts, one is enough to believe none of them.
+func TestPostgresRestoredUnderAWriterOfMany(t *testing.T) {
+	t.Parallel()
+	b := setupBackInTime(t)
+	b.restore()
+	for _, account := range []string{"two", "three"} {
+		b.put(b.other, account, "new 2")
+		b.put(b.other, account, "new 3")
+	}
+	err := b.one.Update(t.Context(), "two", func(tx *store.Tx) error {
+		for _, account := range []string{"two", "three", "one"} {
+			tx.In(account).Put("box", "all", storetest.Thing{})
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.toldOnce()
+	for _, s := range []*store.Store{b.one, b.other} {
+		b.has(s, "one", "old 0", "old 1", "all")
+		b.has(s, "two", "old 0", "old 1", "new 2", "new 3", "all")
+		b.has(s, "three", "old 0", "old 1", "new 2", "new 3", "all")
+	}
+}
+
+// A transaction that began before a node knew leaves nothing in its memory.
+func TestPostgresRestoredDuringACommit(t *testing.T) {
+	t.Parallel()
+	b := setupBackInTime(t)
+	b.restore()
+	b.put(b.other, "two", "new 2")
+	b.put(b.other, "two", "new 3")
+	b.committed = func() {
+		if _, err := b.one.View(t.Context(), "one"); err != nil {
+			t.Error(err)
+		}
+	}
+	b.put(b.one, "two", "newest")
+	b.toldOnce()
+	b.has(b.one, "two", "old 0", "old 1", "new 2", "new 3", "newest")
 }
