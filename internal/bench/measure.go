@@ -40,7 +40,7 @@ type sample struct {
 }
 
 // groups are what can be measured by itself.
-var groups = []string{"serving", "creating", "nodes", "growing"}
+var groups = []string{"serving", "creating", "dividing", "nodes", "growing"}
 
 // clients is how many connections call at once, but where one does.
 const clients = 64
@@ -74,6 +74,9 @@ func (b *bench) measure(ctx context.Context, only string) (err error) {
 	}
 	if wanted("creating") {
 		turns = append(turns, b.create, b.sync)
+	}
+	if wanted("dividing") {
+		turns = append(turns, b.divide)
 	}
 	if wanted("nodes") {
 		end, err := b.share(ctx)

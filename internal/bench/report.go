@@ -91,6 +91,9 @@ func (b *bench) rows() []row {
 	if b.has("create") {
 		rows = append(rows, b.creatingRows()...)
 	}
+	if b.has("divide") {
+		rows = append(rows, b.dividingRows()...)
+	}
 	if b.shared != nil {
 		rows = append(rows, b.nodesRows()...)
 	}
@@ -121,6 +124,19 @@ func (b *bench) creatingRows() []row {
 		b.ratio("`CreateNet`, durable, 64 clients, to the echo", "create", "echo", 0.40),
 		b.rate(fmt.Sprintf("appending %d KiB and waiting for the disk", synced>>10), "sync"),
 		b.ratio("`CreateNet`, durable, 1 client, to the disk", "create-by-1", "sync", 0),
+	}
+}
+
+func (b *bench) dividingRows() []row {
+	first, last := b.cpu("divide-first"), b.cpu("divide-last")
+	growth := last / first
+	return []row{
+		b.rate(fmt.Sprintf("`CreateSubnet`, the first 2 in each of %d Nets of an account, until the world has them", dividedNets), "divide-first"),
+		{
+			what:   fmt.Sprintf("the same, the last 2 of %d, to the first", dividedNets*dividedInto),
+			result: fmt.Sprintf("%.0f/s", median(b.rates("divide-last"))), cpu: micros(last),
+			ratio: fmt.Sprintf("**%.2f** of the CPU", growth), goal: "at most 1.50", met: growth <= 1.5,
+		},
 	}
 }
 
