@@ -578,6 +578,17 @@ func TestAQueryReadsOnlyItsPage(t *testing.T) {
 	if _, err := pool.Exec(t.Context(), "VACUUM ANALYZE api_log_20261120"); err != nil {
 		t.Fatal(err)
 	}
+	conn, err := pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	// How many rows are thought to pass, and how many pages to be seen by all,
+	// is a matter of chance and of who else is at the server. Whether the index
+	// can give the rows in order is not.
+	if _, err := conn.Exec(t.Context(), "SET enable_bitmapscan = off"); err != nil {
+		t.Fatal(err)
+	}
 	q := query("account 5")
 	q.AccessKeys, q.Actions, q.APIs, q.IPs, q.RequestIDs, q.Statuses = []string{"a"}, []string{"b", "c"}, []string{"c"}, []string{"d"}, []string{"e"}, []int{1, 2}
 	for name, s := range map[string]*search{
@@ -585,7 +596,7 @@ func TestAQueryReadsOnlyItsPage(t *testing.T) {
 		"without any":      {Query: &Query{AccountID: "account 5"}, until: 1 << 60},
 	} {
 		sql, args := s.postgres(dayOf(start.UnixMilli()), 101)
-		rows, err := pool.Query(t.Context(), "EXPLAIN "+sql, args...)
+		rows, err := conn.Query(t.Context(), "EXPLAIN "+sql, args...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -594,7 +605,7 @@ func TestAQueryReadsOnlyItsPage(t *testing.T) {
 			t.Fatal(err)
 		}
 		plan := strings.Join(lines, "\n")
-		if !strings.Contains(plan, "Index Only Scan using api_log_20261120_account_date") || strings.Contains(plan, "Seq Scan") {
+		if !strings.Contains(plan, "Index Only Scan using api_log_20261120_account_date") || strings.Contains(plan, "Seq Scan") || strings.Contains(plan, "Sort") {
 			t.Errorf("%s, the plan is\n%s", name, plan)
 		}
 	}
