@@ -51,7 +51,8 @@ const explanation = `
 
 - **A signed read** is an echo, a signature, a strict decoding, a look into memory, an answer, and a row of the log of calls. Most of what the row
   costs is not on the path of the call: SQLite writes the rows of a tenth of a second together, but on the same cores.
-- **A create** is answered once the disk has it; creates that come at the same time share the wait. Then a loop brings the Net to the world,
+- **A create** of a Net makes its main route table and its default security group, too. It is answered once the disk has them; creates that come at
+  the same time share the wait. Then a loop brings the Net to the world,
   and writes down that it has: a second transaction for each Net, which has its part in the CPU per call, and in the rate where the disk
   or the cores are the bound. The wait for the disk is that of a file that grows, as the journal's log does.
 - **A restart** reads nothing of an account before it is called. The files are in the operating system's memory at that time, as they are after
