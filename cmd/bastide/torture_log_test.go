@@ -25,7 +25,7 @@ type call struct {
 
 // life is what the nemesis has done to a node.
 type life struct {
-	kills  []time.Time
+	kills  [][2]time.Time // from when it was about to be, until it was gone
 	pauses [][2]time.Time
 }
 
@@ -49,9 +49,9 @@ func (l *life) running(from, to time.Time) time.Duration {
 
 // killed is when a node was killed after a call. It is not ok if it was not.
 func (l *life) killed(c call) (at time.Time, ok bool) {
-	for _, at := range l.kills {
-		if at.After(c.called) { // a client may look at its answer late
-			return at, true
+	for _, kill := range l.kills {
+		if kill[1].After(c.called) { // a client may look at its answer late
+			return kill[0], true
 		}
 	}
 	return at, false
@@ -142,7 +142,7 @@ func (r *round) records(until time.Time) map[string]int {
 func TestLostRecords(t *testing.T) {
 	t.Parallel()
 	at := func(ms int) time.Time { return time.UnixMilli(int64(ms)) }
-	l := life{kills: []time.Time{at(10_000), at(20_000)}, pauses: [][2]time.Time{{at(7000), at(9000)}, {at(19_950), at(20_050)}}}
+	l := life{kills: [][2]time.Time{{at(10_000), at(10_000)}, {at(20_000), at(20_000)}}, pauses: [][2]time.Time{{at(7000), at(9000)}, {at(19_950), at(20_050)}}}
 	for _, c := range []struct {
 		name           string
 		called, ending int

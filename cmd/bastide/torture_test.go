@@ -141,8 +141,9 @@ func (n *node) now() *process {
 func (n *node) kill(t *testing.T, flags []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	begun := time.Now()
 	n.process.kill(t)
-	n.life.kills = append(n.life.kills, time.Now()) // it has answered no call that was begun later
+	n.life.kills = append(n.life.kills, [2]time.Time{begun, time.Now()})
 	if status, _ := n.process.cmd.ProcessState.Sys().(syscall.WaitStatus); status.Signal() != syscall.SIGKILL {
 		t.Errorf("a node ended by itself: %v\n%s", n.process.cmd.ProcessState, n.process.output())
 	}
