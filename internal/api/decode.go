@@ -39,7 +39,7 @@ var decoders sync.Map // reflect.Type → decoder
 // decode reads a JSON document strictly: no unknown names, no names twice, no
 // value of another type, nothing after it. No body, null and {} are the same.
 func decode(body []byte, version Version, v reflect.Value) (dryRun bool, err error) {
-	body = bytes.TrimSpace(body)
+	body = bytes.Trim(body, " \t\r\n") // JSON's own white space, no other
 	if len(body) == 0 || string(body) == "null" {
 		body = []byte("{}")
 	}

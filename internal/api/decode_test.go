@@ -311,7 +311,7 @@ func FuzzDecode(f *testing.F) {
 		``, `null`, `{}`, `{"Count":3}`, `{"Count":3,"DryRun":true}`, `{"Count":1e9}`, `{"Count":3,"Tags":[{"Key":"a","Value":"b"}]}`,
 		`{"Count":3,"Soil":{"Acid":true,"Layers":[{"Depth":1}]}}`, `{"Count":3,"When":"2026-11-20T10:04:05.678+0100"}`,
 		`{"Count":3,"Filters":{"PlotIds":["x"]},"ResultsPerPage":5}`, `{"Count":3,"Count":4}`, `{"Range":"10.0.0.0/8","Count":3}`,
-		"{\"Count\":3,\"Labels\":[\"\xff\"]}", `[[[[`,
+		"{\"Count\":3,\"Labels\":[\"\xff\"]}", `[[[[`, "{\"Count\":0}\v",
 	} {
 		f.Add([]byte(body))
 	}
