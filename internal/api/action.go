@@ -25,7 +25,11 @@ const (
 	Signed           Auth = iota // by a signature
 	SignedOrPassword             // by a signature or a login and password
 	Open                         // nobody is asked
+	OpenOrKnown                  // nobody is asked, and who proves who they are is known: they see what is theirs as well
 )
+
+// AsksNobody reports whether strangers may call.
+func (a Auth) AsksNobody() bool { return a == Open || a == OpenOrKnown }
 
 // Action is one action of the API.
 type Action struct {
@@ -271,6 +275,36 @@ func Do[Req, Resp any](family string, rule func(*kind.Tx, *Req) (*Resp, error)) 
 			}
 			err := in(func(tx *kind.Tx) (err error) {
 				resp, err = rule(tx, c.Request.(*Req))
+				return err
+			})
+			if err != nil {
+				return reflect.Value{}, err
+			}
+			return reflect.ValueOf(resp).Elem(), nil
+		},
+	}
+}
+
+// DoPrepared is an action of its own with work to do that takes too long for a
+// transaction, in which others wait: prepare does it before, once, and rule gets
+// what it made. prepare knows nothing yet of what the rule will find, so it
+// depends on the request and on chance only.
+func DoPrepared[Req, P, Resp any](family string, prepare func(*kind.Tx, *Req) (P, error), rule func(*kind.Tx, *Req, P) (*Resp, error)) Action {
+	req := reflect.TypeFor[Req]()
+	return Action{
+		Name: actionName(req), Family: family, Request: req, Response: reflect.TypeFor[Resp](),
+		run: func(c *Call) (reflect.Value, error) {
+			var prepared P
+			err := c.view(func(tx *kind.Tx) (err error) {
+				prepared, err = prepare(tx, c.Request.(*Req))
+				return err
+			})
+			if err != nil {
+				return reflect.Value{}, err
+			}
+			var resp *Resp
+			err = c.update(func(tx *kind.Tx) (err error) {
+				resp, err = rule(tx, c.Request.(*Req), prepared)
 				return err
 			})
 			if err != nil {

@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"iter"
 	"log/slog"
 	"math/rand/v2"
 	"reflect"
@@ -80,6 +82,13 @@ type (
 	CheckGardensResponse struct{ Count int }
 	WaterGardensRequest  struct{ Fail bool }
 	WaterGardensResponse struct{ Watered []string }
+	DigGardensRequest    struct{ Deep bool }
+	DigGardensResponse   struct{ Stones []string }
+	// ReadParksRequest lists own gardens and the open ones of bob.
+	ReadParksRequest struct {
+		Filters *FiltersGarden
+		Page
+	}
 	// ReadSubnetsRequest bears the name of a schema that had no pages in 1.1.
 	ReadSubnetsRequest struct{ Page }
 	ReadSeasonsRequest struct {
@@ -103,10 +112,13 @@ type FiltersGarden struct {
 	Sizes      []int
 	Shares     []float64
 	Planted    *DateTime
-	BedFlowers []string `path:"Beds.Flower"`
-	BedRows    []int    `path:"Beds.Rows"`
-	InBeds     []int    `path:"Beds.Flowers"`
+	From       *DateTime `path:"Planted" match:"from"`
+	To         *DateTime `path:"Planted" match:"to"`
+	BedFlowers []string  `path:"Beds.Flower"`
+	BedRows    []int     `path:"Beds.Rows"`
+	InBeds     []int     `path:"Beds.Flowers"`
 	Areas      []int
+	Labels     []kind.Tag
 	TagFilters
 }
 
@@ -122,6 +134,8 @@ type town struct {
 	db      *kind.DB
 	plots   *kind.Kind[plot, plotID]
 	gardens *kind.Kind[garden, gardenID]
+
+	dug, carried int // how often the parts of DigGardens ran
 }
 
 var alice, bob = kind.Caller{Account: "123456789012"}, kind.Caller{Account: "210987654321"}
@@ -166,6 +180,18 @@ func newTown(t rapid.TB) *town {
 		Read[ReadGardensRequest](gardens),
 		Read[ReadGardenersRequest](gardens),
 		Read[ReadSubnetsRequest](gardens),
+		Read[ReadParksRequest](gardens.Also(func(tx *kind.Tx, ids []string) iter.Seq[Foreign[garden]] {
+			return func(yield func(Foreign[garden]) bool) {
+				owner := tx.In(bob.Account)
+				for at, g := range w.gardens.Each(owner, 0) {
+					copied := *g
+					asked := ids == nil || slices.Contains(ids, string(g.GardenId))
+					if g.Open && asked && !yield(Foreign[garden]{Position{Seq: 1<<32 + at}, owner, &copied}) {
+						return
+					}
+				}
+			}
+		})),
 		Update(gardens, func(_ *kind.Tx, g *garden, req *UpdateGardenRequest) error {
 			if req.Size < 0 {
 				return fault.InvalidValue.Errorf("A garden does not shrink to %d.", req.Size)
@@ -196,6 +222,18 @@ func newTown(t rapid.TB) *town {
 				return nil, fault.InvalidState.Errorf("It rains.")
 			}
 			return resp, nil
+		}),
+		DoPrepared("Garden", func(_ *kind.Tx, req *DigGardensRequest) ([]string, error) {
+			w.dug++
+			if req.Deep {
+				return nil, fault.InvalidState.Errorf("There is rock.")
+			}
+			return []string{fmt.Sprint("stone ", w.dug)}, nil
+		}, func(tx *kind.Tx, _ *DigGardensRequest, stones []string) (*DigGardensResponse, error) {
+			w.carried++
+			// Looking at an account that is not in memory yet makes a rule run again.
+			w.gardens.Count(tx.In(bob.Account))
+			return &DigGardensResponse{stones}, nil
 		}),
 		Read[ReadSeasonsRequest](Fixed("Season", "Seasons", seasons)),
 		ReadGrouped[ReadYearsRequest](Fixed("Season", "Years", seasons), func(shown []*season) []*year {
@@ -288,6 +326,20 @@ func TestHiddenIsAbsent(t *testing.T) {
 	})
 }
 
+func TestWhatIsPreparedIsPreparedOnce(t *testing.T) {
+	t.Parallel()
+	w := newTown(t)
+	if got := w.ask("DigGardens", ""); got != `{"Stones":["stone 1"]}` {
+		t.Errorf("DigGardens answers %s", got)
+	}
+	if w.dug != 1 || w.carried < 2 {
+		t.Errorf("it was prepared %d times and carried out %d times, want once and again", w.dug, w.carried)
+	}
+	if _, err := w.call(alice, "1.42.0", "DigGardens", `{"Deep":true}`); !fault.InvalidState.Is(err) {
+		t.Errorf("what cannot be prepared answers %v", err)
+	}
+}
+
 func TestCreateReadUpdateDelete(t *testing.T) {
 	t.Parallel()
 	w := newTown(t)
@@ -349,6 +401,51 @@ func TestHiddenIsNotShown(t *testing.T) {
 	got := w.ask("ReadGardens", `{"ResultsPerPage": 2}`)
 	if !strings.Contains(got, `"one"`) || !strings.Contains(got, `"two"`) || strings.Contains(got, "NextPageToken") {
 		t.Errorf("a page of both that are shown is %s", got)
+	}
+}
+
+// What others show comes after one's own, in pages and selected alike.
+func TestAlsoListsWhatOthersShow(t *testing.T) {
+	t.Parallel()
+	w := newTown(t)
+	w.plant(&garden{Title: "own", Size: 1})
+	ids := map[string]gardenID{}
+	err := w.db.Update(t.Context(), bob, func(tx *kind.Tx) error {
+		p := &plot{}
+		if err := w.plots.Insert(tx, p); err != nil {
+			return err
+		}
+		for title, open := range map[string]bool{"park": true, "yard": false, hidden: true} {
+			g := &garden{PlotId: p.PlotId, Title: title, Open: open, Size: 2}
+			if err := w.gardens.Insert(tx, g); err != nil {
+				return err
+			}
+			ids[title] = g.GardenId
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for body, want := range map[string][]string{
+		`{}`:                                    {"own", "park"},
+		`{"Filters": {"Sizes": [2]}}`:           {"park"},
+		`{"Filters": {"Areas": [10]}}`:          {"own"},
+		`{"Filters": {"Titles": ["p*", "y*"]}}`: {"park"},
+		`{"Filters": {"GardenIds": ["` + string(ids["park"]) + `", "` + string(ids["yard"]) + `"]}}`: {"park"},
+		`{"Filters": {"GardenIds": ["garden-00000000"]}}`:                                            nil,
+	} {
+		_, got := w.page("ReadParks", body)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s lists %q, want %q", body, got, want)
+		}
+	}
+	first, titles := w.page("ReadParks", `{"ResultsPerPage": 1}`)
+	if !slices.Equal(titles, []string{"own"}) {
+		t.Errorf("the first page has %q", titles)
+	}
+	if _, titles = w.page("ReadParks", `{"ResultsPerPage": 1, "NextPageToken": "`+first.NextPageToken+`"}`); !slices.Equal(titles, []string{"park"}) {
+		t.Errorf("the second page has %q", titles)
 	}
 }
 

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -17,11 +18,14 @@ type TagFilters struct {
 	Tags      []string // The key/value combinations of the tags, in the form TAGKEY=TAGVALUE.
 }
 
+// tags is the type of a filter that asks for tags as they are listed. What they
+// say of the resource is no part of the question.
+var tags = reflect.TypeFor[[]kind.Tag]()
+
 // selection is the filters of a read action, joined to the fields of the
 // resource they select by.
 type selection struct {
 	filters []filter
-	late    bool // some are on fields that a view computes
 }
 
 // filter selects by one field of a Filters struct. A resource passes if any
@@ -30,9 +34,10 @@ type filter struct {
 	name  string
 	index []int // of the filter in the Filters struct
 	path  kind.Path
-	glob  bool                                      // `match:"glob"`: in values, * stands for any text and ? for any character
-	match func(tag kind.ResourceTag, v string) bool // for the filters by tag
-	late  bool                                      // on a field that a view computes
+	glob  bool                                             // `match:"glob"`: in values, * stands for any text and ? for any character
+	bound int                                              // `match:"from"`, 1: the value is the least that passes; `match:"to"`, -1: the greatest
+	match func(tag kind.ResourceTag, v reflect.Value) bool // for the filters by tag
+	late  bool                                             // on a field that a view computes
 }
 
 // newSelection finds for each filter the field it selects by: the one of the
@@ -44,15 +49,20 @@ func newSelection(filters, resource reflect.Type) *selection {
 		if f.Anonymous {
 			continue
 		}
-		c := filter{name: f.Name, index: f.Index, glob: f.Tag.Get("match") == "glob"}
+		c := filter{name: f.Name, index: f.Index, glob: f.Tag.Get("match") == "glob", bound: bounds[f.Tag.Get("match")]}
 		name := f.Tag.Get("path")
 		switch {
 		case len(f.Index) > 1: // of TagFilters
-			name, c.match = "Tags", map[string]func(kind.ResourceTag, string) bool{
-				"TagKeys":   func(t kind.ResourceTag, v string) bool { return t.Key == v },
-				"TagValues": func(t kind.ResourceTag, v string) bool { return t.Value == v },
-				"Tags":      func(t kind.ResourceTag, v string) bool { return t.Key+"="+t.Value == v },
+			name, c.match = "Tags", map[string]func(kind.ResourceTag, reflect.Value) bool{
+				"TagKeys":   func(t kind.ResourceTag, v reflect.Value) bool { return t.Key == v.String() },
+				"TagValues": func(t kind.ResourceTag, v reflect.Value) bool { return t.Value == v.String() },
+				"Tags":      func(t kind.ResourceTag, v reflect.Value) bool { return t.Key+"="+t.Value == v.String() },
 			}[f.Name]
+		case f.Type == tags:
+			name, c.match = "Tags", func(t kind.ResourceTag, v reflect.Value) bool {
+				want := v.Interface().(kind.Tag)
+				return (want.Key == "" || want.Key == t.Key) && (want.Value == "" || want.Value == t.Value)
+			}
 		case name == "":
 			name = fieldFor(f.Name, resource)
 		}
@@ -60,16 +70,21 @@ func newSelection(filters, resource reflect.Type) *selection {
 		if err != nil {
 			panic(fmt.Sprintf("api: the filter %s.%s finds no field: %v", filters, f.Name, err))
 		}
+		if c.bound != 0 && basic(p.Type) != reflect.Int {
+			panic(fmt.Sprintf("api: the filter %s.%s is a bound, and %s is no number and no time", filters, f.Name, name))
+		}
 		if c.match == nil && basic(f.Type) != basic(p.Type) {
 			panic(fmt.Sprintf("api: the filter %s.%s is a %s, and %s is a %s", filters, f.Name, f.Type, name, p.Type))
 		}
 		c.path = p
 		c.late = p.Computed
-		s.late = s.late || c.late
 		s.filters = append(s.filters, c)
 	}
 	return s
 }
+
+// bounds are the ways to match by order.
+var bounds = map[string]int{"from": 1, "to": -1}
 
 // basic is the kind of a type's values, those that compare taken as one.
 func basic(t reflect.Type) reflect.Kind {
@@ -117,15 +132,41 @@ func given(v reflect.Value) bool {
 	return true
 }
 
-// pass reports whether the resource passes all filters on stored fields, or,
-// if late, all on computed ones.
-func (s *selection) pass(filters, resource reflect.Value, late bool) bool {
+// question is the filters that a request gives: those on stored fields, and those
+// on computed ones.
+type question struct{ stored, computed conditions }
+
+// condition is a filter and what it asks for.
+type condition struct {
+	*filter
+	want reflect.Value
+}
+
+// conditions are all to be met.
+type conditions []condition
+
+// ask takes the filters of a request. They are looked at once, and not for each
+// resource again: a family may have many, and a request has few.
+func (s *selection) ask(filters reflect.Value) (q question) {
 	for i := range s.filters {
 		f := &s.filters[i]
-		if f.late != late {
+		want := f.values(filters)
+		if !given(want) {
 			continue
 		}
-		if want := f.values(filters); given(want) && !f.passes(want, resource) {
+		to := &q.stored
+		if f.late {
+			to = &q.computed
+		}
+		*to = append(*to, condition{f, want})
+	}
+	return q
+}
+
+// pass reports whether the resource passes all filters.
+func (all conditions) pass(resource reflect.Value) bool {
+	for _, c := range all {
+		if !c.passes(c.want, resource) {
 			return false
 		}
 	}
@@ -138,14 +179,17 @@ func (f *filter) passes(want, resource reflect.Value) bool {
 }
 
 func (f *filter) hit(want, v reflect.Value) bool {
-	if want.Kind() != reflect.Slice {
+	switch {
+	case f.bound != 0:
+		return cmp.Compare(v.Int(), want.Int()) != -f.bound
+	case want.Kind() != reflect.Slice:
 		return equal(want, v)
 	}
 	for i := range want.Len() {
 		w := want.Index(i)
 		switch {
 		case f.match != nil:
-			if f.match(v.Interface().(kind.ResourceTag), w.String()) {
+			if f.match(v.Interface().(kind.ResourceTag), w) {
 				return true
 			}
 		case f.glob:

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
 // passes says in plain words what the filters of gardens mean. It is what the
@@ -29,13 +31,20 @@ func passes(f *FiltersGarden, g *garden) bool {
 		(len(f.Sizes) == 0 || slices.Contains(f.Sizes, g.Size)) &&
 		(len(f.Shares) == 0 || slices.Contains(f.Shares, g.Share)) &&
 		(f.Planted == nil || *f.Planted == g.Planted) &&
+		(f.From == nil || *f.From <= g.Planted) &&
+		(f.To == nil || *f.To >= g.Planted) &&
 		(len(f.BedFlowers) == 0 || slices.ContainsFunc(g.Beds, func(b bed) bool { return slices.Contains(f.BedFlowers, b.Flower) })) &&
 		(len(f.BedRows) == 0 || slices.ContainsFunc(g.Beds, func(b bed) bool { return slices.Contains(f.BedRows, b.Rows) })) &&
 		(len(f.InBeds) == 0 || slices.ContainsFunc(g.Beds, func(b bed) bool { return slices.Contains(f.InBeds, 7*b.Rows) })) &&
 		(len(f.Areas) == 0 || slices.Contains(f.Areas, 10*g.Size)) &&
 		(len(f.TagKeys) == 0 || tag(func(t Tag) bool { return slices.Contains(f.TagKeys, t.Key) })) &&
 		(len(f.TagValues) == 0 || tag(func(t Tag) bool { return slices.Contains(f.TagValues, t.Value) })) &&
-		(len(f.Tags) == 0 || tag(func(t Tag) bool { return slices.Contains(f.Tags, t.Key+"="+t.Value) }))
+		(len(f.Tags) == 0 || tag(func(t Tag) bool { return slices.Contains(f.Tags, t.Key+"="+t.Value) })) &&
+		(len(f.Labels) == 0 || tag(func(t Tag) bool {
+			return slices.ContainsFunc(f.Labels, func(l kind.Tag) bool {
+				return (l.Key == "" || l.Key == t.Key) && (l.Value == "" || l.Value == t.Value)
+			})
+		}))
 }
 
 // few draws one of few values, so that filters hit.
@@ -78,6 +87,7 @@ func TestFiltersMeanWhatTheySay(t *testing.T) {
 			Titles: some(t, "titles", "Eden 0", "Kew*", "* 1", "?den ?", "*", " 2"), Berries: some(t, "berries", "red", "green", ""),
 			Boxes: some(t, "boxes", "a", "c"), Sizes: some(t, "sizes", 1, 3), Shares: some(t, "shares", 0.5, 2),
 			BedFlowers: some(t, "flowers", "rose", "tulip"), BedRows: some(t, "bed rows", 2, 3), InBeds: some(t, "in beds", 7, 21, 8), Areas: some(t, "areas", 10, 30),
+			Labels: some(t, "labels", kind.Tag{Key: "k"}, kind.Tag{Key: "k", Value: "v"}, kind.Tag{Value: ":w"}, kind.Tag{Key: "m"}),
 			TagFilters: TagFilters{
 				TagKeys: some(t, "tag keys", "k", "n=o"), TagValues: some(t, "tag values", "v", ""), Tags: some(t, "tags", "k=v", "l:m=:w", "n=o=x=y"),
 			},
@@ -122,9 +132,20 @@ func TestFilterByDate(t *testing.T) {
 	w := newTown(t)
 	w.plant(&garden{Title: "old", Planted: 86_400_000})
 	w.plant(&garden{Title: "new", Planted: 86_400_001})
-	got := w.ask("ReadGardens", `{"Filters":{"Planted":"1970-01-02"}}`)
-	if !strings.Contains(got, `"old"`) || strings.Contains(got, `"new"`) {
-		t.Errorf("planted on 1970-01-02 is %s", got)
+	for filters, want := range map[string][]string{
+		`{"Planted": "1970-01-02"}`:            {"old"},
+		`{"From": "1970-01-02"}`:               {"old", "new"},
+		`{"From": "1970-01-02T00:00:00.001Z"}`: {"new"},
+		`{"From": "1970-01-02T00:00:00.002Z"}`: nil,
+		`{"To": "1970-01-02T00:00:00.001Z"}`:   {"old", "new"},
+		`{"To": "1970-01-02"}`:                 {"old"},
+		`{"To": "1970-01-01"}`:                 nil,
+		`{"From": "1970-01-02T00:00:00.001Z", "To": "1970-01-02T00:00:00.001Z"}`: {"new"},
+		`{"From": "1970-01-03", "To": "1970-01-01"}`:                             nil,
+	} {
+		if _, got := w.page("ReadGardens", `{"Filters": `+filters+`}`); !slices.Equal(got, want) {
+			t.Errorf("%s selects %q, want %q", filters, got, want)
+		}
 	}
 }
 
@@ -155,6 +176,9 @@ func TestFiltersThatSelectByNothing(t *testing.T) {
 		}{},
 		"a boolean by a text": struct{ Open *string }{},
 		"a struct":            struct{ Beds []string }{},
+		"a bound of texts": struct {
+			First *string `path:"Title" match:"from"`
+		}{},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

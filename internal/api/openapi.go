@@ -126,7 +126,7 @@ func ref(schema string) object { return object{"$ref": "#/components/schemas/" +
 
 func security(auth Auth) []object {
 	switch auth {
-	case Open:
+	case Open, OpenOrKnown:
 		return []object{}
 	case SignedOrPassword:
 		return []object{{"ApiKeyAuth": []string{}}, {"BasicAuth": []string{}}}

@@ -46,6 +46,48 @@ func (r Resource[T, I, V]) each(tx *kind.Tx, s *selection, filters reflect.Value
 	}
 }
 
+// Foreign is a resource of another account that the caller's may see.
+type Foreign[T any] struct {
+	At    Position // which stays the same from call to call
+	Owner *kind.Tx // over the account that has it
+	Value *T       // a copy, without what only its owner is shown
+}
+
+// Also is the resource as a source that lists, after the account's own, those of
+// other accounts: the ones that others yields, whose positions rise and come
+// after all own ones. If the caller asks for some ids only, it need not yield
+// the rest; nil asks for all.
+func (r Resource[T, I, V]) Also(others func(tx *kind.Tx, ids []string) iter.Seq[Foreign[T]]) Source[V] {
+	t := reflect.TypeFor[T]()
+	return also[T, I, V]{r, t.Field(idField[I](t)).Name, others}
+}
+
+type also[T any, I kind.ID, V any] struct {
+	Resource[T, I, V]
+	id     string // the field of the resource's own id
+	others func(*kind.Tx, []string) iter.Seq[Foreign[T]]
+}
+
+func (s also[T, I, V]) each(tx *kind.Tx, selection *selection, filters reflect.Value, after Position) iter.Seq2[Position, candidate[V]] {
+	return func(yield func(Position, candidate[V]) bool) {
+		for at, own := range s.Resource.each(tx, selection, filters, after) {
+			if !yield(at, own) {
+				return
+			}
+		}
+		var ids []string
+		if selection != nil {
+			ids, _ = selection.wanted(filters, s.id)
+		}
+		for f := range s.others(tx, ids) {
+			c := candidate[V]{reflect.ValueOf(f.Value).Elem(), func() *V { return s.show(f.Owner, f.Value) }}
+			if f.At.After(after) && !kind.IsHidden(f.Value) && !yield(f.At, c) {
+				return
+			}
+		}
+	}
+}
+
 // Values is a source of values that a function makes, with positions that rise
 // and stay the same from call to call.
 func Values[V any](family, plural string, list func(*kind.Tx) iter.Seq2[Position, V]) Source[V] {
@@ -83,6 +125,9 @@ func (s values[V]) each(tx *kind.Tx, _ *selection, _ reflect.Value, after Positi
 		}
 	}
 }
+
+// Includer is a request that lists only some values, whatever its filters say.
+type Includer[V any] interface{ Includes(*V) bool }
 
 // Read is the action that lists what a source has, as its request asks: a field
 // Filters, if it has one, selects; an embedded [Page] or [IndexPage] makes
@@ -169,22 +214,24 @@ func (l *list[V, G]) run(c *Call) (response reflect.Value, err error) {
 // values pass.
 func (l *list[V, G]) collect(tx *kind.Tx, req reflect.Value, after Position, skip, size int) (shown []*V, last Position, more bool) {
 	var filters reflect.Value
-	selection := l.selection
+	selection, asked := l.selection, question{}
 	if l.filters >= 0 {
 		if p := req.Field(l.filters); p.IsNil() {
 			selection = nil
 		} else {
 			filters = p.Elem()
+			asked = selection.ask(filters)
 		}
 	}
+	includes, _ := req.Addr().Interface().(Includer[V])
 	for position, c := range l.source.each(tx, selection, filters, after) {
-		if selection != nil && !selection.pass(filters, c.stored, false) {
+		if !asked.stored.pass(c.stored) {
 			continue
 		}
 		var v *V
-		if selection != nil && selection.late {
+		if includes != nil || len(asked.computed) > 0 {
 			v = c.show()
-			if !selection.pass(filters, reflect.ValueOf(v).Elem(), true) {
+			if includes != nil && !includes.Includes(v) || !asked.computed.pass(reflect.ValueOf(v).Elem()) {
 				continue
 			}
 		}

@@ -15,6 +15,14 @@ type ResourceTag struct {
 	Value string `api:"required"` // The value of the tag, between 0 and 255 characters.
 }
 
+// Tag is a tag and the resource that has it.
+type Tag struct {
+	Key          string // The key of the tag, between 1 and 255 characters.
+	Value        string // The value of the tag, between 0 and 255 characters.
+	ResourceId   string // The ID of the resource.
+	ResourceType string // The type of the resource.
+}
+
 // maxTagLength bounds keys and values, in characters: a key of 256 is refused
 // by the real service.
 const maxTagLength = 255

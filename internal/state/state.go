@@ -53,7 +53,7 @@ func (m Machine[S]) Mermaid() string {
 		if s == "" {
 			return "[*]"
 		}
-		return strings.ReplaceAll(string(s), "-", "_")
+		return strings.NewReplacer("-", "_", " ", "_").Replace(string(s))
 	}
 	var b strings.Builder
 	b.WriteString("stateDiagram-v2\n")

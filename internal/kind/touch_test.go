@@ -1,0 +1,66 @@
+package kind_test
+
+import (
+	"testing"
+
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+// Bell is the ID of a bell, of whose every change the world hears.
+type Bell string
+
+func (Bell) Form() kind.Form { return hex("bell-") }
+
+type bell struct {
+	BellId     Bell
+	Names      []string
+	Generation uint64
+}
+
+var bells = &kind.Kind[bell, Bell]{Name: "Bell"}
+
+func TestTouch(t *testing.T) {
+	t.Parallel()
+	db := open(t, func(o *kind.Options) { o.Kinds = append(o.Kinds, bells) })
+	rung := insert(t, db, alice, bells, bell{Names: []string{"Emmanuel"}})
+	gone := insert(t, db, alice, bells, bell{})
+	silent := insert(t, db, alice, towns, town{})
+	remove := func(tx *kind.Tx) error { return bells.Delete(tx, gone) }
+	update(t, db, alice, remove)
+	update(t, db, alice, func(tx *kind.Tx) error {
+		before, err := bells.Get(tx, rung.BellId)
+		if err != nil {
+			return err
+		}
+		tx.Touch(rung.BellId)
+		tx.Touch(rung.BellId)
+		tx.Touch(gone.BellId)
+		tx.Touch(Bell(""))
+		if before.Generation != 0 {
+			t.Errorf("what was read before is changed: %+v", before)
+		}
+		return nil
+	})
+	update(t, db, bob, func(tx *kind.Tx) error {
+		tx.Touch(rung.BellId)
+		return nil
+	})
+	view(t, db, alice, func(tx *kind.Tx) {
+		after, err := bells.Get(tx, rung.BellId)
+		if err != nil || after.Generation != 2 || len(after.Names) != 1 {
+			t.Errorf("touched twice, the bell is %+v, %v", after, err)
+		}
+		if left := each(bells.All(tx), func(b *bell) Bell { return b.BellId }); len(left) != 1 {
+			t.Errorf("the bells are %v, want the one that was not deleted", left)
+		}
+	})
+	update(t, db, alice, func(tx *kind.Tx) error {
+		defer func() {
+			if recover() == nil {
+				t.Error("a town can be touched, of which the world is told nothing")
+			}
+		}()
+		tx.Touch(silent.TownId)
+		return nil
+	})
+}
