@@ -37,3 +37,9 @@ type Later struct{ At time.Time }
 func (l Later) Error() string {
 	return "the change is under way until " + l.At.Format(time.RFC3339Nano)
 }
+
+// Never is the error of a call for what cannot be done, however often it is
+// asked: what a disk was to be made from is gone. The world stays as it is.
+type Never struct{ Why string } // for people
+
+func (n Never) Error() string { return n.Why }

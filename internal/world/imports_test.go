@@ -45,7 +45,7 @@ var (
 // downwards; what is below does not know what is above.
 var rules = []rule{
 	{
-		of:  []string{"internal/fault", "internal/state", "internal/driver", "internal/clock", "internal/seal"},
+		of:  []string{"internal/fault", "internal/state", "internal/driver", "internal/clock", "internal/seal", "internal/metadata"},
 		not: []string{"internal/...", others},
 		why: "everything may stand on them, so they stand on the standard library only",
 	},
@@ -70,8 +70,30 @@ var rules = []rule{
 	{
 		of:  []string{"internal/driver/*"},
 		not: []string{"internal/..."},
-		but: []string{"internal/driver"},
+		but: []string{"internal/driver", "internal/metadata"},
 		why: "a driver is given plain values, so that it can be written without knowing the control plane",
+	},
+	{
+		of:  []string{"internal/objectstore"},
+		not: []string{"internal/...", others, "net/http"},
+		but: []string{"internal/fault", "internal/driver"},
+		why: "the families ask it, and which store there is was chosen above",
+	},
+	{
+		of:  []string{"internal/objectstore/*"},
+		not: []string{"internal/..."},
+		but: []string{"internal/fault", "internal/objectstore", "internal/objectstore/*"},
+		why: "an object store knows nothing of what is in the objects",
+	},
+	{
+		of:  []string{"...", "!internal/objectstore/s3"},
+		not: []string{"github.com/aws/aws-sdk-go-v2/..."},
+		why: "one package speaks S3; everybody else asks an object store of whatever kind",
+	},
+	{
+		of:  families,
+		not: []string{"internal/objectstore/*"},
+		why: "a family asks an object store, and does not know which",
 	},
 	{
 		of:  []string{"internal/kind"},

@@ -31,7 +31,7 @@ type subject[V value] struct {
 	methods[V]
 
 	// sample makes a value with everything that one can have, and changed
-	// makes of it the next generation, which differs in everything.
+	// makes of it the next generation, which differs in all that can change.
 	sample  func(driver.Key) V
 	changed func(V) V
 	shown   func(V) V // the value as those who observe it are shown it
@@ -242,7 +242,7 @@ func testCopy[V value](s subject[V]) {
 	s.has(s.sample(one))
 }
 
-// scribble makes zero of each element of each list in a value.
+// scribble makes zero of all that a value shares with its copies.
 func scribble(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -255,6 +255,12 @@ func scribble(v reflect.Value) {
 		for i := range v.Len() {
 			scribble(v.Index(i))
 			v.Index(i).SetZero()
+		}
+	case reflect.Map:
+		v.Clear()
+	case reflect.Pointer:
+		if !v.IsNil() {
+			v.Elem().SetZero()
 		}
 	}
 }

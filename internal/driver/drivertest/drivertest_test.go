@@ -26,20 +26,37 @@ func filled(v reflect.Value, fields map[string]bool) {
 		for i := range v.Len() {
 			filled(v.Index(i), fields)
 		}
+	case reflect.Pointer:
+		if !v.IsNil() {
+			filled(v.Elem(), fields)
+		}
 	}
 }
 
 func TestSamplesHaveEverything(t *testing.T) {
 	t.Parallel()
-	samples := []struct{ is, becomes any }{
-		{net(one), changedNet(net(one))},
-		{tunnel(one), changedTunnel(tunnel(one))},
-		{link(one), changedLink(link(one))},
+	// What names a value stays in a change, and what cannot change.
+	name := []string{"Account", "ID"}
+	samples := []struct {
+		is, becomes any
+		stays       []string
+		or          any // a sample of what excludes something in the first
+	}{
+		{net(one), changedNet(net(one)), name, nil},
+		{tunnel(one), changedTunnel(tunnel(one)), name, nil},
+		{link(one), changedLink(link(one)), name, nil},
+		{machine(one), changedMachine(machine(one)), name, nil},
+		{disk(one), changedDisk(disk(one)), append(name, "Subregion", "From", "Image"), disk(other)},
+		{snapshot("url")(one), changedSnapshot(snapshot("url")(one)), name, nil},
+		{export(one), changedExport(export(one)), append(name, "From", "Size", "Format", "Bucket", "Object", "AccessKey", "SecretKey"), nil},
 	}
 	for _, sample := range samples {
 		is, becomes := reflect.ValueOf(sample.is), reflect.ValueOf(sample.becomes)
 		fields := map[string]bool{}
 		filled(is, fields)
+		if sample.or != nil {
+			filled(reflect.ValueOf(sample.or), fields)
+		}
 		for name, more := range fields {
 			if !more {
 				t.Errorf("%s is zero in the sample", name)
@@ -47,7 +64,7 @@ func TestSamplesHaveEverything(t *testing.T) {
 		}
 		for f, field := range is.Fields() {
 			same := gocmp.Equal(field.Interface(), becomes.FieldByIndex(f.Index).Interface(), Equal())
-			if stays := f.Name == "Account" || f.Name == "ID"; same != stays {
+			if stays := slices.Contains(sample.stays, f.Name); same != stays {
 				t.Errorf("%s.%s: the change leaves it the same: %t", is.Type().Name(), f.Name, same)
 			}
 		}

@@ -65,7 +65,7 @@ func (w *World) status(t driver.Tunnel) driver.TunnelStatus {
 	here := w.tunnels.thing(at)
 	s := driver.TunnelStatus{Tunnel: t, Since: here.since}
 	if here.is == nil {
-		s.Since = here.due.Add(-w.delay) // when it was first asked for
+		s.Since = here.began
 		return s
 	}
 	c := w.clients[at]

@@ -1,13 +1,17 @@
 // Package sim is a world that exists in memory only: the default driver, and
 // the one of tests. It does what it is asked at once or after a delay, and
-// fails when it is told to. It forgets everything when the process ends.
+// fails, is slow and has no room when it is told to. It forgets everything when
+// the process ends, and therefore does not mind when it is asked for something
+// that needs what it does not know.
 //
-// Nothing outside of the region is simulated but what a test asks for: the
-// clients' ends of tunnels are silent until [World.ConnectTunnel].
+// Nothing outside of the region, and nothing inside of its machines, happens
+// but what a test asks for: the clients' ends of tunnels are silent until
+// [World.ConnectTunnel], and guests run until [World.ShutDownGuest].
 package sim
 
 import (
 	"context"
+	"io"
 	"sync"
 	"time"
 
@@ -16,22 +20,41 @@ import (
 
 // World implements the interfaces of package driver.
 type World struct {
+	// Write puts the content of an export, of the given number of bytes, where
+	// the export says. An error fails the export for good, unless the context
+	// has ended. It is set before the world is used; nil fails all exports.
+	Write func(ctx context.Context, e driver.Export, size int64, content io.Reader) error
+
 	now   func() time.Time
 	delay time.Duration
 
 	mu         sync.Mutex // guards what follows
 	fail       func(op string) error
+	slow       func(op string) time.Duration
 	nets       things[driver.Net]
 	tunnels    things[driver.Tunnel]
 	clients    map[place]client
 	interfaces things[driver.Interface]
 	cables     map[place]*cable
+	machines   things[driver.Machine]
+	guests     map[place]*guest
+	rooms      []Room
+	watchers   map[*watcher]bool
+	disks      things[driver.Disk]
+	snapshots  things[driver.Snapshot]
+	exports    things[driver.Export]
+	writes     map[place]*write
+	broken     map[string]string // why snapshots and exports fail, by id
 }
 
 // New makes an empty world in which each change takes the delay by the given
 // clock; 0 is at once.
 func New(now func() time.Time, delay time.Duration) *World {
-	w := &World{now: now, delay: delay, clients: map[place]client{}, cables: map[place]*cable{}}
+	w := &World{
+		now: now, delay: delay,
+		clients: map[place]client{}, cables: map[place]*cable{}, guests: map[place]*guest{}, watchers: map[*watcher]bool{},
+		writes: map[place]*write{}, broken: map[string]string{},
+	}
 	w.nets = newThings(w, "Net", ownNet, func(at place) driver.Net {
 		return driver.Net{Account: at.account, ID: at.id}
 	})
@@ -41,6 +64,20 @@ func New(now func() time.Time, delay time.Duration) *World {
 	w.interfaces = newThings(w, "Interface", ownInterface, func(at place) driver.Interface {
 		return driver.Interface{Account: at.account, ID: at.id}
 	})
+	w.machines = newThings(w, "Machine", ownMachine, func(at place) driver.Machine {
+		return driver.Machine{Account: at.account, ID: at.id}
+	})
+	w.machines.refuse, w.machines.holds, w.machines.became = w.noRoom, w.resists, w.power
+	w.disks = newThings(w, "Disk", ownDisk, func(at place) driver.Disk {
+		return driver.Disk{Account: at.account, ID: at.id}
+	})
+	w.snapshots = newThings(w, "Snapshot", ownSnapshot, func(at place) driver.Snapshot {
+		return driver.Snapshot{Account: at.account, ID: at.id}
+	})
+	w.exports = newThings(w, "Export", func(e driver.Export) driver.Export { return e }, func(at place) driver.Export {
+		return driver.Export{Account: at.account, ID: at.id}
+	})
+	w.exports.became = w.removed
 	return w
 }
 
@@ -53,6 +90,14 @@ func (w *World) Fail(fail func(op string) error) {
 	w.fail = fail
 }
 
+// Slow makes every change that begins later take as long as slow says, by the
+// name of the method that asks for it. nil is the delay of the world.
+func (w *World) Slow(slow func(op string) time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.slow = slow
+}
+
 // fault is the error with which a call is to end. The caller holds the mutex.
 func (w *World) fault(ctx context.Context, op string) error {
 	if err := ctx.Err(); err != nil {
@@ -62,4 +107,12 @@ func (w *World) fault(ctx context.Context, op string) error {
 		return nil
 	}
 	return w.fail(op)
+}
+
+// takes is how long a change takes that begins now. The caller holds the mutex.
+func (w *World) takes(op string) time.Duration {
+	if w.slow == nil {
+		return w.delay
+	}
+	return w.slow(op)
 }

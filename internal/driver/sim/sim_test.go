@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"strings"
 	"testing"
@@ -17,29 +18,27 @@ import (
 
 var start = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
-func TestNetworks(t *testing.T) {
-	t.Parallel()
-	for name, delay := range map[string]time.Duration{"at once": 0, "delayed": 3 * time.Second} {
+// paces are those of the worlds that every suite runs in.
+var paces = map[string]time.Duration{"at once": 0, "delayed": 3 * time.Second}
+
+// suites runs the tests of every driver in worlds of each pace.
+func suites[D any](t *testing.T, run func(*testing.T, func(*testing.T) (D, func(time.Time)))) {
+	for name, delay := range paces {
 		t.Run(name, func(t *testing.T) {
-			drivertest.Networks(t, func(*testing.T) (driver.Networks, func(time.Time)) {
+			run(t, func(*testing.T) (D, func(time.Time)) {
 				c := clock.NewVirtual(start)
-				return sim.New(c.Now, delay), c.AdvanceTo
+				w := sim.New(c.Now, delay)
+				w.Write = func(context.Context, driver.Export, int64, io.Reader) error { return nil }
+				return any(w).(D), c.AdvanceTo
 			})
 		})
 	}
 }
 
-func TestLinks(t *testing.T) {
-	t.Parallel()
-	for name, delay := range map[string]time.Duration{"at once": 0, "delayed": 3 * time.Second} {
-		t.Run(name, func(t *testing.T) {
-			drivertest.Links(t, func(*testing.T) (driver.Links, func(time.Time)) {
-				c := clock.NewVirtual(start)
-				return sim.New(c.Now, delay), c.AdvanceTo
-			})
-		})
-	}
-}
+func TestNetworks(t *testing.T) { t.Parallel(); suites(t, drivertest.Networks) }
+func TestLinks(t *testing.T)    { t.Parallel(); suites(t, drivertest.Links) }
+func TestMachines(t *testing.T) { t.Parallel(); suites(t, drivertest.Machines) }
+func TestDisks(t *testing.T)    { t.Parallel(); suites(t, drivertest.Disks) }
 
 var net = driver.Net{Account: "000000000001", ID: "vpc-00000001", Generation: 1, IpRange: netip.MustParsePrefix("10.0.0.0/16")}
 
@@ -99,8 +98,13 @@ func TestDelay(t *testing.T) {
 
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	tunnel := driver.Tunnel{Account: net.Account, ID: "vpn-00000001", Generation: 1}
-	link := driver.Interface{Account: net.Account, ID: "dxvif-00000001", Generation: 1}
+	const account = "000000000001"
+	tunnel := driver.Tunnel{Account: account, ID: "vpn-00000001", Generation: 1}
+	link := driver.Interface{Account: account, ID: "dxvif-00000001", Generation: 1}
+	machine := driver.Machine{Account: account, ID: "i-00000001", Generation: 1, On: true}
+	disk := driver.Disk{Account: account, ID: "vol-00000001", Generation: 1}
+	snapshot := driver.Snapshot{Account: account, ID: "snap-00000001", Generation: 1}
+	export := driver.Export{Account: account, ID: "snap-export-00000001", Generation: 1}
 	// Each call makes a difference only after the ones before it.
 	calls := []struct {
 		op   string
@@ -109,22 +113,50 @@ func TestFaults(t *testing.T) {
 		{"EnsureNet", func(ctx context.Context, w *sim.World) error { return w.EnsureNet(ctx, net) }},
 		{"EnsureTunnel", func(ctx context.Context, w *sim.World) error { return w.EnsureTunnel(ctx, tunnel) }},
 		{"EnsureInterface", func(ctx context.Context, w *sim.World) error { return w.EnsureInterface(ctx, link) }},
+		{"EnsureMachine", func(ctx context.Context, w *sim.World) error { return w.EnsureMachine(ctx, machine) }},
+		{"EnsureDisk", func(ctx context.Context, w *sim.World) error { return w.EnsureDisk(ctx, disk) }},
+		{"EnsureSnapshot", func(ctx context.Context, w *sim.World) error { return w.EnsureSnapshot(ctx, snapshot) }},
+		{"EnsureExport", func(ctx context.Context, w *sim.World) error { return w.EnsureExport(ctx, export) }},
 		{"ObserveNets", func(ctx context.Context, w *sim.World) error { _, err := w.ObserveNets(ctx); return err }},
 		{"ObserveTunnels", func(ctx context.Context, w *sim.World) error { _, err := w.ObserveTunnels(ctx); return err }},
 		{"ObserveInterfaces", func(ctx context.Context, w *sim.World) error { _, err := w.ObserveInterfaces(ctx); return err }},
-		{"RemoveNet", func(ctx context.Context, w *sim.World) error { return w.RemoveNet(ctx, net.Account, net.ID) }},
-		{"RemoveTunnel", func(ctx context.Context, w *sim.World) error { return w.RemoveTunnel(ctx, tunnel.Account, tunnel.ID) }},
-		{"RemoveInterface", func(ctx context.Context, w *sim.World) error { return w.RemoveInterface(ctx, link.Account, link.ID) }},
+		{"ObserveMachines", func(ctx context.Context, w *sim.World) error { _, err := w.ObserveMachines(ctx); return err }},
+		{"ObserveDisks", func(ctx context.Context, w *sim.World) error { _, err := w.ObserveDisks(ctx); return err }},
+		{"ObserveSnapshots", func(ctx context.Context, w *sim.World) error { _, err := w.ObserveSnapshots(ctx); return err }},
+		{"ObserveExports", func(ctx context.Context, w *sim.World) error { _, err := w.ObserveExports(ctx); return err }},
+		{"Machine", func(ctx context.Context, w *sim.World) error {
+			_, _, err := w.Machine(ctx, account, machine.ID)
+			return err
+		}},
+		{"Snapshot", func(ctx context.Context, w *sim.World) error {
+			_, _, err := w.Snapshot(ctx, account, snapshot.ID)
+			return err
+		}},
+		{"Export", func(ctx context.Context, w *sim.World) error {
+			_, _, err := w.Export(ctx, account, export.ID)
+			return err
+		}},
+		{"RemoveNet", func(ctx context.Context, w *sim.World) error { return w.RemoveNet(ctx, account, net.ID) }},
+		{"RemoveTunnel", func(ctx context.Context, w *sim.World) error { return w.RemoveTunnel(ctx, account, tunnel.ID) }},
+		{"RemoveInterface", func(ctx context.Context, w *sim.World) error { return w.RemoveInterface(ctx, account, link.ID) }},
+		{"RemoveMachine", func(ctx context.Context, w *sim.World) error { return w.RemoveMachine(ctx, account, machine.ID) }},
+		{"RemoveDisk", func(ctx context.Context, w *sim.World) error { return w.RemoveDisk(ctx, account, disk.ID) }},
+		{"RemoveSnapshot", func(ctx context.Context, w *sim.World) error { return w.RemoveSnapshot(ctx, account, snapshot.ID) }},
+		{"RemoveExport", func(ctx context.Context, w *sim.World) error { return w.RemoveExport(ctx, account, export.ID) }},
 	}
 	w := sim.New(clock.NewVirtual(start).Now, 0)
 	has := func() string {
 		nets, err := w.ObserveNets(t.Context())
 		tunnels, tunnelsErr := w.ObserveTunnels(t.Context())
 		links, linksErr := w.ObserveInterfaces(t.Context())
-		if err := errors.Join(err, tunnelsErr, linksErr); err != nil {
+		machines, machinesErr := w.ObserveMachines(t.Context())
+		disks, disksErr := w.ObserveDisks(t.Context())
+		snapshots, snapshotsErr := w.ObserveSnapshots(t.Context())
+		exports, exportsErr := w.ObserveExports(t.Context())
+		if err := errors.Join(err, tunnelsErr, linksErr, machinesErr, disksErr, snapshotsErr, exportsErr); err != nil {
 			t.Fatal(err)
 		}
-		return fmt.Sprint(nets, tunnels, links)
+		return fmt.Sprint(nets, tunnels, links, machines, disks, snapshots, exports)
 	}
 	broken := errors.New("the cable is cut")
 	failing := func(which func(op string) bool) {
@@ -150,111 +182,40 @@ func TestFaults(t *testing.T) {
 			t.Errorf("%s when all other methods fail: %v", c.op, err)
 		}
 		w.Fail(nil)
-		if changes := !strings.HasPrefix(c.op, "Observe"); changes != (has() != before) {
+		changes := strings.HasPrefix(c.op, "Ensure") || strings.HasPrefix(c.op, "Remove")
+		if changes != (has() != before) {
 			t.Errorf("%s has changed the world: %t, want %t", c.op, !changes, changes)
 		}
 	}
 }
 
-// A tunnel is up while it and the client's end are there.
-func TestTunnelStatus(t *testing.T) {
-	t.Parallel()
-	tunnel := driver.Tunnel{Account: "000000000001", ID: "vpn-00000001", Generation: 1}
-	c := clock.NewVirtual(start)
-	w := sim.New(c.Now, 3*time.Second)
-	ensure := func() {
-		t.Helper()
-		for {
-			later, under := errors.AsType[driver.Later](w.EnsureTunnel(t.Context(), tunnel))
-			if !under {
-				return
-			}
-			c.AdvanceTo(later.At)
-		}
-	}
-	is := func(when string, up bool, since time.Time, routes int) {
-		t.Helper()
-		seen, err := w.ObserveTunnels(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(seen) != 1 || seen[0].Up != up || !seen[0].Since.Equal(since) || seen[0].Routes != routes {
-			t.Errorf("%s: got %+v, want up %t since %s with %d routes", when, seen, up, since, routes)
-		}
-	}
-
-	w.EnsureTunnel(t.Context(), tunnel)
-	c.Advance(time.Second)
-	is("being made", false, start, 0)
-	ensure()
-	made := c.Now()
-	is("made", false, made, 0)
-
-	c.Advance(time.Minute)
-	w.ConnectTunnel(tunnel.Account, tunnel.ID, 5)
-	connected := c.Now()
-	c.Advance(time.Minute)
-	is("connected", true, connected, 5)
-	tunnel.Generation, tunnel.StaticOnly = 2, true
-	ensure()
-	is("changed to static routes", true, connected, 0)
-	tunnel.Generation, tunnel.StaticOnly = 3, false
-	ensure()
-
-	w.DisconnectTunnel(tunnel.Account, tunnel.ID)
-	is("disconnected", false, c.Now(), 0)
-
-	w.ConnectTunnel(tunnel.Account, tunnel.ID, 5)
-	w.RemoveTunnel(t.Context(), tunnel.Account, tunnel.ID)
-	c.Advance(time.Minute)
-	if seen, err := w.ObserveTunnels(t.Context()); err != nil || len(seen) != 0 {
-		t.Errorf("a removed tunnel shows %+v, %v", seen, err)
-	}
-	ensure()
-	is("made again, while the client goes on answering", true, c.Now(), 5)
-}
-
-// What is reached is what is there, and not what was asked for.
-func TestReach(t *testing.T) {
+// A change may be told to take its time, and one that is under way takes what it
+// began with.
+func TestSlow(t *testing.T) {
 	t.Parallel()
 	c := clock.NewVirtual(start)
-	w := sim.New(c.Now, 3*time.Second)
-	all := []driver.Rule{{Protocol: "-1", Ranges: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}}}
-	open := driver.Net{
-		Account: "000000000001", ID: "vpc-00000001", Generation: 1, IpRange: netip.MustParsePrefix("10.0.0.0/16"),
-		Subnets:        []driver.Subnet{{ID: "subnet-00000001", IpRange: netip.MustParsePrefix("10.0.0.0/24")}},
-		SecurityGroups: []driver.SecurityGroup{{ID: "sg-00000001", Inbound: all, Outbound: all}},
-	}
-	flow := driver.Flow{Protocol: "tcp", Port: 22}
-	for i, at := range []*driver.Place{&flow.From, &flow.To} {
-		*at = driver.Place{Account: open.Account, Net: open.ID, Nic: fmt.Sprint("eni-", i), Address: netip.AddrFrom4([4]byte{10, 0, 0, byte(4 + i)})}
-		open.Nics = append(open.Nics, driver.Nic{
-			ID: at.Nic, Subnet: "subnet-00000001", Machine: "i-00000001",
-			Addresses: []driver.Address{{Private: at.Address}}, SecurityGroups: []string{"sg-00000001"},
-		})
-	}
-	shut := open
-	shut.Generation, shut.SecurityGroups = 2, nil
-
-	changes := []struct {
-		name   string
-		change func() error
-		before bool // whether the flow gets through until the change is done
-		after  bool
+	w := sim.New(c.Now, time.Second)
+	w.Slow(func(op string) time.Duration {
+		if op == "EnsureDisk" {
+			return time.Hour
+		}
+		return 0
+	})
+	disk := driver.Disk{Account: net.Account, ID: "vol-00000001", Generation: 1}
+	steps := []struct {
+		name string
+		call func() error
+		want error
 	}{
-		{"a Net is made", func() error { return w.EnsureNet(t.Context(), open) }, false, true},
-		{"it loses its rules", func() error { return w.EnsureNet(t.Context(), shut) }, true, false},
-		{"it is removed", func() error { return w.RemoveNet(t.Context(), open.Account, open.ID) }, false, false},
+		{"a slow change", func() error { return w.EnsureDisk(t.Context(), disk) }, driver.Later{At: start.Add(time.Hour)}},
+		{"another change", func() error { return w.EnsureNet(t.Context(), net) }, nil},
+		{"a slow change, when nothing is slow any more", func() error { w.Slow(nil); return w.EnsureDisk(t.Context(), disk) }, driver.Later{At: start.Add(time.Hour)}},
+		{"a change at the pace of the world", func() error { return w.RemoveNet(t.Context(), net.Account, net.ID) }, driver.Later{At: start.Add(time.Second)}},
+		{"a slow change, when it is due", func() error { c.Advance(time.Hour); return w.EnsureDisk(t.Context(), disk) }, nil},
 	}
-	for _, change := range changes {
-		if _, under := errors.AsType[driver.Later](change.change()); !under {
-			t.Fatalf("%s: at once", change.name)
-		}
-		for _, through := range []bool{change.before, change.after} {
-			if err := w.Reach(flow); (err == nil) != through {
-				t.Errorf("%s: got %v, want it through: %t", change.name, err, through)
-			}
-			c.Advance(3 * time.Second)
+	for _, step := range steps {
+		if err := step.call(); err != step.want {
+			t.Errorf("%s: got %v, want %v", step.name, err, step.want)
 		}
 	}
 }

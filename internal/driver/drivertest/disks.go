@@ -1,0 +1,227 @@
+package drivertest
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/bastide-cloud/bastide/internal/driver"
+)
+
+// Disks tests a driver of disks. open gives an empty world that knows the
+// content of an image named image and can write objects to a bucket named
+// bucket, and a function that returns once its clock shows at least the given
+// time.
+func Disks(t *testing.T, open func(t *testing.T) (world driver.Disks, until func(time.Time))) {
+	t.Run("disks", func(t *testing.T) {
+		run(t, func(t *testing.T) methods[driver.Disk] {
+			world, until := open(t)
+			source(t, world, until)
+			return methods[driver.Disk]{world.EnsureDisk, world.RemoveDisk, disksOf(world), until}
+		}, disk, changedDisk, func(d driver.Disk) driver.Disk { return d })
+	})
+	t.Run("snapshots", func(t *testing.T) {
+		files := files(t)
+		prepare := func(t *testing.T) (driver.Disks, methods[driver.Snapshot]) {
+			world, until := open(t)
+			source(t, world, until)
+			return world, methods[driver.Snapshot]{world.EnsureSnapshot, world.RemoveSnapshot, snapshotsOf(world), until}
+		}
+		run(t, func(t *testing.T) methods[driver.Snapshot] {
+			_, methods := prepare(t)
+			return methods
+		}, snapshot(files), changedSnapshot, func(s driver.Snapshot) driver.Snapshot { return s })
+		t.Run("a snapshot says how far it is", func(t *testing.T) {
+			t.Parallel()
+			world, methods := prepare(t)
+			s := subject[driver.Snapshot]{T: t, methods: methods}
+			testProgress(s, snapshot(files)(one), func(ctx context.Context) (int, string, bool, error) {
+				status, ok, err := world.Snapshot(ctx, one.Account, one.ID)
+				return status.Progress, status.Failure, ok, err
+			})
+		})
+	})
+	t.Run("exports", func(t *testing.T) {
+		prepare := func(t *testing.T) (driver.Disks, methods[driver.Export]) {
+			world, until := open(t)
+			source(t, world, until)
+			return world, methods[driver.Export]{world.EnsureExport, world.RemoveExport, exportsOf(world), until}
+		}
+		run(t, func(t *testing.T) methods[driver.Export] {
+			_, methods := prepare(t)
+			return methods
+		}, export, changedExport, func(e driver.Export) driver.Export {
+			e.SecretKey = ""
+			return e
+		})
+		t.Run("an export says how far it is, and no secret", func(t *testing.T) {
+			t.Parallel()
+			world, methods := prepare(t)
+			s := subject[driver.Export]{T: t, methods: methods}
+			testProgress(s, export(one), func(ctx context.Context) (int, string, bool, error) {
+				status, ok, err := world.Export(ctx, one.Account, one.ID)
+				if status.SecretKey != "" {
+					t.Errorf("its secret is shown")
+				}
+				return status.Progress, status.Failure, ok, err
+			})
+		})
+	})
+}
+
+// testProgress follows what is made from nothing to its end. far tells of the
+// value.
+func testProgress[V value](s subject[V], v V, far func(context.Context) (progress int, failure string, ok bool, err error)) {
+	look := func() (int, bool) {
+		s.Helper()
+		progress, failure, ok, err := far(s.Context())
+		if err != nil || failure != "" {
+			s.Fatalf("it fails: %q, %v", failure, err)
+		}
+		return progress, ok
+	}
+	if progress, ok := look(); ok || progress != 0 {
+		s.Errorf("before it is asked for, it is there: %t, %d%%", ok, progress)
+	}
+	was := 0
+	s.done("making it", func() error {
+		err := s.ensure(s.Context(), v)
+		is, ok := look()
+		if !ok || is < was || is == 100 && err != nil {
+			s.Errorf("after %d%% it is there: %t, %d%%; the answer is %v", was, ok, is, err)
+		}
+		was = is
+		return err
+	})
+	if was != 100 {
+		s.Errorf("once it is made, it is at %d%%", was)
+	}
+	s.unmake(v)
+	if progress, ok := look(); ok || progress != 0 {
+		s.Errorf("once it is removed, it is there: %t, %d%%", ok, progress)
+	}
+}
+
+// volume and shared name what all samples are made from: disks of both
+// accounts, and a snapshot of bob's.
+const volume, shared = "vol-source", "snap-source"
+
+// source makes what all samples are made from.
+func source(t *testing.T, world driver.Disks, until func(time.Time)) {
+	t.Helper()
+	disks := subject[driver.Disk]{T: t, methods: methods[driver.Disk]{ensure: world.EnsureDisk, until: until}}
+	for _, account := range []string{alice, bob} {
+		disks.make(driver.Disk{Account: account, ID: volume, Generation: 1, Subregion: "region-a", Size: 1, Type: "standard", Iops: 150})
+	}
+	snapshots := subject[driver.Snapshot]{T: t, methods: methods[driver.Snapshot]{ensure: world.EnsureSnapshot, until: until}}
+	snapshots.make(driver.Snapshot{Account: bob, ID: shared, Generation: 1, Parts: []driver.SnapshotPart{{ID: shared, Disk: volume, Size: 1}}})
+}
+
+// disksOf observes the disks of a world but the source.
+func disksOf(world driver.Disks) func(context.Context) ([]driver.Disk, error) {
+	return func(ctx context.Context) (disks []driver.Disk, err error) {
+		seen, err := world.ObserveDisks(ctx)
+		for _, d := range seen {
+			if d.ID != volume {
+				disks = append(disks, d)
+			}
+		}
+		return disks, err
+	}
+}
+
+// snapshotsOf observes the snapshots of a world but the source.
+func snapshotsOf(world driver.Disks) func(context.Context) ([]driver.Snapshot, error) {
+	return func(ctx context.Context) (snapshots []driver.Snapshot, err error) {
+		seen, err := world.ObserveSnapshots(ctx)
+		for _, s := range seen {
+			if s.ID != shared {
+				snapshots = append(snapshots, s.Snapshot)
+			}
+		}
+		return snapshots, err
+	}
+}
+
+func exportsOf(world driver.Disks) func(context.Context) ([]driver.Export, error) {
+	return func(ctx context.Context) (exports []driver.Export, err error) {
+		seen, err := world.ObserveExports(ctx)
+		for _, e := range seen {
+			exports = append(exports, e.Export)
+		}
+		return exports, err
+	}
+}
+
+// files serves the content of a disk, and answers its URL.
+func files(t *testing.T) string {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.ServeContent(w, r, "disk.raw", time.Time{}, bytes.NewReader(make([]byte, 1<<20)))
+	}))
+	t.Cleanup(server.Close)
+	return server.URL + "/disk.raw"
+}
+
+// disk is a disk with everything that one can have: the other one begins as an
+// image, and all else as a snapshot.
+func disk(key driver.Key) driver.Disk {
+	d := driver.Disk{
+		Account: key.Account, ID: key.ID, Generation: key.Generation,
+		Subregion: "region-a", Size: 1, Type: "standard", Iops: 150,
+	}
+	if key.ID == other.ID {
+		d.Image = "image"
+	} else {
+		d.From = &driver.SnapshotName{Account: bob, ID: shared}
+	}
+	return d
+}
+
+// changedDisk is a disk at a later generation, with as little as it was as a
+// disk allows.
+func changedDisk(d driver.Disk) driver.Disk {
+	d.Generation++
+	d.Size, d.Type, d.Iops = 2, "io1", 200
+	return d
+}
+
+// snapshot is one of several disks, of everything that there can be snapshots
+// of. url is of a file to fetch.
+func snapshot(url string) func(driver.Key) driver.Snapshot {
+	return func(key driver.Key) driver.Snapshot {
+		return driver.Snapshot{Account: key.Account, ID: key.ID, Generation: key.Generation, Parts: []driver.SnapshotPart{
+			{ID: key.ID, Disk: volume, Size: 1},
+			{ID: key.ID + "-copy", Copy: &driver.SnapshotName{Account: bob, ID: shared}, Size: 1},
+			{ID: key.ID + "-file", URL: url, Size: 1},
+			{ID: key.ID + "-image", Image: "image", Size: 1},
+		}}
+	}
+}
+
+// changedSnapshot is a snapshot at a later generation, of which the first part
+// is gone.
+func changedSnapshot(s driver.Snapshot) driver.Snapshot {
+	s.Generation++
+	s.Parts = s.Parts[1:]
+	return s
+}
+
+// export is an export with everything that one can have.
+func export(key driver.Key) driver.Export {
+	return driver.Export{
+		Account: key.Account, ID: key.ID, Generation: key.Generation,
+		From: driver.SnapshotName{Account: bob, ID: shared}, Size: 1, Format: "raw",
+		Bucket: "bucket", Object: "some/" + key.ID + ".raw",
+		AccessKey: "ACCESS", SecretKey: "sample",
+	}
+}
+
+// changedExport is an export at a later generation, and as it was: an export
+// does not change.
+func changedExport(e driver.Export) driver.Export {
+	e.Generation++
+	return e
+}

@@ -1,0 +1,150 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/bastide-cloud/bastide/internal/driver"
+	gocmp "github.com/google/go-cmp/cmp"
+)
+
+// Machines tests a driver of machines. open gives a world without machines that
+// has the disks and NICs of those that are tested, with guests that do nothing
+// by themselves, and a function that returns once its clock shows at least the
+// given time.
+func Machines(t *testing.T, open func(t *testing.T) (world driver.Machines, until func(time.Time))) {
+	run(t, func(t *testing.T) methods[driver.Machine] {
+		world, until := open(t)
+		return methods[driver.Machine]{world.EnsureMachine, world.RemoveMachine, machinesOf(world), until}
+	}, machine, changedMachine, func(m driver.Machine) driver.Machine { return m })
+
+	tests := map[string]func(*testing.T, subject[driver.Machine], driver.Machines){
+		"a machine is on and off as asked": testPower,
+		"one machine is as the list says":  testOneMachine,
+		"watching ends with its context":   testWatch,
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			world, until := open(t)
+			methods := methods[driver.Machine]{world.EnsureMachine, world.RemoveMachine, machinesOf(world), until}
+			test(t, subject[driver.Machine]{T: t, methods: methods}, world)
+		})
+	}
+}
+
+// machinesOf observes the machines of a world whatever they are doing.
+func machinesOf(world driver.Machines) func(context.Context) ([]driver.Machine, error) {
+	return func(ctx context.Context) (machines []driver.Machine, err error) {
+		seen, err := world.ObserveMachines(ctx)
+		for _, s := range seen {
+			machines = append(machines, s.Machine)
+		}
+		return machines, err
+	}
+}
+
+func testPower(t *testing.T, s subject[driver.Machine], world driver.Machines) {
+	m := machine(one)
+	for _, step := range []struct {
+		name   string
+		change func(*driver.Machine)
+	}{
+		{"made and on", func(*driver.Machine) {}},
+		{"asked again", func(m *driver.Machine) { m.Generation-- }},
+		{"rebooted", func(m *driver.Machine) { m.Boots++ }},
+		{"off", func(m *driver.Machine) { m.On, m.Forced = false, false }},
+		{"off by force, which it is", func(m *driver.Machine) { m.Forced = true }},
+		{"on again", func(m *driver.Machine) { m.On, m.Boots = true, m.Boots+1 }},
+		{"off by force", func(m *driver.Machine) { m.On = false }},
+	} {
+		m.Generation++
+		step.change(&m)
+		s.make(m)
+		status, ok, err := world.Machine(t.Context(), m.Account, m.ID)
+		if err != nil || !ok || status.On != m.On || status.Machine.On != m.On || status.OffBy != "" || status.Reason != "" {
+			t.Errorf("%s: got %t, %t (off by %q: %q), %v; want it on: %t", step.name, ok, status.On, status.OffBy, status.Reason, err, m.On)
+		}
+	}
+}
+
+func testOneMachine(t *testing.T, s subject[driver.Machine], world driver.Machines) {
+	if _, ok, err := world.Machine(t.Context(), one.Account, one.ID); ok || err != nil {
+		t.Errorf("no machine was asked for, and there is one: %t, %v", ok, err)
+	}
+	s.ask(world.EnsureMachine(t.Context(), machine(one)))
+	if status, ok, err := world.Machine(t.Context(), one.Account, one.ID); !ok || err != nil || status.ID != one.ID {
+		t.Errorf("a machine was asked for: got %+v, %t, %v", status, ok, err)
+	}
+	s.make(machine(one))
+	seen, err := world.ObserveMachines(t.Context())
+	if err != nil || len(seen) != 1 || seen[0].Console != nil {
+		t.Fatalf("the list has %+v, %v; want one machine and no console", seen, err)
+	}
+	status, ok, err := world.Machine(t.Context(), one.Account, one.ID)
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	status.Console = nil
+	if diff := gocmp.Diff(seen[0], status, Equal()); diff != "" {
+		t.Errorf("one machine (-in the list +alone):\n%s", diff)
+	}
+	foreign, ok, err := world.Machine(t.Context(), bob, one.ID)
+	if ok || err != nil {
+		t.Errorf("another account's machine: got %+v, %v", foreign, err)
+	}
+	s.unmake(machine(one))
+	if _, ok, err := world.Machine(t.Context(), one.Account, one.ID); ok || err != nil {
+		t.Errorf("a removed machine is there: %t, %v", ok, err)
+	}
+}
+
+func testWatch(t *testing.T, _ subject[driver.Machine], world driver.Machines) {
+	watching, end := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- world.WatchMachines(watching, func(string, string) {}) }()
+	end()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want its context's error", err)
+	}
+}
+
+// machine is a machine with everything that one can have.
+func machine(key driver.Key) driver.Machine {
+	return driver.Machine{
+		Account: key.Account, ID: key.ID, Generation: key.Generation,
+		Subregion: "region-a", Tenancy: "default", Strategy: "attract", Group: "vmgroup-00000001",
+		Cores: 2, CpuModel: "v6", Performance: "high", Memory: 4, Nested: true, Windows: true,
+		BootMode: "uefi", Tpm: true, SecureBoot: "enable",
+		Gpus:  []driver.Gpu{{ID: "fgpu-00000001", Model: "nvidia-p6"}, {ID: "fgpu-00000002", Model: "nvidia-p6"}},
+		Disks: []driver.MachineDisk{{Disk: "vol-00000002", Device: "/dev/sda1"}, {Disk: "vol-00000001", Device: "/dev/xvdb"}},
+		Nics: []driver.MachineNic{
+			{ID: "eni-00000002", MAC: "aa:00:00:00:00:02", Net: "vpc-00000001", Private: []netip.Addr{addr("10.0.1.4"), addr("10.0.1.5")}},
+			{ID: "eni-00000001", MAC: "aa:00:00:00:00:01", Net: "vpc-00000001", Device: 1, Private: []netip.Addr{addr("10.0.2.4")}, Public: addr("198.51.100.4")},
+		},
+		On: true, Boots: 1, Forced: true, OnGuest: "restart", OnHost: "restart",
+		UserData: []byte("#!/bin/sh"),
+		Keys:     []string{"ssh-ed25519 AAAA one", "ssh-ed25519 AAAA two"},
+		Metadata: map[string]string{"ami-id": "ami-00000001"},
+	}
+}
+
+// changedMachine is a machine at a later generation, with nothing as it was.
+func changedMachine(m driver.Machine) driver.Machine {
+	return driver.Machine{
+		Account: m.Account, ID: m.ID, Generation: m.Generation + 1,
+		Subregion: "region-b", Tenancy: "dedicated", Strategy: "repulse", Group: "vmgroup-00000002",
+		Cores: 4, CpuModel: "v7", Performance: "highest", Memory: 8,
+		BootMode: "legacy", SecureBoot: "none",
+		Gpus:  []driver.Gpu{{ID: "fgpu-00000003", Model: "nvidia-v100"}},
+		Disks: []driver.MachineDisk{{Disk: "vol-00000001", Device: "/dev/sda1"}},
+		Nics:  []driver.MachineNic{{ID: "eni-00000003", MAC: "aa:00:00:00:00:03", Private: []netip.Addr{addr("10.1.0.4")}, Public: addr("198.51.100.5")}},
+		Boots: m.Boots + 1, OnGuest: "terminate", OnHost: "stop",
+		UserData: []byte("#!/bin/bash"),
+		Keys:     []string{"ssh-ed25519 AAAA three"},
+		Metadata: map[string]string{"ami-id": "ami-00000001", "hostname": "one"},
+	}
+}
