@@ -10,14 +10,6 @@ import (
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
-// Tag is a tag and the resource that has it.
-type Tag struct {
-	Key          string // The key of the tag, between 1 and 255 characters.
-	Value        string // The value of the tag, between 0 and 255 characters.
-	ResourceId   string // The ID of the resource.
-	ResourceType string // The type of the resource.
-}
-
 // maxTags is how many tags a resource can have. The real service refuses more
 // than some number that it does not publish; AWS's is 50.
 const maxTags = 50
@@ -107,12 +99,12 @@ type FiltersTag struct {
 
 // allTags lists all tags: resource by resource in order of creation, whatever
 // their kinds, so that what comes or goes leaves the others in place.
-func allTags(tx *kind.Tx) iter.Seq2[api.Position, Tag] {
+func allTags(tx *kind.Tx) iter.Seq2[api.Position, kind.Tag] {
 	resources := slices.SortedFunc(tx.AllTagged, func(a, b kind.Tagged) int { return cmp.Compare(a.Seq, b.Seq) })
-	return func(yield func(api.Position, Tag) bool) {
+	return func(yield func(api.Position, kind.Tag) bool) {
 		for _, r := range resources {
 			for _, t := range r.Tags() {
-				if !yield(api.Position{Seq: r.Seq, Name: t.Key}, Tag{t.Key, t.Value, r.ID, r.Type}) {
+				if !yield(api.Position{Seq: r.Seq, Name: t.Key}, kind.Tag{Key: t.Key, Value: t.Value, ResourceId: r.ID, ResourceType: r.Type}) {
 					return
 				}
 			}

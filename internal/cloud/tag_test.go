@@ -95,7 +95,7 @@ func (s *shore) kite(caller kind.Caller, tags ...api.Tag) string {
 }
 
 type tagsPage struct {
-	Tags          []Tag
+	Tags          []kind.Tag
 	NextPageToken string
 }
 

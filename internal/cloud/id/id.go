@@ -42,7 +42,22 @@ type (
 	DirectLink          string
 	DirectLinkInterface string
 	Vm                  string
+	Volume              string
+	VolumeUpdateTask    string
+	Snapshot            string
+	Image               string
+	ImageExportTask     string
+	SnapshotExportTask  string
+	Keypair             string
+	FlexibleGpu         string
+	DedicatedGroup      string
+	VmGroup             string
+	VmTemplate          string
+	ProductType         string
 )
+
+// Outscale is the account that the region's own images are in. It is nobody's.
+const Outscale Account = "000000000000"
 
 func (Account) Form() kind.Form             { return kind.Form{Length: 12, Alphabet: kind.Decimal} }
 func (User) Form() kind.Form                { return kind.Form{Length: 32, Alphabet: kind.Alphanumeric} }
@@ -70,3 +85,15 @@ func (VpnConnection) Form() kind.Form       { return hex("vpn-") }
 func (DirectLink) Form() kind.Form          { return hex("dxcon-") }
 func (DirectLinkInterface) Form() kind.Form { return hex("dxvif-") }
 func (Vm) Form() kind.Form                  { return hex("i-") }
+func (Volume) Form() kind.Form              { return hex("vol-") }
+func (VolumeUpdateTask) Form() kind.Form    { return hex("vol-update-") }
+func (Snapshot) Form() kind.Form            { return hex("snap-") }
+func (Image) Form() kind.Form               { return hex("ami-") }
+func (ImageExportTask) Form() kind.Form     { return hex("image-export-") }
+func (SnapshotExportTask) Form() kind.Form  { return hex("snap-export-") }
+func (Keypair) Form() kind.Form             { return long("key-") }
+func (FlexibleGpu) Form() kind.Form         { return hex("fgpu-") }
+func (DedicatedGroup) Form() kind.Form      { return hex("ded-") }
+func (VmGroup) Form() kind.Form             { return long("vmgroup-") }
+func (VmTemplate) Form() kind.Form          { return long("vmtemplate-") }
+func (ProductType) Form() kind.Form         { return hex("pty-") }

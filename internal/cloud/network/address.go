@@ -73,6 +73,15 @@ func (s *Subnet) free(tx *kind.Tx) int {
 	return n
 }
 
+// FreeIps is the number of addresses of a Subnet that nobody has.
+func FreeIps(tx *kind.Tx, subnetID id.Subnet) int {
+	s, err := Subnets.Get(tx, subnetID)
+	if err != nil {
+		return 0
+	}
+	return s.free(tx)
+}
+
 // chooseMore adds addresses of the Subnet that nobody has to those about to be
 // taken.
 func (s *Subnet) chooseMore(tx *kind.Tx, taken []api.IPv4, n int) ([]api.IPv4, error) {

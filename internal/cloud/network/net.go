@@ -16,12 +16,15 @@ type Net struct {
 	IpRange          api.CIDR          // The range of addresses of the Net, in CIDR notation.
 	DhcpOptionsSetId id.DhcpOptionsSet // The ID of the DHCP options set that the machines in the Net are told.
 	State            NetState          // The state of the Net. A Net is `available` as soon as it is created.
-	Tenancy          Tenancy           // Whether the VMs in the Net may share hardware with those of other accounts.
+	Tenancy          Tenancy           // Whether the VMs in the Net may share hardware with those of other accounts: `default`, `dedicated`, or the ID of a dedicated group.
 	Tags             []api.Tag         // The tags of the Net.
 
 	// IsDefault is true for a Net that a region makes by itself. This one
 	// makes none.
 	IsDefault bool `wire:"-"`
+
+	// DedicatedGroupId is the group that the tenancy names.
+	DedicatedGroupId id.DedicatedGroup `wire:"-" ref:"weak"`
 
 	// Generation counts the changes that the world must hear of: each rule
 	// that makes one adds one. Applied is the generation that the world has,
@@ -61,14 +64,32 @@ const NetAvailable NetState = "available"
 // Literals implements [api.Enum].
 func (NetState) Literals() []string { return []string{"pending", "available", "deleting"} }
 
-// Tenancy says on whose hardware VMs run.
+// Tenancy says on whose hardware VMs run: default, dedicated, or the ID of a
+// dedicated group.
 type Tenancy string
 
-// TenancyDefault leaves it to each VM.
-const TenancyDefault Tenancy = "default"
+// The tenancies that have names.
+const (
+	TenancyDefault   Tenancy = "default" // leaves it to each VM
+	TenancyDedicated Tenancy = "dedicated"
+)
 
-// Literals implements [api.Enum].
-func (Tenancy) Literals() []string { return []string{"default", "dedicated"} }
+// Check reports a text that is no tenancy.
+func (t Tenancy) Check() error {
+	group, ok := t.group()
+	if ok && group.Form().Check(string(group)) != nil {
+		return fault.InvalidValue.Errorf("'%.100s' is none of default, dedicated and the ID of a dedicated group.", string(t))
+	}
+	return nil
+}
+
+// group is the dedicated group that the tenancy names, if it names one.
+func (t Tenancy) group() (id.DedicatedGroup, bool) {
+	if t == "" || t == TenancyDefault || t == TenancyDedicated {
+		return "", false
+	}
+	return id.DedicatedGroup(t), true
+}
 
 func netActions() []api.Action {
 	r := api.NewResource(Nets, api.Plain[Net])
@@ -76,14 +97,28 @@ func netActions() []api.Action {
 		api.Create(r, createNet, addMainTable, addDefaultGroup),
 		api.Read[ReadNetsRequest](r),
 		api.Update(r, updateNet),
-		api.Delete[DeleteNetRequest](r, dropMainTable, dropDefaultGroup, expirePeerings),
+		api.Delete[DeleteNetRequest](r, netRules...),
 	}
+}
+
+// netRules see to what goes with a Net that is deleted.
+var netRules = []func(*kind.Tx, *Net) error{dropMainTable, dropDefaultGroup, expirePeerings}
+
+// DeleteNet deletes a Net as the action does, for a rule that takes the Net
+// along: it is refused if something is in the Net.
+func DeleteNet(tx *kind.Tx, n *Net) error {
+	for _, rule := range netRules {
+		if err := rule(tx, n); err != nil {
+			return err
+		}
+	}
+	return Nets.Delete(tx, n)
 }
 
 // CreateNetRequest asks for a Net.
 type CreateNetRequest struct {
 	IpRange api.CIDR `api:"required"` // The range of the Net, from /16 to /28, inside 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16. It may be the range of another Net.
-	Tenancy Tenancy  // `default` if each VM in the Net may choose its tenancy, `dedicated` if all of them get hardware of their own. By default, `default`.
+	Tenancy Tenancy  // `default` if each VM in the Net may choose its tenancy, `dedicated` if all of them get hardware of their own, or the ID of the dedicated group that they run in. By default, `default`.
 }
 
 // The sizes of a Net, in bits of its prefix.
@@ -113,7 +148,10 @@ func createNet(tx *kind.Tx, req *CreateNetRequest) (*Net, error) {
 	if tenancy == "" {
 		tenancy = TenancyDefault
 	}
-	return &Net{IpRange: req.IpRange, DhcpOptionsSetId: set, State: NetAvailable, Tenancy: tenancy, Generation: 1}, nil
+	group, _ := tenancy.group()
+	return &Net{
+		IpRange: req.IpRange, DhcpOptionsSetId: set, State: NetAvailable, Tenancy: tenancy, DedicatedGroupId: group, Generation: 1,
+	}, nil
 }
 
 // ReadNetsRequest asks for Nets.

@@ -40,6 +40,8 @@ type Nic struct {
 	// Lends says that the region lends the NIC a public IP whenever it has none
 	// of the account's.
 	Lends bool `wire:"-"`
+	// Told is the generation of the Net that told the world of the NIC last.
+	Told uint64 `wire:"-"`
 }
 
 // PrivateIp is an address of a NIC in its Subnet.
@@ -147,8 +149,9 @@ func (region Region) ShowNic(tx *kind.Tx, n *Nic) *Nic {
 	return n
 }
 
-// ownNic finds a NIC that is the account's own.
-func ownNic(tx *kind.Tx, nicID id.Nic) (*Nic, error) {
+// OwnNic finds a NIC that is the account's own, and none that the region made
+// for its own needs.
+func OwnNic(tx *kind.Tx, nicID id.Nic) (*Nic, error) {
 	n, err := Nics.Get(tx, nicID)
 	if err == nil && n.Service != "" {
 		return nil, Nics.Absent(nicID)
@@ -198,10 +201,27 @@ func (n *Nic) save(tx *kind.Tx) error {
 
 // touch makes the world hear of a change of a NIC, if it is in a Net.
 func (n *Nic) touch(tx *kind.Tx) error {
+	if n.LinkNic != nil {
+		tx.Touch(n.LinkNic.VmId)
+	}
 	if n.NetId == "" {
 		return nil
 	}
-	return touch(tx, n.NetId)
+	if err := touch(tx, n.NetId); err != nil {
+		return err
+	}
+	net, err := Nets.Get(tx, n.NetId)
+	if err != nil {
+		return err
+	}
+	n.Told = net.Generation
+	return Nics.Put(tx, n)
+}
+
+// InWorld reports whether the world has the NIC as it is.
+func (n *Nic) InWorld(tx *kind.Tx) bool {
+	net, err := Nets.Get(tx, n.NetId)
+	return n.NetId == "" || err == nil && net.Applied >= n.Told
 }
 
 // Remove deletes a NIC, whatever it is linked to: its private addresses are
@@ -231,6 +251,13 @@ func (n *Nic) SetSecurityGroups(tx *kind.Tx, groups []id.SecurityGroup) (err err
 	if n.SecurityGroups, err = groupsIn(tx, n.NetId, groups); err != nil {
 		return err
 	}
+	return n.save(tx)
+}
+
+// CheckSource says whether a NIC only receives and sends packets that are
+// addressed to or by it.
+func (n *Nic) CheckSource(tx *kind.Tx, checked bool) error {
+	n.IsSourceDestChecked = checked
 	return n.save(tx)
 }
 

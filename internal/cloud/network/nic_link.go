@@ -18,6 +18,8 @@ type LinkNic struct {
 	State              LinkNicState // The state of the link.
 	VmAccountId        id.Account   `json:"-" ref:"-"` // The account ID of the owner of the VM.
 	VmId               id.Vm        `ref:"weak"`       // The ID of the VM.
+
+	LinkDate api.DateTime `wire:"-"` // when it was linked
 }
 
 // LinkNicState is the state of the link between a NIC and a VM.
@@ -94,7 +96,7 @@ func (n *Nic) Link(tx *kind.Tx, vm id.Vm, device int, deleteOnVmDeletion bool) e
 		}
 	}
 	n.LinkNic = &LinkNic{
-		DeleteOnVmDeletion: deleteOnVmDeletion, DeviceNumber: device, State: LinkNicAttached, VmId: vm,
+		DeleteOnVmDeletion: deleteOnVmDeletion, DeviceNumber: device, State: LinkNicAttached, VmId: vm, LinkDate: api.At(tx.Now()),
 		LinkNicId: unused[id.LinkNic](tx, func(link string) bool { return first(Nics.Find(tx, "LinkNic.LinkNicId", link)) != nil }),
 	}
 	return n.save(tx)
@@ -102,6 +104,9 @@ func (n *Nic) Link(tx *kind.Tx, vm id.Vm, device int, deleteOnVmDeletion bool) e
 
 // Unlink takes a NIC from its VM. Its public IPs stay with it.
 func (n *Nic) Unlink(tx *kind.Tx) error {
+	if n.LinkNic != nil {
+		tx.Touch(n.LinkNic.VmId)
+	}
 	n.LinkNic = nil
 	return n.save(tx)
 }
@@ -126,7 +131,7 @@ type LinkNicResponse struct {
 }
 
 func linkNic(tx *kind.Tx, req *LinkNicRequest) (*LinkNicResponse, error) {
-	n, err := ownNic(tx, req.NicId)
+	n, err := OwnNic(tx, req.NicId)
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,7 @@ type LinkPrivateIpsRequest struct {
 type LinkPrivateIpsResponse struct{}
 
 func linkPrivateIps(tx *kind.Tx, req *LinkPrivateIpsRequest) (*LinkPrivateIpsResponse, error) {
-	n, err := ownNic(tx, req.NicId)
+	n, err := OwnNic(tx, req.NicId)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ type UnlinkPrivateIpsRequest struct {
 type UnlinkPrivateIpsResponse struct{}
 
 func unlinkPrivateIps(tx *kind.Tx, req *UnlinkPrivateIpsRequest) (*UnlinkPrivateIpsResponse, error) {
-	n, err := ownNic(tx, req.NicId)
+	n, err := OwnNic(tx, req.NicId)
 	if err != nil {
 		return nil, err
 	}

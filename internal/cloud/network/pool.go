@@ -1,6 +1,8 @@
 package network
 
 import (
+	"fmt"
+	"hash/fnv"
 	"net/netip"
 
 	"github.com/bastide-cloud/bastide/internal/api"
@@ -31,20 +33,41 @@ type address string
 // Form is only here to make an address an identifier: it is chosen otherwise.
 func (address) Form() kind.Form { return kind.Form{} }
 
+// blockBits is the size of a block.
+const blockBits = 24
+
 // block is the account of the region that keeps an address: one for each /24,
 // so that those who take addresses at once rarely wait for each other.
 func (a address) block() string {
-	p, _ := netip.MustParseAddr(string(a)).Prefix(24)
+	p, _ := netip.MustParseAddr(string(a)).Prefix(blockBits)
 	return "addresses-" + p.Addr().String()
 }
 
-// guesses is how many addresses are tried at random before all are looked at in
-// order: in a pool that is half full, one of a million calls needs to.
+// guesses is how many addresses are tried at random before one looks elsewhere:
+// in a pool that is half full, one of a million calls needs to.
 const guesses = 20
+
+// crowded is how many parts of a hundred of a block are in use when one looks for
+// another block.
+const crowded = 75
 
 // take takes an address of some ranges for the account of the transaction.
 func take(tx *kind.Tx, ranges []api.CIDR) (api.IPv4, error) {
 	free := func(a address) bool { return !pool.Has(tx.In(a.block()), a) }
+	// An account takes its addresses from the same blocks for as long as there is
+	// room: a call that takes many needs few accounts of the region's, and rarely
+	// waits for others, whose blocks are elsewhere.
+	for i := range 1 + sizeOfAll(ranges)>>(32-blockBits)*4 {
+		home := homeOf(tx.Account(), ranges, i)
+		if pool.Count(tx.In(address(home.Addr().String()).block()))*100 >= sizeOf(home)*crowded {
+			continue
+		}
+		for range guesses {
+			if a := address(nth(home, number(tx, sizeOf(home))).String()); free(a) {
+				return a.take(tx)
+			}
+		}
+	}
 	for range guesses {
 		if a := guess(tx, ranges); free(a) {
 			return a.take(tx)
@@ -60,19 +83,41 @@ func take(tx *kind.Tx, ranges []api.CIDR) (api.IPv4, error) {
 	return "", fault.InsufficientCapacity.Errorf("All addresses of the region in %v are in use.", ranges)
 }
 
+// homeOf is one of the blocks that an account takes addresses from, in the order
+// of i: the part of it that is in the ranges.
+func homeOf(account string, ranges []api.CIDR, i int) netip.Prefix {
+	h := fnv.New64a()
+	fmt.Fprint(h, account, " ", i)
+	a := at(ranges, int(h.Sum64()%uint64(sizeOfAll(ranges))))
+	for _, r := range ranges {
+		if p := r.Prefix(); p.Contains(a) {
+			return netip.PrefixFrom(a, max(blockBits, p.Bits())).Masked()
+		}
+	}
+	panic("network: an address that is in none of its ranges")
+}
+
 // guess is any address of the ranges, each as likely as any other.
 func guess(tx *kind.Tx, ranges []api.CIDR) address {
-	size := 0
+	return address(at(ranges, number(tx, sizeOfAll(ranges))).String())
+}
+
+// sizeOfAll is the number of addresses in some ranges.
+func sizeOfAll(ranges []api.CIDR) (size int) {
 	for _, r := range ranges {
 		size += sizeOf(r.Prefix())
 	}
-	n := number(tx, size)
+	return size
+}
+
+// at is an address of some ranges, the first being number 0.
+func at(ranges []api.CIDR, n int) netip.Addr {
 	for _, r := range ranges {
 		if s := sizeOf(r.Prefix()); n >= s {
 			n -= s
 			continue
 		}
-		return address(nth(r.Prefix(), n).String())
+		return nth(r.Prefix(), n)
 	}
 	panic("network: a region without addresses")
 }

@@ -91,6 +91,36 @@ func (n *Nic) TakePublicIps(tx *kind.Tx) error {
 	return Nics.Put(tx, n)
 }
 
+// Rest does what a stop of its VM does to the public IPs of a NIC: those of the
+// account are unlinked, but for the one that is to stay, and in the public Cloud
+// what the region lent goes back.
+func (n *Nic) Rest(tx *kind.Tx, stays api.IPv4) error {
+	for ip := range PublicIps.Find(tx, "NicId", string(n.NicId)) {
+		if ip.PublicIp == stays || ip.Lent && n.NetId != "" {
+			continue
+		}
+		if err := ip.unlink(tx); err != nil {
+			return err
+		}
+	}
+	own, err := Nics.Get(tx, n.NicId)
+	if err != nil || !own.Lends {
+		return err
+	}
+	own.Lends = false
+	return Nics.Put(tx, own)
+}
+
+// Attach links a public IP of the account to the primary private IP of a NIC if
+// it is there and linked to nothing else.
+func (region Region) Attach(tx *kind.Tx, n *Nic, address api.IPv4) error {
+	ip := first(PublicIps.Find(tx, "PublicIp", string(address)))
+	if ip == nil || ip.Lent || ip.NicId != "" || ip.checkMovable(tx) != nil {
+		return nil
+	}
+	return region.link(tx, ip, n, n.PrivateIps[0].PrivateIp, true)
+}
+
 // LinkPublicIpRequest links a public IP to a private one, of a NIC or of the
 // primary NIC of a VM. A NIC in a Net needs a Net with an internet service.
 type LinkPublicIpRequest struct {
@@ -115,7 +145,7 @@ func (req *LinkPublicIpRequest) target(tx *kind.Tx) (*Nic, error) {
 	case req.VmId != "" && req.NicId != "":
 		return nil, fault.IncompatibleParameters.Errorf("VmId and NicId cannot be given together.")
 	case req.NicId != "":
-		return ownNic(tx, req.NicId)
+		return OwnNic(tx, req.NicId)
 	}
 	nics, err := vmNics(tx, req.VmId)
 	switch {

@@ -178,7 +178,7 @@ func (to RouteTarget) route(tx *kind.Tx, t *RouteTable, destination api.CIDR) (r
 	case to.VmId != "":
 		to.NicId, err = onlyNic(tx, to.VmId, t.NetId)
 	case to.NicId != "":
-		_, err = ownNic(tx, to.NicId)
+		_, err = OwnNic(tx, to.NicId)
 	}
 	if err != nil {
 		return r, err

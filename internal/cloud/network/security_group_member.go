@@ -57,6 +57,15 @@ func (g *SecurityGroup) findMember(tx *kind.Tx, m SecurityGroupsMember) (Securit
 	return SecurityGroupsMember{m.AccountId, found.SecurityGroupId, found.SecurityGroupName}, nil
 }
 
+// GroupNamed finds a security group of the account by its name, in a Net or, if
+// there is none, in the public Cloud.
+func GroupNamed(tx *kind.Tx, net id.Net, name string) (*SecurityGroup, error) {
+	for g := range SecurityGroups.Find(tx, "Place", groupPlace(net, name)) {
+		return g, nil
+	}
+	return nil, fault.SecurityGroupNotFound.Errorf("The SecurityGroupName '%.255s' doesn't exist.", name)
+}
+
 // groupSaid finds the account's group that a member says, by its ID or by its
 // name in the public Cloud; nil: there is none.
 func groupSaid(tx *kind.Tx, m SecurityGroupsMember) *SecurityGroup {
