@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/bastide-cloud/bastide"
 	"github.com/bastide-cloud/bastide/internal/clock"
+	"github.com/bastide-cloud/bastide/internal/cloud/compute"
 	"github.com/bastide-cloud/bastide/internal/gate"
 	"github.com/bastide-cloud/bastide/internal/region"
 	"github.com/bastide-cloud/bastide/internal/server"
@@ -29,9 +31,10 @@ type settings struct {
 	listen, admin, data, store string
 	region, domain             string
 	throttle, masterKey, tls   string
-	trustedProxies             string
+	trustedProxies, gpus       string
 	transitions                time.Duration
 	connections                int
+	objectStore, images        string
 }
 
 func serve(ctx context.Context, args []string, out, messages io.Writer) error {
@@ -48,7 +51,10 @@ func serve(ctx context.Context, args []string, out, messages io.Writer) error {
 	flags.StringVar(&s.masterKey, "master-key", "", "`FILE` of the key that seals secrets at rest (default DIR/master.key, made at the first start)")
 	flags.StringVar(&s.tls, "tls", "off", "off, auto (a certificate by an own authority in the data directory) or `CERT:KEY` files")
 	flags.DurationVar(&s.transitions, "transitions", 200*time.Millisecond, "how long a simulated change of state takes; 0: at once")
+	flags.StringVar(&s.objectStore, "object-store", "", "`URL` of the object store that exports are written to: an endpoint that speaks S3, or file:///DIR (default: objects in the data directory)")
+	flags.StringVar(&s.images, "images", "", "`FILE` of the images of the region's own, in place of those that every region has")
 	flags.StringVar(&s.trustedProxies, "trusted-proxies", "", "`CIDRS`, separated by commas, of proxies whose X-Forwarded-For counts")
+	flags.StringVar(&s.gpus, "gpus", "", "`FILE` that says in JSON how many flexible GPUs there are, by Subregion and model (default: some of each)")
 	if err := parse(flags, args, messages); err != nil {
 		return err
 	}
@@ -162,14 +168,25 @@ func (s *settings) options(log *slog.Logger) (region.Options, error) {
 			AccountID: os.Getenv("BASTIDE_ROOT_ACCOUNT_ID"), Email: os.Getenv("BASTIDE_ROOT_EMAIL"), Password: os.Getenv("BASTIDE_ROOT_PASSWORD"),
 			AccessKey: os.Getenv("BASTIDE_ROOT_ACCESS_KEY"), SecretKey: os.Getenv("BASTIDE_ROOT_SECRET_KEY"),
 		},
+		ObjectStore: region.ObjectStore{
+			URL: s.objectStore, AccessKey: os.Getenv("BASTIDE_OBJECT_STORE_ACCESS_KEY"), SecretKey: os.Getenv("BASTIDE_OBJECT_STORE_SECRET_KEY"),
+		},
 		Clock: clock.System(), Chance: rand.Reader, Logger: log, OpenAPI: bastide.OpenAPI,
 	}
 	var err error
 	if o.Limits, err = gate.ParseLimits(s.throttle); err != nil {
 		return o, fmt.Errorf("--throttle: %w", err)
 	}
+	if o.Images, err = readImages(s.images); err != nil {
+		return o, fmt.Errorf("--images: %w", err)
+	}
 	if s.transitions < 0 {
 		return o, fmt.Errorf("--transitions: %s is less than nothing", s.transitions)
+	}
+	if s.gpus != "" {
+		if o.Gpus, err = readGpus(s.gpus); err != nil {
+			return o, fmt.Errorf("--gpus: %w", err)
+		}
 	}
 	for cidr := range strings.SplitSeq(s.trustedProxies, ",") {
 		if cidr = strings.TrimSpace(cidr); cidr == "" {
@@ -187,6 +204,39 @@ func (s *settings) options(log *slog.Logger) (region.Options, error) {
 	}
 	o.Data, err = s.dataDir()
 	return o, err
+}
+
+// readGpus reads how many flexible GPUs there are, such as
+// {"eu-west-2a": {"nvidia-p6": 4}}. What it does not name, there is none of.
+func readGpus(file string) (gpus map[string]map[string]int, err error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(text, &gpus); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if gpus == nil {
+		return nil, fmt.Errorf("%s names no Subregions", file)
+	}
+	return gpus, nil
+}
+
+// readImages reads the images of the region's own; nil: no file was given.
+func readImages(file string) ([]compute.PublicImage, error) {
+	if file == "" {
+		return nil, nil
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	images, err := compute.ReadPublicImages(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return images, nil
 }
 
 func isPostgres(store string) bool {

@@ -114,6 +114,24 @@ func TestRefusals(t *testing.T) {
 	refused("cannot be reached", "--data", t.TempDir(), "--store", "postgres://localhost:1/bastide")
 	refused("--trusted-proxies", "--trusted-proxies", "proxy")
 	refused("--transitions", "--transitions", "-1s")
+	gpus := filepath.Join(t.TempDir(), "gpus.json")
+	refused("gpus.json", "--gpus", gpus)
+	for text, want := range map[string]string{
+		"many": "--gpus", "null": "names no Subregions", `{"eu-west-2z": {"nvidia-p6": 1}}`: "eu-west-2z",
+		`{"eu-west-2a": {"nvidia-k3": 1}}`: "nvidia-k3", `{"eu-west-2a": {"nvidia-p6": -1}}`: "cannot be -1",
+	} {
+		if err := os.WriteFile(gpus, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		refused(want, "--data", t.TempDir(), "--gpus", gpus)
+	}
+	refused("--images", "--images", filepath.Join(data, "nowhere.json"))
+	noImages := filepath.Join(t.TempDir(), "images.json")
+	if err := os.WriteFile(noImages, []byte("many"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused("--images", "--images", noImages)
+	refused("object store", "--data", t.TempDir(), "--object-store", "ftp://example.com")
 	refused("not defined", "--colour")
 }
 

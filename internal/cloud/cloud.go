@@ -6,27 +6,42 @@
 package cloud
 
 import (
+	"context"
+	"math"
 	"slices"
 
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/cloud/catalog"
+	"github.com/bastide-cloud/bastide/internal/cloud/compute"
 	"github.com/bastide-cloud/bastide/internal/cloud/iam"
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/objectstore"
 	"github.com/bastide-cloud/bastide/internal/reconcile"
 )
 
 // Kinds are the kinds of all domains.
-func Kinds() []kind.Any { return slices.Concat(iam.Kinds(), network.Kinds()) }
+func Kinds() []kind.Any { return slices.Concat(iam.Kinds(), network.Kinds(), compute.Kinds()) }
 
 // Actions are the actions of all domains, in a region. The gate gives the check
-// of logins.
-func Actions(region catalog.Region, checkLogin iam.LoginCheck) []api.Action {
+// of logins, exports are written to the object store, and machines show what they
+// do; nil: nothing.
+func Actions(region catalog.Region, checkLogin iam.LoginCheck, objects objectstore.Store, machines driver.Machines) []api.Action {
+	facts := computeRegion(region)
+	facts.Objects = objects
+	if machines != nil {
+		facts.Look = func(ctx context.Context, account string, vm id.Vm) (console, password []byte, err error) {
+			status, _, err := machines.Machine(ctx, account, string(vm))
+			return status.Console, status.Password, err
+		}
+	}
 	return slices.Concat(
 		iam.Actions(checkLogin),
 		network.Actions(networkRegion(region)),
-		catalog.Actions(region, network.Meters()...),
+		compute.Actions(facts),
+		catalog.Actions(region, slices.Concat(network.Meters(), compute.Meters())...),
 		tagActions(),
 	)
 }
@@ -36,19 +51,29 @@ type World interface {
 	driver.Networks
 	driver.Links
 	driver.Cables
+	driver.Disks
+	driver.Machines
 }
 
-// Loops are the loops of all domains in a region, over a store and the drivers
-// of a world.
-func Loops(db *kind.DB, world World, region catalog.Region) []reconcile.Loop {
+// Loops are the loops of all domains in a region, over a store, the drivers of a
+// world and an object store.
+func Loops(db *kind.DB, world World, region catalog.Region, objects objectstore.Store) []reconcile.Loop {
 	return []reconcile.Loop{
 		network.NewNetLoop(db, world, networkRegion(region)),
 		network.NewPeeringLoop(db),
 		network.NewTunnelLoop(db, world),
 		network.NewDirectLinkLoop(db, world),
 		network.NewInterfaceLoop(db, world),
+		compute.NewVolumeLoop(db, world),
+		compute.NewSnapshotLoop(db, world),
+		compute.NewExportLoop(db, world),
+		compute.NewManifestLoop(db, objects),
+		compute.NewVmLoop(db, world, computeRegion(region)),
 	}
 }
+
+// Check reports facts of a region that do not go together.
+func Check(region catalog.Region) error { return computeRegion(region).Check() }
 
 // NewAccount makes an account with what every account has from the beginning.
 func NewAccount(tx *kind.Tx, region catalog.Region, n iam.NewAccount) (*iam.Account, error) {
@@ -68,4 +93,13 @@ func networkRegion(region catalog.Region) network.Region {
 		r.Locations = append(r.Locations, l.Code)
 	}
 	return r
+}
+
+func computeRegion(region catalog.Region) compute.Region {
+	net := networkRegion(region)
+	types := map[string]compute.Size{}
+	for _, t := range catalog.VmTypes {
+		types[t.VmTypeName] = compute.Size{Vcores: t.VcoreCount, Memory: int(math.Ceil(t.MemorySize))}
+	}
+	return compute.Region{Name: region.RegionName, Subregions: net.Subregions, GpuCapacity: region.Gpus, VmTypes: types, Network: net}
 }

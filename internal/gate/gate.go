@@ -100,7 +100,7 @@ func attemptByLogin(login string) AttemptID { return AttemptID("login " + string
 // it answers is as much as is known, for the log: it has proven nothing.
 func (g *Gate) Identify(r *http.Request, body []byte, action *api.Action) (kind.Caller, error) {
 	now, address := g.Now(), g.Address(r)
-	if action.Auth == api.Open {
+	if action.Auth == api.Open || action.Auth == api.OpenOrKnown && r.Header.Get("Authorization") == "" {
 		return kind.Caller{}, g.pace("address "+address.String(), action.Name, now)
 	}
 	caller, err := g.authenticate(r, body, action, address, now)
@@ -146,7 +146,7 @@ func (g *Gate) pace(who, call string, now time.Time) error {
 func (g *Gate) authenticate(r *http.Request, body []byte, action *api.Action, address netip.Addr, now time.Time) (kind.Caller, error) {
 	header := r.Header.Get("Authorization")
 	if login, password, ok := ParseBasic(header); ok {
-		if action.Auth != api.SignedOrPassword {
+		if action.Auth == api.Signed {
 			return kind.Caller{}, fault.PasswordRefused.Errorf("%s must be signed with an access key: it does not accept a login and password.", action.Name)
 		}
 		// Checking a password is costly on purpose, so its pace is limited

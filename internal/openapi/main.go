@@ -43,6 +43,6 @@ func generate(root string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	actions := cloud.Actions(catalog.NewRegion("eu-west-2", "localhost"), nil)
+	actions := cloud.Actions(catalog.NewRegion("eu-west-2", "localhost"), nil, nil, nil)
 	return api.OpenAPI(append(actions, apilog.Actions(nil, nil)...), comments)
 }

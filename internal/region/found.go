@@ -12,6 +12,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/cloud"
 	"github.com/bastide-cloud/bastide/internal/cloud/catalog"
+	"github.com/bastide-cloud/bastide/internal/cloud/compute"
 	"github.com/bastide-cloud/bastide/internal/cloud/iam"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/kind"
@@ -120,6 +121,16 @@ func found(ctx context.Context, db *kind.DB, facts catalog.Region, o Options) (*
 		return nil, err
 	}
 	return &root, root.confirm()
+}
+
+// publish makes the images of the region's own what they shall be, at each start:
+// the operator may have chosen others.
+func publish(ctx context.Context, db *kind.DB, o Options) error {
+	images := o.Images
+	if images == nil {
+		images = compute.PublicImages()
+	}
+	return db.Update(ctx, kind.Caller{Account: string(id.Outscale)}, func(tx *kind.Tx) error { return compute.Publish(tx, images) })
 }
 
 var (

@@ -24,9 +24,11 @@ import (
 	"github.com/bastide-cloud/bastide/internal/clock"
 	"github.com/bastide-cloud/bastide/internal/cloud"
 	"github.com/bastide-cloud/bastide/internal/cloud/catalog"
+	"github.com/bastide-cloud/bastide/internal/cloud/compute"
 	"github.com/bastide-cloud/bastide/internal/driver/sim"
 	"github.com/bastide-cloud/bastide/internal/gate"
 	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/objectstore"
 	"github.com/bastide-cloud/bastide/internal/reconcile"
 	"github.com/bastide-cloud/bastide/internal/seal"
 	"github.com/bastide-cloud/bastide/internal/server"
@@ -47,9 +49,13 @@ type Options struct {
 	Transitions    time.Duration // how long a simulated change of state takes
 	Limits         *gate.Limits  // nil: nobody is throttled
 	TrustedProxies []netip.Prefix
-	Quotas         map[string]int // nil: the catalogue's
-	Memory         int64          // bytes of documents held in memory; 0: as many as there are
-	Root           Root           // what is empty is generated when the region is founded
+	Quotas         map[string]int            // nil: the catalogue's
+	Gpus           map[string]map[string]int // how many flexible GPUs there are, by Subregion and model; nil: some of each
+	Memory         int64                     // bytes of documents held in memory; 0: as many as there are
+	ObjectStore    ObjectStore
+	Images         []compute.PublicImage // those of the region's own; nil: those that every region has
+	Root           Root                  // what is empty is generated when the region is founded
+	World          func(*sim.World)      // tells the simulated world what it is like, before it is used; nil: as it is
 	Clock          clock.Clock
 	Chance         io.Reader
 	Logger         *slog.Logger
@@ -68,6 +74,7 @@ type Region struct {
 	World *sim.World
 
 	journal       store.Journal
+	objects       io.Closer
 	data, keyFile string // the directory and the file of the master key; empty: there is none
 
 	stop   func() // ends the loops, and answers when they have
@@ -104,6 +111,10 @@ func Open(ctx context.Context, o Options) (*Region, error) {
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 
 	facts := catalog.NewRegion(o.Region, o.Domain)
+	facts.Gpus = o.Gpus
+	if err := cloud.Check(facts); err != nil {
+		return fail(fmt.Errorf("the flexible GPUs of the region: %w", err))
+	}
 	if o.Quotas == nil {
 		o.Quotas = catalog.Limits()
 	}
@@ -123,6 +134,15 @@ func Open(ctx context.Context, o Options) (*Region, error) {
 	if r.Founded, err = found(ctx, r.DB, facts, o); err != nil {
 		return fail(err)
 	}
+	if err := publish(ctx, r.DB, o); err != nil {
+		return fail(fmt.Errorf("making the images of the region: %w", err))
+	}
+	objects, closeObjects, err := o.openObjects(key)
+	if err != nil {
+		return fail(err)
+	}
+	r.objects = closeObjects
+	opened = append(opened, closeObjects)
 	calls := apilog.Options{Now: o.Clock.Now, After: time.After, Log: o.Logger}
 	if shared, ok := journal.(*sqljournal.Postgres); ok {
 		calls.Postgres = shared.Pool()
@@ -137,9 +157,13 @@ func Open(ctx context.Context, o Options) (*Region, error) {
 
 	g := gate.New(gate.Options{DB: r.DB, Now: o.Clock.Now, Limits: o.Limits, TrustedProxies: o.TrustedProxies})
 	pager := api.NewPager(key.Derive("page tokens"))
-	actions := cloud.Actions(facts, g.CheckLogin)
-	r.API = api.New(append(actions, apilog.Actions(r.Calls, pager)...), pager)
 	r.World = sim.New(o.Clock.Now, o.Transitions)
+	r.World.Write = (&objectstore.Exporter{Store: objects, Log: o.Logger}).Write
+	if o.World != nil {
+		o.World(r.World)
+	}
+	actions := cloud.Actions(facts, g.CheckLogin, objects, r.World)
+	r.API = api.New(append(actions, apilog.Actions(r.Calls, pager)...), pager)
 	r.Handler = server.New(server.Options{
 		API: r.API, DB: r.DB, Gate: g, Log: r.Calls, Logger: o.Logger, Protocols: []wire.Protocol{oapi.Protocol{}},
 		OpenAPI: o.OpenAPI, Now: o.Clock.Now, Chance: o.Chance, Metrics: server.NewMetrics(registry),
@@ -155,14 +179,25 @@ func Open(ctx context.Context, o Options) (*Region, error) {
 		}
 	}
 	background := context.WithoutCancel(ctx)
-	endLoops := start(background, func(ctx context.Context) { r.Loops.Run(ctx, r.DB, cloud.Loops(r.DB, r.World, facts)...) })
-	r.stop = endLoops
+	endLoops := start(background, func(ctx context.Context) { r.Loops.Run(ctx, r.DB, cloud.Loops(r.DB, r.World, facts, objects)...) })
+	endWatch := start(background, func(ctx context.Context) { r.watch(ctx, o.Logger) })
+	r.stop = func() { endWatch(); endLoops() }
 	if leases != nil {
 		// No step is under way any more when others take the loops over.
 		endLeases := start(background, leases.Run)
-		r.stop = func() { endLoops(); endLeases() }
+		r.stop = func() { endWatch(); endLoops(); endLeases() }
 	}
 	return r, nil
+}
+
+// watch wakes the loop of a machine that does something by itself.
+func (r *Region) watch(ctx context.Context, log *slog.Logger) {
+	err := r.World.WatchMachines(ctx, func(account, vm string) {
+		r.Loops.Changed([]store.Change{{Account: account, Kind: compute.Vms.Facts().Name, ID: vm}})
+	})
+	if err != nil && ctx.Err() == nil {
+		log.Warn("the machines are not watched: what they do by themselves is found by sweeps", "error", err)
+	}
 }
 
 // start runs something until it is told to end, which waits for it.
@@ -260,7 +295,7 @@ func (r *Region) Failed() <-chan error { return r.DB.Failed() }
 func (r *Region) Close() error {
 	r.closed.Store(true)
 	r.stop()
-	return errors.Join(r.Calls.Close(), r.DB.Close())
+	return errors.Join(r.Calls.Close(), r.objects.Close(), r.DB.Close())
 }
 
 // keyFile is the file of the master key; empty: there is none.

@@ -128,6 +128,15 @@ var formats = map[string]string{"date": "date-time", "datetime": "date-time", "d
 var departures = map[string]string{
 	"ReadApiLogsRequest.NextPageToken":  "all our tokens are base64, and the contract says so of all lists but this",
 	"ReadApiLogsResponse.NextPageToken": "likewise",
+	"ReadVmsStopHistoryRequest.DryRun":  "all our actions have dry runs, and in the contract all but this one",
+}
+
+// unshown are fields that a version had because requests and answers shared a
+// schema, and that no answer has, each with the reason.
+var unshown = map[string]string{
+	"OsuExportImageExportTask.OsuApiKey":         "a key is never shown",
+	"OsuExportSnapshotExportTask.OsuApiKey":      "a key is never shown",
+	"OsuExportSnapshotExportTask.OsuManifestUrl": "a snapshot has no manifest",
 }
 
 // The schemas of the newest version have the contract's fields, of its types,
@@ -146,7 +155,7 @@ func TestSchemasAreTheContracts(t *testing.T) {
 			want, got := map[string]like{}, map[string]like{}
 			for field, f := range theirs.Fields {
 				if f.in(api.Latest) {
-					want[field] = like{f.Type, formats[f.Format], slices.Contains(theirs.Required, field), f.Default}
+					want[field] = like{published.plain(f.Type), formats[f.Format], slices.Contains(theirs.Required, field), f.Default}
 				}
 			}
 			for field, p := range ours.Properties {
@@ -155,7 +164,7 @@ func TestSchemasAreTheContracts(t *testing.T) {
 				}
 				got[field] = like{p.name(), formats[p.format()], slices.Contains(ours.Required, field), p.Default}
 			}
-			for field := range want {
+			for field := range got {
 				if departures[name+"."+field] != "" {
 					delete(want, field)
 					delete(got, field)
@@ -198,8 +207,8 @@ var everywhere = []string{"DryRun", "ResponseContext"}
 func compareFields(t *testing.T, v api.Version, name string, typ reflect.Type) {
 	t.Helper()
 	var want, got []string
-	for field, f := range published.Schemas[name].Fields {
-		if f.in(v) && !slices.Contains(everywhere, field) {
+	for field, f := range published.schema(v, name).Fields {
+		if f.in(v) && !slices.Contains(everywhere, field) && unshown[name+"."+field] == "" {
 			want = append(want, field)
 		}
 	}

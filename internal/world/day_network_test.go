@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/cloud/compute"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
 	"github.com/bastide-cloud/bastide/internal/driver"
@@ -61,8 +62,12 @@ func (d *day) settle() {
 		d.checkSettled(name)
 		d.checkQuotas(name)
 		d.checkFreeAddresses(name)
+		d.checkDisks(name)
+		d.checkVms(name)
 	}
 	d.checkDriver()
+	d.checkDiskDriver()
+	d.checkMachines()
 	d.checkIsolation()
 }
 
@@ -247,7 +252,7 @@ func (d *day) checkRoutes(name string) {
 			nats[string(nat.NatServiceId)] = true
 		}
 		for nic := range network.Nics.All(tx) {
-			if nic.Service != "" && !nats[nic.Service] {
+			if nic.Service != "" && !nats[nic.Service] && !compute.Vms.Has(tx, id.Vm(nic.Service)) {
 				d.w.t.Errorf("the NIC %s is of %s, which is not there", nic.NicId, nic.Service)
 			}
 		}
@@ -281,11 +286,14 @@ func (d *day) checkNics(name string) {
 	d.w.view(name, func(tx *kind.Tx) error {
 		owners, devices := map[string]id.Nic{}, map[string]id.Nic{}
 		for n := range network.Nics.All(tx) {
-			subnet, err := network.Subnets.Get(tx, n.SubnetId)
-			if err != nil {
-				return err
+			subnet := &network.Subnet{IpRange: "10.8.0.0/13"} // the public Cloud
+			if n.SubnetId != "" {
+				var err error
+				if subnet, err = network.Subnets.Get(tx, n.SubnetId); err != nil {
+					return err
+				}
 			}
-			if n.NetId != subnet.NetId || len(n.PrivateIps) == 0 || len(n.PrivateIps) > 30 || (len(n.SecurityGroups) == 0) != (n.Service != "") {
+			if n.NetId != subnet.NetId || len(n.PrivateIps) == 0 || len(n.PrivateIps) > 30 || (len(n.SecurityGroups) == 0) != (n.Service != "" && n.LinkNic == nil) {
 				d.w.t.Errorf("the NIC %s of %s is %+v", n.NicId, subnet.NetId, n)
 			}
 			for i, p := range n.PrivateIps {
@@ -355,8 +363,9 @@ func (d *day) checkDriver() {
 	for _, name := range d.people {
 		for _, kind := range []string{"Net", "Subnet", "SecurityGroup", "NetAccessPoint", "Nic"} {
 			for _, o := range d.objects(name, kind) {
-				g, ok := o.Value.(*network.SecurityGroup)
-				want[o.ID] = !ok || g.NetId != ""
+				g, isGroup := o.Value.(*network.SecurityGroup)
+				n, isNic := o.Value.(*network.Nic)
+				want[o.ID] = !(isGroup && g.NetId == "") && !(isNic && n.NetId == "")
 			}
 		}
 	}

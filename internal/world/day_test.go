@@ -18,6 +18,7 @@ import (
 
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/cloud/catalog"
+	"github.com/bastide-cloud/bastide/internal/cloud/compute"
 	"github.com/bastide-cloud/bastide/internal/cloud/iam"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
@@ -47,6 +48,7 @@ func TestRandomDay(t *testing.T) {
 			"calls":  d.calls,
 			"guess":  d.guess,
 			"wait":   d.wait,
+			"guests": d.guests,
 			"settle": func(*rapid.T) { d.w.settle() },
 		})
 		for _, name := range d.people {
@@ -69,7 +71,10 @@ type day struct {
 }
 
 // limits are so low that a day reaches them.
-var limits = map[string]int{"vpc_limit": 8, "subnet_limit": 7, "ip_limit": 7}
+var limits = map[string]int{
+	"vpc_limit": 8, "subnet_limit": 7, "ip_limit": 7,
+	"volume_limit": 14, "volume_size_limit": 400, "vm_limit": 9, "core_limit": 14, "memory_limit": 60, "snapshot_limit": 4, "concurrent_snapshot_limit": 2, "image_export_limit": 3, "snapshot_export_limit": 2,
+}
 
 func newDay(t *rapid.T, people ...string) *day {
 	d := &day{
@@ -85,7 +90,7 @@ func newDay(t *rapid.T, people ...string) *day {
 		if strings.HasPrefix(a.Name, "Create") {
 			often = 4
 		}
-		if slices.Contains([]string{"Net", "Subnet", "DhcpOption", "RouteTable", "NatService", "Nic", "PublicIp"}, a.Family) { // where most rules are
+		if slices.Contains([]string{"Net", "Subnet", "DhcpOption", "RouteTable", "NatService", "Nic", "PublicIp", "Volume", "Snapshot", "Image", "Vm"}, a.Family) { // where most rules are
 			often *= 3
 		}
 		d.actions = append(d.actions, slices.Repeat([]string{a.Name}, often)...)
@@ -96,30 +101,50 @@ func newDay(t *rapid.T, people ...string) *day {
 			pool[key] = []string{value}
 		}
 		maps.Copy(pool, map[string][]string{
-			"api.CIDR":                    {"10.9.0.0/16", "10.9.0.0/17", "192.168.0.0/28", "8.8.8.0/24"},
-			"CreateSubnetRequest.IpRange": {"10.9.1.0/24", "10.8.1.0/24", "10.9.1.128/25", "10.9.0.0/17", "10.8.200.0/28", "10.9.128.0/17", "10.9.0.0/16"},
-			"api.IPRange":                 {"0.0.0.0/0", "192.0.2.0/24", "203.0.113.0/24"},
-			"api.IPv4":                    {"192.0.2.1", "192.0.2.2", "nowhere"},
-			".PrivateIp":                  {"10.8.0.100", "10.8.0.101", "10.8.0.102", "10.8.0.3", "10.9.1.5"},
-			".PrivateIps":                 {"10.8.0.100", "10.8.0.101", "10.8.0.102", "10.8.0.103", "10.9.1.5"},
-			"network.LinkIp":              {"172.16.0.1/30", "172.16.0.2/30", "", "172.16.0.2/29", "nowhere"},
-			".Location":                   {"PAR1", "PAR4", "PAR9"},
-			"network.NameServer":          {"192.0.2.53", "OutscaleProvidedDNS"},
-			"network.DomainName":          {"example.com", "", "example com"},
-			"network.GroupName":           {"web", "default", "db", "sg-web"},
-			".SecurityGroupName":          {"web", "default", "db"},
-			"network.Protocol":            {"tcp", "6", "icmp", "-1", "-1", "50", "quic"},
-			".ServiceName":                {"com.outscale.eu-west-2.api", "com.outscale.eu-west-2.oos", "com.outscale.eu-west-2.s3"},
-			".SubregionName":              {"eu-west-2a", "", "eu-west-2c", "us-east-2a"},
-			"iam.Email":                   {"erin@example.com", "alice@example.com", "nobody"},
-			"iam.Path":                    {"/", "/example/", "example"},
-			"iam.UserName":                {"dave", "erin"},
-			"CreateUserRequest.UserName":  {"dave", "erin"},
-			".UserName":                   {name + "-carol", "dave", "erin"},
-			"CreateCaRequest.CaPem":       {someAuthority(), "not PEM"},
-			".Password":                   {everybodys, "a guess"},
+			"api.CIDR":                        {"10.9.0.0/16", "10.9.0.0/17", "192.168.0.0/28", "8.8.8.0/24"},
+			"CreateSubnetRequest.IpRange":     {"10.9.1.0/24", "10.8.1.0/24", "10.9.1.128/25", "10.9.0.0/17", "10.8.200.0/28", "10.9.128.0/17", "10.9.0.0/16"},
+			"api.IPRange":                     {"0.0.0.0/0", "192.0.2.0/24", "203.0.113.0/24"},
+			"api.IPv4":                        {"192.0.2.1", "192.0.2.2", "nowhere"},
+			".PrivateIp":                      {"10.8.0.100", "10.8.0.101", "10.8.0.102", "10.8.0.3", "10.9.1.5"},
+			".PrivateIps":                     {"10.8.0.100", "10.8.0.101", "10.8.0.102", "10.8.0.103", "10.9.1.5"},
+			"network.LinkIp":                  {"172.16.0.1/30", "172.16.0.2/30", "", "172.16.0.2/29", "nowhere"},
+			".Location":                       {"PAR1", "PAR4", "PAR9"},
+			"network.NameServer":              {"192.0.2.53", "OutscaleProvidedDNS"},
+			"network.DomainName":              {"example.com", "", "example com"},
+			"network.GroupName":               {"web", "default", "db", "sg-web"},
+			".SecurityGroupName":              {"web", "default", "db"},
+			"network.Protocol":                {"tcp", "6", "icmp", "-1", "-1", "50", "quic"},
+			".ServiceName":                    {"com.outscale.eu-west-2.api", "com.outscale.eu-west-2.oos", "com.outscale.eu-west-2.s3"},
+			".SubregionName":                  {"eu-west-2a", "", "eu-west-2c", "us-east-2a"},
+			"iam.Email":                       {"erin@example.com", "alice@example.com", "nobody"},
+			"iam.Path":                        {"/", "/example/", "example"},
+			"iam.UserName":                    {"dave", "erin"},
+			"CreateUserRequest.UserName":      {"dave", "erin"},
+			".UserName":                       {name + "-carol", "dave", "erin"},
+			"CreateCaRequest.CaPem":           {someAuthority(), "not PEM"},
+			".Password":                       {everybodys, "a guess"},
+			"compute.KeypairName":             {"a key", "another key", "clé"},
+			".KeypairName":                    {name + "-key", "a key", "another key"},
+			".PublicKey":                      {someKey, "no key"},
+			".ModelName":                      {"nvidia-p6", "nvidia-a10", "nvidia-k3"},
+			".Generation":                     {"v5", "v6", ""},
+			"compute.GenerationName":          {"v5", "v9"},
+			".VmType":                         {"tinav5.c1r1p1", "t2.small", "tinav6.c2r4", "tinav9.c1r1"},
+			"compute.UserData":                {"aGVsbG8=", "not Base64!"},
+			".DeviceName":                     {"/dev/sda1", "/dev/xvdb"},
+			"compute.ClientToken":             {"token", "another token"},
+			"compute.DeviceName":              {"/dev/xvdb", "/dev/sdc", "/dev/sda1", "xvdb"},
+			".FileLocation":                   {"https://example.com/snap.qcow2", "snap.qcow2"},
+			".SourceRegionName":               {"eu-west-2", "us-east-2"},
+			"CreateImageRequest.FileLocation": {"backups/nothing.json", "backups/daily/" + pool["id.ImageExportTask"][0] + ".json"},
+			"compute.ImageName":               {"golden", "silver", "x"},
+			"compute.BucketName":              {"backups", "a/b"},
 		})
 		d.pools[name], d.told[name] = pool, map[string]bool{}
+	}
+	for _, name := range d.people { // what is shared from the beginning
+		body := `{"SnapshotId": "` + d.pools[name]["id.Snapshot"][0] + `", "PermissionsToCreateVolume": {"Additions": {"GlobalPermission": true}}}`
+		d.tell(d.w.as(name).must("UpdateSnapshot", body).body["Snapshot"])
 	}
 	return d
 }
@@ -139,10 +164,13 @@ var naming = map[string][]string{
 	"ApiAccessRuleId":       {"id.ApiAccessRule"},
 	"CaId":                  {"id.Ca"},
 	"ClientGatewayId":       {"id.ClientGateway", ".ResourceIds"},
+	"DedicatedGroupId":      {"id.DedicatedGroup", "network.Tenancy"},
 	"DhcpOptionsSetId":      {"id.DhcpOptionsSet", "network.DhcpOptionsChoice", ".ResourceIds"},
 	"DirectLinkId":          {"id.DirectLink"},
 	"DirectLinkInterfaceId": {"id.DirectLinkInterface"},
+	"FlexibleGpuId":         {"id.FlexibleGpu", "UnlinkFlexibleGpuRequest.FlexibleGpuId", ".ResourceIds"},
 	"InternetServiceId":     {"id.InternetService", "network.RouteGateway", ".ResourceIds"},
+	"KeypairId":             {"id.Keypair", ".ResourceIds"},
 	"LinkNicId":             {"id.LinkNic"},
 	"LinkPublicIpId":        {"id.LinkPublicIp"},
 	"LinkRouteTableId":      {"id.LinkRouteTable"},
@@ -156,9 +184,15 @@ var naming = map[string][]string{
 	"RouteTableId":          {"id.RouteTable", ".ResourceIds"},
 	"SecurityGroupId":       {"id.SecurityGroup", ".ResourceIds"},
 	"ServiceId":             {".ServiceIds"},
+	"SnapshotId":            {"id.Snapshot", ".ResourceIds"},
 	"SubnetId":              {"id.Subnet", "CreateNicRequest.SubnetId", "DeleteSubnetRequest.SubnetId", ".ResourceIds"},
+	"TaskId":                {"id.VolumeUpdateTask"},
 	"UserId":                {"id.User"},
 	"VirtualGatewayId":      {"id.VirtualGateway", "network.RouteGateway", ".ResourceIds"},
+	"VmGroupId":             {"id.VmGroup"},
+	"VmId":                  {"id.Vm", "LinkPublicIpRequest.VmId", "UpdateVmRequest.VmId", "StartVmsRequest.VmIds", ".ResourceIds"},
+	"VmTemplateId":          {"id.VmTemplate"},
+	"VolumeId":              {"id.Volume", "UnlinkVolumeRequest.VolumeId", ".ResourceIds"},
 	"VpnConnectionId":       {"id.VpnConnection", ".ResourceIds"},
 }
 
@@ -210,15 +244,18 @@ func (d *day) calls(t *rapid.T) {
 		if a.Name == "CreateNetPeering" && got.body["NetPeering"] != nil {
 			d.tell(got.body["NetPeering"])
 		}
+		if a.Name == "UpdateSnapshot" && got.body["Snapshot"] != nil {
+			d.tell(got.body["Snapshot"])
+		}
 		if got.status == nethttp.StatusUnauthorized {
 			d.mend(name)
 		}
 	}
 }
 
-// tell notes that everybody may know the ids of a peering.
-func (d *day) tell(peering any) {
-	for _, member := range peering.(object) {
+// tell notes that everybody may know the ids of what is shared.
+func (d *day) tell(shared any) {
+	for _, member := range shared.(object) {
 		switch member := member.(type) {
 		case string:
 			for _, name := range d.people {
@@ -257,6 +294,9 @@ func (d *day) request(t *rapid.T, name string, typ reflect.Type) object {
 		if dice := rapid.IntRange(0, 29).Draw(t, p.key); dice < 8 || p.required && dice > 8 {
 			o[p.path[0]] = d.value(t, name, p)
 		}
+	}
+	if typ == reflect.TypeFor[compute.CreateKeypairRequest]() && o["PublicKey"] == nil {
+		o["PublicKey"] = someKey // to make one takes longer than all else that they do
 	}
 	if rapid.IntRange(0, 30).Draw(t, "dry run") == 30 {
 		o["DryRun"] = true
@@ -326,7 +366,7 @@ func (d *day) guess(t *rapid.T) {
 	}
 	a := d.action(t)
 	got := stranger.call(a.Name, "{}")
-	if got.status == nethttp.StatusOK && a.Auth != api.Open {
+	if got.status == nethttp.StatusOK && !a.Auth.AsksNobody() {
 		t.Errorf("a stranger may call %s: %s", a.Name, got.text)
 	}
 }
@@ -472,8 +512,22 @@ func (d *day) checkQuotas(name string) {
 			own++
 		}
 	}
+	size := 0
+	for _, o := range d.objects(name, "Volume") {
+		size += o.Value.(*compute.Volume).Size
+	}
+	cores, memory := 0, 0
+	for _, o := range d.objects(name, "Vm") {
+		vm := o.Value.(*compute.Vm)
+		cores, memory = cores+vm.Vcores, memory+vm.Memory
+	}
 	d.mend(name)
-	for quota, used := range map[string]int{"vpc_limit": len(d.objects(name, "Net")), "subnet_limit": fullest, "ip_limit": own} {
+	for quota, used := range map[string]int{
+		"vpc_limit": len(d.objects(name, "Net")), "subnet_limit": fullest, "ip_limit": own,
+		"volume_limit": len(d.objects(name, "Volume")), "volume_size_limit": size,
+		"vm_limit": len(d.objects(name, "Vm")), "core_limit": cores, "memory_limit": memory,
+		"snapshot_limit": len(d.objects(name, "Snapshot")), "concurrent_snapshot_limit": 0,
+	} {
 		got := d.w.as(name).must("ReadQuotas", `{"Filters": {"QuotaNames": ["`+quota+`"]}}`)
 		shown, max := got.at("QuotaTypes.0.Quotas.0.UsedValue"), got.at("QuotaTypes.0.Quotas.0.MaxValue")
 		if shown != strconv.Itoa(used) || max != strconv.Itoa(limits[quota]) || used > limits[quota] {

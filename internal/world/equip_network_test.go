@@ -1,13 +1,7 @@
 package world
 
 import (
-	"fmt"
 	"maps"
-
-	"github.com/bastide-cloud/bastide/internal/api"
-	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
 // making calls an action and answers what is at a path of its answer.
@@ -61,30 +55,15 @@ func (w *world) equipGroups(name, net string, made making, has belongings) {
 	})
 }
 
-// equipNics makes in a Subnet, whose addresses begin with 10.8.0, two VMs as far
-// as the network knows of VMs, one of them with a second NIC, a NIC that is free,
+// equipNics makes in a Subnet, whose addresses begin with 10.8.0, VMs, one of
+// them with a second NIC, a NIC that is free,
 // and public IPs that are linked and that are not.
 func (w *world) equipNics(name, net string, made making, has belongings) {
 	w.t.Helper()
 	subnet := made("Subnet.SubnetId", "CreateSubnet", `{"NetId": %q, "IpRange": "10.8.0.0/24"}`, net)
 	internet := made("InternetService.InternetServiceId", "CreateInternetService", `{}`)
 	made("", "LinkInternetService", `{"InternetServiceId": %q, "NetId": %q}`, internet, net)
-	w.update(name, func(tx *kind.Tx) error {
-		for i, key := range []string{"id.Vm", "LinkPublicIpRequest.VmId"} {
-			ip := api.IPv4(fmt.Sprintf("10.8.0.%d", 8+i))
-			primary := network.NewNic{SubnetId: id.Subnet(subnet), PrivateIps: []network.PrivateIpLight{{IsPrimary: true, PrivateIp: ip}}}
-			n, err := primary.Create(tx, network.Region{})
-			if err != nil {
-				return err
-			}
-			has[key] = id.Vm("").Form().Random(tx.Chance())
-			if err := n.Link(tx, id.Vm(has[key]), 0, true); err != nil {
-				return err
-			}
-			has["CreateRouteRequest.VmId"] = has[key]
-		}
-		return nil
-	})
+	w.equipVms(subnet, made, has)
 	nic := func(ip string) string {
 		w.t.Helper()
 		return made("Nic.NicId", "CreateNic", `{"SubnetId": %q, "Description": "a card", "SecurityGroupIds": [%q],
@@ -103,12 +82,12 @@ func (w *world) equipNics(name, net string, made making, has belongings) {
 		"DeleteSubnetRequest.SubnetId": made("Subnet.SubnetId", "CreateSubnet", `{"NetId": %q, "IpRange": "10.8.5.0/24"}`, net),
 		"CreateNicRequest.SubnetId":    subnet, "FiltersNic.NetIds": net,
 
-		"id.Nic": free, "UpdateNicRequest.NicId": linked, "FiltersPublicIp.NicIds": linked,
+		"id.Nic": free, "UpdateNicRequest.NicId": linked, "FiltersPublicIp.NicIds": linked, "FiltersVm.NicNicIds": linked, "FiltersVm.NetIds": net, "FiltersVm.NicNetIds": net,
 		"id.LinkNic": made("LinkNicId", "LinkNic", `{"NicId": %q, "VmId": %q, "DeviceNumber": 1}`, linked, has["id.Vm"]),
 
 		"id.PublicIp":                        unused,
 		"id.LinkPublicIp":                    made("LinkPublicIpId", "LinkPublicIp", `{"PublicIp": %q, "NicId": %q}`, used, linked),
-		"FiltersNic.LinkPublicIpPublicIpIds": usedID, "UnlinkPublicIpRequest.PublicIp": used,
+		"FiltersNic.LinkPublicIpPublicIpIds": usedID, "FiltersVm.NicLinkPublicIpPublicIpIds": usedID, "UnlinkPublicIpRequest.PublicIp": used,
 		"LinkPublicIpRequest.PublicIp": spare, "DeletePublicIpRequest.PublicIp": spare,
 	})
 }

@@ -167,6 +167,12 @@ var rules = []rule{
 		why: "machines and balancers are plugged into networks, and not the other way round",
 	},
 	{
+		of:  []string{"internal/cloud/compute"},
+		not: []string{"internal/cloud/..."},
+		but: []string{"internal/cloud/id", "internal/cloud/network"},
+		why: "machines are made of what is here and plugged into networks, whoever owns them and whatever is put before them",
+	},
+	{
 		of:  []string{"internal/wire/..."},
 		not: families,
 		why: "a protocol is about bytes: it names no family's type, so that it serves actions nobody has written yet",

@@ -48,6 +48,10 @@ type schema struct {
 	span
 	Required []string
 	Fields   map[string]field
+
+	// Of one that is no object, but a text that is one of a few.
+	Type string
+	Enum []any
 }
 
 type field struct {
@@ -121,6 +125,12 @@ func (c contract) faults(v api.Version, typ, at string, value any) (faults []str
 		}
 		return faults
 	}
+	if s := c.Schemas[typ]; s.Type != "" {
+		if s.Enum != nil && !slices.Contains(s.Enum, value) {
+			faults = append(faults, fmt.Sprintf("%s is none of %v: %v", at, s.Enum, value))
+		}
+		typ = s.Type
+	}
 	switch value.(type) {
 	case string:
 		if typ != "string" {
@@ -139,12 +149,41 @@ func (c contract) faults(v api.Version, typ, at string, value any) (faults []str
 	default:
 		return wrong("is %v", value)
 	}
-	return nil
+	return faults
+}
+
+// formerly are the names that schemas had before they got their own ones.
+var formerly = map[string]string{
+	"FiltersReadImageExportTask":  "FiltersExportTask",
+	"FiltersSnapshotExportTask":   "FiltersExportTask",
+	"OsuExportImageExportTask":    "OsuExport",
+	"OsuExportSnapshotExportTask": "OsuExport",
+	"OsuExportToCreate":           "OsuExport",
+}
+
+// schema is what a version has under the newest name of a schema.
+func (c contract) schema(v api.Version, name string) schema {
+	if s := c.Schemas[name]; s.in(v) || formerly[name] == "" {
+		return s
+	}
+	return c.Schemas[formerly[name]]
+}
+
+// plain is a type as a document shows it that has no schemas but of objects.
+func (c contract) plain(typ string) string {
+	item, isList := strings.CutPrefix(typ, "[]")
+	if s := c.Schemas[item]; s.Type != "" {
+		item = s.Type
+	}
+	if isList {
+		return "[]" + item
+	}
+	return item
 }
 
 func (c contract) objectFaults(v api.Version, typ, at string, object map[string]any) (faults []string) {
-	s, ok := c.Schemas[typ]
-	if !ok {
+	s := c.schema(v, typ)
+	if s.Fields == nil {
 		return []string{at + " is an object and no " + typ}
 	}
 	for _, name := range slices.Sorted(maps.Keys(object)) {

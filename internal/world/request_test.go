@@ -52,7 +52,7 @@ func parameters(request reflect.Type) (all []parameter) {
 	var visit func(t reflect.Type, path []string)
 	visit = func(t reflect.Type, path []string) {
 		for _, f := range reflect.VisibleFields(t) {
-			if f.Anonymous || !f.IsExported() || !api.Latest.Has(t.Name(), f.Name) {
+			if f.Anonymous || !f.IsExported() || !api.Latest.Has(api.SchemaName(t), f.Name) {
 				continue
 			}
 			p := parameter{
@@ -97,6 +97,7 @@ var examples = map[string]any{
 	"network.DomainName": "example.com",
 	"iam.Path":           "/example/",
 	"iam.Email":          func(w *world) any { return w.fresh() + "@example.com" },
+	"compute.DeviceName": "/dev/xvdz",
 	".FirstItem":         0,
 	".NextPageToken":     "",
 
@@ -104,6 +105,17 @@ var examples = map[string]any{
 	"id.SecurityGroupRule":                    "sgr-12345678",
 	"network.GroupName":                       func(w *world) any { return w.fresh() },
 	"CreateNetAccessPointRequest.ServiceName": "com.outscale.eu-west-2.oos",
+	"network.Tenancy":                         "default",
+	"compute.KeypairName":                     func(w *world) any { return w.fresh() },
+	"CreateKeypairRequest.PublicKey":          someKey,
+	"CreateFlexibleGpuRequest.ModelName":      "nvidia-p6",
+	"CreateFlexibleGpuRequest.Generation":     "v5",
+	".SubregionName":                          "eu-west-2a",
+	"compute.BlockDeviceMappingVmCreation":    object{"DeviceName": "/dev/xvdz"},
+	"compute.NicForVmCreation":                object{"DeviceNumber": 0, "SubnetId": own("id.Subnet")},
+	"compute.UserData":                        "aGVsbG8=",
+	"compute.VmNumber":                        1,
+	"compute.GenerationName":                  "v4",
 
 	"CreateCaRequest.CaPem":      func(w *world) any { return newAuthority(w.t, "Example authority").pem() },
 	"CreateUserRequest.UserName": func(w *world) any { return w.fresh() },
@@ -115,10 +127,23 @@ var examples = map[string]any{
 	"UpdateRouteRequest.DestinationIpRange":              "0.0.0.0/0",
 	"DeleteRouteRequest.DestinationIpRange":              "0.0.0.0/0",
 	"UnlinkPrivateIpsRequest.PrivateIps":                 "10.8.0.111",
+	"CreateVolumeRequest.SubregionName":                  "eu-west-2a",
+	"compute.BucketName":                                 "backups",
+	"CreateImageRequest.FileLocation":                    "backups/nothing.json",
+	"compute.BlockDeviceMappingImage":                    func(*world) any { return object{"DeviceName": "/dev/sda1"} },
+	"compute.ImageName":                                  func(w *world) any { return w.fresh() },
+	"compute.ProductCode":                                "0001",
+	"compute.ObjectPrefix":                               "daily/",
+	"UpdateSnapshotRequest.PermissionsToCreateVolume": func(*world) any {
+		return object{"Additions": object{"AccountIds": []string{"000000000009"}}}
+	},
 
 	// A limit needs access keys that all end.
 	"UpdateApiAccessPolicyRequest.MaxAccessKeyExpirationSeconds": 0,
 }
+
+// someKey is the public half of a keypair that nobody has the other half of.
+const someKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKqO8OYfWSgr6feI7XEPe0RQPCfmDaZ3T4dtM0wgcmXs somebody"
 
 // fresh is a word that was not used before.
 func (w *world) fresh() string {
@@ -151,6 +176,10 @@ func (w *world) example(p parameter, has belongings) any {
 	switch theirs, other := has.named(p); other := other.(type) {
 	case func(*world) any:
 		return other(w)
+	case object:
+		o := maps.Clone(other)
+		has.fill(o)
+		return o
 	case nil:
 		if theirs != "" {
 			return theirs
@@ -192,12 +221,26 @@ func (w *world) example(p parameter, has belongings) any {
 // own is a key of belongings, in the place of what is under it.
 type own string
 
+// fill puts what is theirs into the places of its keys.
+func (has belongings) fill(o object) {
+	for name, value := range o {
+		if key, ok := value.(own); ok {
+			o[name] = has[string(key)]
+		}
+	}
+}
+
 // needed is what actions demand beyond their required parameters.
 var needed = map[string]object{
 	"DeleteSecurityGroup":     {"SecurityGroupId": own("DeleteSecurityGroupRequest.SecurityGroupId")},
 	"CreateSecurityGroupRule": {"Rules": []any{object{"IpRanges": []any{"10.7.0.0/16"}}}},
 	"DeleteSecurityGroupRule": {"Rules": []any{object{"IpRanges": []any{"10.9.0.0/16"}}}},
 
+	"CreateVolume":        {"Size": 10},
+	"UpdateVolume":        {"Size": 20},
+	"CreateImage":         {"SourceImageId": own("id.Image"), "SourceRegionName": "eu-west-2"},
+	"UpdateImage":         {"PermissionsToLaunch": object{"Additions": object{"AccountIds": []string{"000000000009"}}}},
+	"CreateSnapshot":      {"SourceSnapshotId": own("id.Snapshot"), "SourceRegionName": "eu-west-2"},
 	"CreateApiAccessRule": {"IpRanges": []string{"0.0.0.0/0"}},
 	"UpdateApiAccessRule": {"IpRanges": []string{"0.0.0.0/0"}},
 	"CreateDhcpOptions":   {"DomainName": "example.org"},
@@ -208,19 +251,22 @@ var needed = map[string]object{
 	"LinkPublicIp":        {"PublicIpId": own("id.PublicIp"), "NicId": own("id.Nic")},
 	"UnlinkPublicIp":      {"LinkPublicIpId": own("id.LinkPublicIp")},
 	"DeletePublicIp":      {"PublicIpId": own("id.PublicIp")},
+	"CreateKeypair":       {"PublicKey": someKey}, // to make one takes long
+	"DeleteKeypair":       {"KeypairName": own("DeleteKeypairRequest.KeypairName")},
 }
 
 // minimal is the least that a valid request says.
 func (w *world) minimal(a api.Action, has belongings) object {
-	o := maps.Clone(needed[a.Name])
+	return w.least(a, needed[a.Name], has)
+}
+
+// least is what an action demands, and its required parameters.
+func (w *world) least(a api.Action, demanded object, has belongings) object {
+	o := maps.Clone(demanded)
 	if o == nil {
 		o = object{}
 	}
-	for name, value := range o {
-		if key, ok := value.(own); ok {
-			o[name] = has[string(key)]
-		}
-	}
+	has.fill(o)
 	for _, p := range parameters(a.Request) {
 		if len(p.path) == 1 && p.required {
 			o[p.path[0]] = w.example(p, has)
@@ -242,6 +288,7 @@ var fitting = map[string]struct{ parameter, has string }{
 	"UpdateRoute.NetPeeringId": {parameter: "GatewayId"},
 	"UpdateRoute.NicId":        {parameter: "GatewayId"},
 	"UpdateRoute.VmId":         {parameter: "GatewayId"},
+	"DeleteKeypair.KeypairId":  {parameter: "KeypairName"},
 	"DeletePublicIp.PublicIp":  {parameter: "PublicIpId"},
 	"LinkPublicIp.PublicIp":    {parameter: "PublicIpId"},
 	"LinkPublicIp.VmId":        {parameter: "NicId"},
@@ -255,9 +302,21 @@ var instead = map[string]string{
 	"DeleteSecurityGroupRule.SecurityGroupNameToUnlink": "Rules",
 }
 
+// neededWith is what actions demand, in place of what needed says, together with
+// a parameter that asks for the same in another way.
+var neededWith = map[string]object{
+	"CreateSnapshot.VolumeId":                          {},
+	"CreateImage.VmId":                                 {},
+	"CreateImage.FileLocation":                         {"ImageName": "from a file"},
+	"CreateImage.BlockDeviceMappings.0.Bsu.SnapshotId": {"RootDeviceName": "/dev/sda1"},
+}
+
 // with is the least that a valid request says which has the parameter as well.
 func (w *world) with(a api.Action, p parameter, value any, has belongings) object {
 	o := w.minimal(a, has)
+	if demanded, ok := neededWith[a.Name+"."+p.String()]; ok {
+		o = w.least(a, demanded, has)
+	}
 	if f, ok := fitting[a.Name+"."+p.String()]; ok {
 		if o[f.parameter] = has[f.has]; f.has == "" {
 			delete(o, f.parameter)
@@ -331,6 +390,10 @@ func (w *world) equip(name string) belongings {
 	ca := made("Ca.CaId", "CreateCa", `{"CaPem": %s}`, authority)
 	made("", "CreateApiAccessRule", `{"CaIds": [%q], "Cns": ["alice"], "Description": "at home"}`, ca)
 	has["FiltersApiAccessRule.CaIds"], has["id.Account"] = ca, p.account
+	w.equipSources(name, made, has)
 	w.equipNetworks(name, made, has)
+	w.equipMachines(made, has)
+	w.equipDisks(name, made, has)
+	w.equipImages(name, made, has)
 	return has
 }

@@ -86,6 +86,7 @@ func setUp(env *testscript.Env) error {
 	setting := struct {
 		Region, Throttle string
 		Quotas           map[string]int
+		Gpus             map[string]map[string]int
 	}{Throttle: "off"}
 	if text != nil {
 		if err := json.Unmarshal(text, &setting); err != nil {
@@ -97,7 +98,7 @@ func setUp(env *testscript.Env) error {
 		return err
 	}
 	w := newWorld(t, func(o *region.Options) {
-		o.Limits, o.Quotas = limits, setting.Quotas
+		o.Limits, o.Quotas, o.Gpus = limits, setting.Quotas, setting.Gpus
 		if setting.Region != "" {
 			o.Region = setting.Region
 		}

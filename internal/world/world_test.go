@@ -13,6 +13,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net/http/httptest"
@@ -27,6 +28,8 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud"
 	"github.com/bastide-cloud/bastide/internal/cloud/catalog"
 	"github.com/bastide-cloud/bastide/internal/cloud/iam"
+	"github.com/bastide-cloud/bastide/internal/driver"
+	"github.com/bastide-cloud/bastide/internal/driver/sim"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/region"
 )
@@ -85,7 +88,9 @@ func newWorld(t tester, change ...func(*region.Options)) *world {
 	}
 	w.options = region.Options{
 		Region: "eu-west-2", Domain: "bastide.localhost", Transitions: transition,
-		Clock: w.clock, Logger: slog.New(slog.NewTextHandler(w.log, nil)),
+		World: smallDisks, Clock: w.clock, Logger: slog.New(slog.NewTextHandler(w.log, nil)),
+		// Enough of the model that everybody is equipped with.
+		Gpus: map[string]map[string]int{"eu-west-2a": {"nvidia-p6": 1 << 20}},
 		Root: region.Root{Password: everybodys, PasswordHash: hashed()},
 	}
 	for _, c := range change {
@@ -100,6 +105,16 @@ func newWorld(t tester, change ...func(*region.Options)) *world {
 	w.people["root"] = &person{root.AccountID, root.AccessKey, root.SecretKey, root.Email, root.Password}
 	w.secret(root.SecretKey, root.Password)
 	return w
+}
+
+// smallDisks makes exports short: the zeroes that all disks have, and there are
+// a billion of them on the smallest, take long to write.
+func smallDisks(w *sim.World) {
+	write := w.Write
+	w.Write = func(ctx context.Context, e driver.Export, size int64, content io.Reader) error {
+		size = min(size, 1<<10)
+		return write(ctx, e, size, io.LimitReader(content, size))
+	}
 }
 
 // open opens the region.
@@ -225,12 +240,17 @@ func (w *world) rest() time.Time {
 	return next
 }
 
-// settle lets the loops come to their end, moving the clock as far as they ask.
+// while is how long the loops may want to wait for something that is under way.
+// What is later is the end of something that rests till then, such as of what is
+// kept to be read.
+const while = 24 * time.Hour
+
+// settle lets the loops come to rest, moving the clock as far as they ask.
 func (w *world) settle() {
 	w.t.Helper()
 	for range 1000 {
 		next := w.rest()
-		if next.IsZero() {
+		if next.IsZero() || next.Sub(w.clock.Now()) > while {
 			return
 		}
 		w.clock.AdvanceTo(next)

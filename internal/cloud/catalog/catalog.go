@@ -1,6 +1,5 @@
 // Package catalog answers what a region offers before anything is made in it:
-// regions, subregions, locations, public IP ranges, product types, VM types and
-// quotas.
+// regions, subregions, locations, public IP ranges, VM types and quotas.
 //
 // All of it but the use of quotas is data: facts of the region, given when the
 // program starts, and tables that are the same everywhere.
@@ -23,6 +22,10 @@ type Region struct {
 	Subregions []Subregion `wire:"-"`
 	Locations  []Location  `wire:"-"`
 	PublicIps  []api.CIDR  `wire:"-"` // where its public IPs come from
+
+	// Gpus is how many flexible GPUs the Region has, by Subregion and model;
+	// nil: some of each.
+	Gpus map[string]map[string]int `wire:"-"`
 }
 
 // publicIps is where every region takes its public IPs from unless its operator
@@ -71,7 +74,6 @@ func NewRegion(name, domain string) Region {
 func Actions(region Region, meters ...kind.Meter) []api.Action {
 	return []api.Action{
 		readLocations(region),
-		readProductTypes(),
 		readPublicIpRanges(region),
 		readQuotas(meters),
 		readRegions(region),

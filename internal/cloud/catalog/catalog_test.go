@@ -96,7 +96,7 @@ func TestNewRegionKnowsTheRealSubregions(t *testing.T) {
 func TestWhoMayAsk(t *testing.T) {
 	t.Parallel()
 	open := map[string]bool{
-		"ReadLocations": true, "ReadProductTypes": true, "ReadPublicIpRanges": true, "ReadRegions": true, "ReadVmTypes": true,
+		"ReadLocations": true, "ReadPublicIpRanges": true, "ReadRegions": true, "ReadVmTypes": true,
 		"ReadQuotas": false, "ReadSubregions": false,
 	}
 	actions := Actions(NewRegion("eu-west-2", "cloud.test"))

@@ -117,7 +117,7 @@ func (a *Account) identify(tx *kind.Tx) error {
 	form := a.AccountId.Form()
 	if a.AccountId == "" {
 		a.AccountId = id.Account(form.Random(tx.Chance()))
-		for Accounts.Has(tx.In(string(a.AccountId)), a.AccountId) {
+		for a.AccountId == id.Outscale || Accounts.Has(tx.In(string(a.AccountId)), a.AccountId) {
 			a.AccountId = id.Account(form.Random(tx.Chance()))
 		}
 	}
@@ -126,6 +126,9 @@ func (a *Account) identify(tx *kind.Tx) error {
 	}
 	if form.Check(string(a.AccountId)) != nil {
 		return fault.InvalidValue.Errorf("AccountId: '%.100s' is not %d digits.", string(a.AccountId), form.Length)
+	}
+	if a.AccountId == id.Outscale {
+		return fault.AlreadyExists.Errorf("AccountId: %s is the region's own.", a.AccountId)
 	}
 	if customerIDs.Check(a.CustomerId) != nil {
 		return fault.InvalidValue.Errorf("CustomerId: '%.100s' is not %d digits.", a.CustomerId, customerIDs.Length)

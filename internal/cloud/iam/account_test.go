@@ -44,12 +44,13 @@ func TestNewAccountRefused(t *testing.T) {
 		account NewAccount
 		code    fault.Code
 	}{
-		"no email":          {NewAccount{}, fault.InvalidEmail},
-		"no at sign":        {NewAccount{Email: "example.com"}, fault.InvalidEmail},
-		"no dot":            {NewAccount{Email: "a@example"}, fault.InvalidEmail},
-		"taken email":       {NewAccount{Email: "JEAN@example.com"}, fault.EmailTaken},
-		"short customer id": {NewAccount{Email: "a@example.com", CustomerId: "1234567"}, fault.InvalidValue},
-		"letters in the id": {NewAccount{Email: "a@example.com", AccountId: "12345678901a"}, fault.InvalidValue},
+		"no email":            {NewAccount{}, fault.InvalidEmail},
+		"no at sign":          {NewAccount{Email: "example.com"}, fault.InvalidEmail},
+		"no dot":              {NewAccount{Email: "a@example"}, fault.InvalidEmail},
+		"taken email":         {NewAccount{Email: "JEAN@example.com"}, fault.EmailTaken},
+		"short customer id":   {NewAccount{Email: "a@example.com", CustomerId: "1234567"}, fault.InvalidValue},
+		"the region's own id": {NewAccount{Email: "a@example.com", AccountId: "000000000000"}, fault.AlreadyExists},
+		"letters in the id":   {NewAccount{Email: "a@example.com", AccountId: "12345678901a"}, fault.InvalidValue},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,0 +1,90 @@
+// Package compute has the families of machines: VMs, the volumes, snapshots and
+// images that they are made of and that are made of them, keypairs, flexible
+// GPUs, dedicated groups, and groups and templates of VMs.
+//
+// Rules say what there shall be and answer at once. Loops bring it to the world
+// afterwards, each VM and each disk as one value.
+package compute
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/cloud/network"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/objectstore"
+)
+
+// Region is what the rules must know of the region they are in.
+type Region struct {
+	Name        string
+	Subregions  []string        // their names
+	GpuCapacity GpuCapacity     // nil: some of each model in each Subregion
+	VmTypes     map[string]Size // the predefined types of VMs, by name
+	Network     network.Region  // what VMs are connected to
+	Look        Look            // how to look at machines; nil: there is nothing to be seen
+
+	// Objects is the object store that exports are written to; nil: there is
+	// none.
+	Objects objectstore.Store
+}
+
+// Check reports a capacity of what the region does not have.
+func (region Region) Check() error {
+	for subregion, models := range region.GpuCapacity {
+		if !slices.Contains(region.Subregions, subregion) {
+			return fmt.Errorf("%s is none of the Subregions %s", subregion, strings.Join(region.Subregions, ", "))
+		}
+		for model, count := range models {
+			if _, err := modelNamed(model); err != nil {
+				return fmt.Errorf("%s is no model of the catalogue", model)
+			}
+			if count < 0 {
+				return fmt.Errorf("there cannot be %d %s in %s", count, model, subregion)
+			}
+		}
+	}
+	return nil
+}
+
+// Kinds are the kinds of the package.
+func Kinds() []kind.Any {
+	return []kind.Any{
+		Keypairs,
+		Snapshots, snapshotSets, Volumes, VolumeUpdateTasks,
+		Images, ImageExportTasks, SnapshotExportTasks, exportFiles,
+		shares,
+		FlexibleGpus, allocatedGpus,
+		DedicatedGroups, ProductTypes, VmTemplates,
+		Vms, vmStops, VmGroups,
+	}
+}
+
+// Actions are the actions of the package in a region.
+func Actions(region Region) []api.Action {
+	return slices.Concat(
+		volumeActions(region), snapshotActions(region), imageActions(region), exportActions(region),
+		vmActions(region), vmGroupActions(region),
+		keypairActions(),
+		flexibleGpuActions(region),
+		dedicatedGroupActions(region),
+		productTypeActions(),
+		vmTemplateActions(),
+	)
+}
+
+// checkSubregion refuses the name of a Subregion that the region does not have.
+func (region Region) checkSubregion(name string) error {
+	if !slices.Contains(region.Subregions, name) {
+		return fault.SubregionNotFound.Errorf("The SubregionName '%.100s' is none of %s.", name, strings.Join(region.Subregions, ", "))
+	}
+	return nil
+}
+
+// Meters read the use of the quotas that do not count the resources of a kind.
+func Meters() []kind.Meter {
+	return slices.Concat(storageMeters(), snapshotMeters(), exportMeters(), vmMeters())
+}

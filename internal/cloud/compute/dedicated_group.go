@@ -1,0 +1,199 @@
+package compute
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/cloud/network"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+// DedicatedGroup is a group of servers on which nobody else's VMs run, and no
+// other VMs of the account either. VMs and Nets are in it whose tenancy is its
+// ID.
+type DedicatedGroup struct {
+	AccountId        id.Account        `json:"-" ref:"-"` // The account ID of the owner of the dedicated group.
+	CpuGeneration    int               // The generation of the processors.
+	DedicatedGroupId id.DedicatedGroup // The ID of the dedicated group.
+	Name             string            // The name of the dedicated group.
+	NetIds           []id.Net          `json:"-" ref:"-"` // The IDs of the Nets in the dedicated group.
+	SubregionName    string            // The name of the Subregion that the dedicated group is in.
+	VmIds            []id.Vm           `json:"-" ref:"-"` // The IDs of the VMs in the dedicated group.
+}
+
+// DedicatedGroups are the dedicated groups of the region.
+var DedicatedGroups = &kind.Kind[DedicatedGroup, id.DedicatedGroup]{
+	Name: "DedicatedGroup",
+	Held: fault.InUse,
+	// Each group has at least one server. The catalogue has no code for too many
+	// of them: that of VMs is nearest.
+	Quota: &kind.Quota{Name: "dedicated_server_limit", Code: fault.TooManyVms},
+}
+
+func dedicatedGroupActions(region Region) []api.Action {
+	r := api.NewResource(DedicatedGroups, viewDedicatedGroup)
+	return []api.Action{
+		api.Create(r, region.createDedicatedGroup),
+		api.Read[ReadDedicatedGroupsRequest](r),
+		api.Update(r, updateDedicatedGroup),
+		api.Do("DedicatedGroup", deleteDedicatedGroup),
+	}
+}
+
+func viewDedicatedGroup(tx *kind.Tx, g *DedicatedGroup) *DedicatedGroup {
+	g.AccountId = id.Account(tx.Account())
+	for net := range network.Nets.Of(tx, g.DedicatedGroupId) {
+		g.NetIds = append(g.NetIds, net.NetId)
+	}
+	for _, vm := range g.vms(tx) {
+		g.VmIds = append(g.VmIds, vm.VmId)
+	}
+	return g
+}
+
+// vms are the VMs in the group, but for those that are on their way out.
+func (g *DedicatedGroup) vms(tx *kind.Tx) (vms []*Vm) {
+	for vm := range Vms.All(tx) {
+		if vm.Placement.Tenancy == Tenancy(g.DedicatedGroupId) && vm.State != VmShuttingDown {
+			vms = append(vms, vm)
+		}
+	}
+	return vms
+}
+
+// CreateDedicatedGroupRequest makes a dedicated group.
+type CreateDedicatedGroupRequest struct {
+	CpuGeneration CpuGeneration `api:"required"` // The generation of the processors, such as `4`.
+	Name          Name          `api:"required"` // A name for the dedicated group, of 1 to 255 characters.
+	SubregionName string        `api:"required"` // The name of the Subregion to make the dedicated group in.
+}
+
+// CpuGeneration is the number of a generation of processors.
+type CpuGeneration int
+
+// newestCpus is the last generation in the catalogue of flexible GPUs that VM
+// types count to. The real service has others, with numbers of their own.
+const newestCpus = 7
+
+// Bounds implements [api.Bounded].
+func (CpuGeneration) Bounds() (low, high int64) { return 1, newestCpus }
+
+// Name is the name of a dedicated group or of a template. The real service does
+// not say what is one: here it has up to 255 characters of any kind.
+type Name string
+
+// maxName is how many characters a name has at most.
+const maxName = 255
+
+// Check reports a name that is empty or too long.
+func (n Name) Check() error {
+	if length := utf8.RuneCountInString(string(n)); length == 0 || length > maxName {
+		return fault.InvalidLength.Errorf("A name has between 1 and %d characters, and this one has %d.", maxName, length)
+	}
+	return nil
+}
+
+func (region Region) createDedicatedGroup(_ *kind.Tx, req *CreateDedicatedGroupRequest) (*DedicatedGroup, error) {
+	if err := region.checkSubregion(req.SubregionName); err != nil {
+		return nil, err
+	}
+	return &DedicatedGroup{CpuGeneration: int(req.CpuGeneration), Name: string(req.Name), SubregionName: req.SubregionName}, nil
+}
+
+// ReadDedicatedGroupsRequest lists dedicated groups.
+type ReadDedicatedGroupsRequest struct {
+	Filters *FiltersDedicatedGroup // Which dedicated groups to list; all of them if absent.
+	api.Page
+}
+
+// FiltersDedicatedGroup selects dedicated groups.
+type FiltersDedicatedGroup struct {
+	CpuGenerations    []int               // The generations of the processors.
+	DedicatedGroupIds []id.DedicatedGroup // The IDs of the dedicated groups.
+	Names             []string            // The names of the dedicated groups.
+	SubregionNames    []string            // The names of the Subregions that the dedicated groups are in.
+}
+
+// UpdateDedicatedGroupRequest renames a dedicated group.
+type UpdateDedicatedGroupRequest struct {
+	DedicatedGroupId id.DedicatedGroup `api:"required"` // The ID of the dedicated group.
+	Name             Name              `api:"required"` // The new name of the dedicated group, of 1 to 255 characters.
+}
+
+func updateDedicatedGroup(_ *kind.Tx, g *DedicatedGroup, req *UpdateDedicatedGroupRequest) error {
+	g.Name = string(req.Name)
+	return nil
+}
+
+// DeleteDedicatedGroupRequest deletes a dedicated group, and with force what is
+// in it.
+type DeleteDedicatedGroupRequest struct {
+	DedicatedGroupId id.DedicatedGroup `api:"required"` // The ID of the dedicated group.
+	Force            bool              // Whether the VMs and Nets in the dedicated group are deleted with it. A VM that is protected from deletion and a Net that still has something in it prevent that. By default, a dedicated group that is not empty stays.
+}
+
+// DeleteDedicatedGroupResponse says nothing more than that the dedicated group is
+// gone.
+type DeleteDedicatedGroupResponse struct{}
+
+func deleteDedicatedGroup(tx *kind.Tx, req *DeleteDedicatedGroupRequest) (*DeleteDedicatedGroupResponse, error) {
+	g, err := DedicatedGroups.Get(tx, req.DedicatedGroupId)
+	if err != nil {
+		return nil, err
+	}
+	if shown := viewDedicatedGroup(tx, g); !req.Force && len(shown.VmIds)+len(shown.NetIds) > 0 {
+		return nil, fault.InUse.Errorf("The dedicated group %s has %s in it.", g.DedicatedGroupId, some(shown.VmIds, shown.NetIds))
+	}
+	for _, vm := range g.vms(tx) {
+		if err := terminate(tx, vm); err != nil {
+			return nil, err
+		}
+	}
+	for net := range network.Nets.Of(tx, g.DedicatedGroupId) {
+		if err := network.DeleteNet(tx, net); err != nil {
+			return nil, err
+		}
+	}
+	return &DeleteDedicatedGroupResponse{}, DedicatedGroups.Delete(tx, g)
+}
+
+// maxNamed is how many of those in a group a refusal names.
+const maxNamed = 5
+
+func some(vms []id.Vm, nets []id.Net) string {
+	var names []string
+	for _, vm := range vms {
+		names = append(names, string(vm))
+	}
+	for _, net := range nets {
+		names = append(names, string(net))
+	}
+	if more := len(names) - maxNamed; more > 0 {
+		names = append(names[:maxNamed], fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(names, ", ")
+}
+
+// checkGroup refuses a VM whose tenancy is a dedicated group that is not there or
+// is made for other VMs. The rule that places a VM calls it.
+func (v *Vm) checkGroup(tx *kind.Tx) error {
+	tenancy := v.Placement.Tenancy
+	if tenancy == "" || tenancy == TenancyDefault || tenancy == TenancyDedicated {
+		return nil
+	}
+	g, err := DedicatedGroups.Get(tx, id.DedicatedGroup(tenancy))
+	if err != nil {
+		return err
+	}
+	if g.SubregionName != v.Placement.SubregionName {
+		return fault.SubregionMismatch.Errorf("The dedicated group %s is in %s, and the VM is to be in %s.", tenancy, g.SubregionName, v.Placement.SubregionName)
+	}
+	if want := fmt.Sprint("v", g.CpuGeneration); v.generation() != "" && v.generation() != want {
+		return fault.InvalidParameter.Errorf("The processors of the dedicated group %s are of the generation %s, and the VM is to be a %s.", tenancy, want, v.VmType)
+	}
+	return nil
+}

@@ -1,0 +1,264 @@
+package compute
+
+import (
+	"iter"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/objectstore"
+)
+
+// OsuExportToCreate says where in an object store an export shall be, and how.
+type OsuExportToCreate struct {
+	DiskImageFormat DiskImageFormat `api:"required"` // The format of the files.
+	OsuApiKey       *OsuApiKey      // The credentials that the bucket is written to with. By default, those of the region, if it has any.
+	OsuBucket       BucketName      `api:"required"` // The name of the bucket.
+	OsuManifestUrl  string          // The URL that the task shows as that of the manifest. By default, a pre-signed one that works for seven days.
+	OsuPrefix       ObjectPrefix    // What the keys of the objects begin with: the key of the first one is the prefix, the ID of the task, a dot and the format.
+}
+
+// OsuApiKey is a key of an object store.
+type OsuApiKey struct {
+	ApiKeyId  string // The public half of the key.
+	SecretKey string // The secret half of the key. It is kept sealed until the export ends, and never shown.
+}
+
+// DiskImageFormat is a format of files with the content of disks.
+type DiskImageFormat string
+
+// Literals implements [api.Enum].
+func (DiskImageFormat) Literals() []string { return []string{"qcow2", "raw", "vdi", "vmdk"} }
+
+// BucketName is the name of a bucket.
+type BucketName string
+
+// Check reports a text that no bucket is called.
+func (n BucketName) Check() error {
+	bad := func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-._", r))
+	}
+	if len(n) < 3 || len(n) > 255 || strings.ContainsFunc(string(n), bad) || n[0] == '.' {
+		return fault.InvalidValue.Errorf("'%.100s' is not the name of a bucket: it has 3 to 255 letters, digits and any of -._ and begins with no dot.", string(n))
+	}
+	return nil
+}
+
+// ObjectPrefix is what the key of an object begins with.
+type ObjectPrefix string
+
+// maxPrefix leaves room for the rest of a key, which has 1024 bytes at most.
+const maxPrefix = 900
+
+// Check reports a text that no key begins with.
+func (p ObjectPrefix) Check() error {
+	control := func(r rune) bool { return r < ' ' || r == 0x7f }
+	switch {
+	case len(p) > maxPrefix:
+		return fault.InvalidLength.Errorf("A prefix has at most %d bytes.", maxPrefix)
+	case !utf8.ValidString(string(p)) || strings.ContainsFunc(string(p), control):
+		return fault.InvalidValue.Errorf("A prefix has no control characters.")
+	case strings.HasPrefix(string(p), "/") || strings.Contains("/"+string(p), "/../") || strings.Contains("/"+string(p), "/./") || strings.Contains(string(p), "//"):
+		return fault.InvalidValue.Errorf("The prefix '%.200s' begins with a slash, or has a part that is empty or made of dots.", string(p))
+	}
+	return nil
+}
+
+// checkBucket makes sure that an export can be written, before anything waits
+// for it.
+func (region Region) checkBucket(tx *kind.Tx, e *OsuExportToCreate) (struct{}, error) {
+	var none struct{}
+	switch key := e.OsuApiKey; {
+	case key == nil:
+	case key.ApiKeyId == "":
+		return none, fault.MissingParameter.Errorf("ApiKeyId is required in OsuApiKey.")
+	case key.SecretKey == "":
+		return none, fault.MissingParameter.Errorf("SecretKey is required in OsuApiKey.")
+	}
+	if region.Objects == nil {
+		return none, errNoObjects()
+	}
+	target := e.target()
+	if err := region.Objects.CheckBucket(tx.Context(), target.bucket()); err != nil {
+		return none, fault.In("OsuExport", err)
+	}
+	return none, nil
+}
+
+// exportTarget is where an export is written to, and how.
+type exportTarget struct {
+	Format    DiskImageFormat
+	Bucket    BucketName
+	Prefix    ObjectPrefix
+	AccessKey string      // empty: the region's own credentials
+	SecretKey kind.Secret // forgotten once the task has ended
+}
+
+func (e *OsuExportToCreate) target() exportTarget {
+	t := exportTarget{Format: e.DiskImageFormat, Bucket: e.OsuBucket, Prefix: e.OsuPrefix}
+	if e.OsuApiKey != nil {
+		t.AccessKey, t.SecretKey = e.OsuApiKey.ApiKeyId, kind.Secret(e.OsuApiKey.SecretKey)
+	}
+	return t
+}
+
+func (t *exportTarget) bucket() objectstore.Bucket {
+	return objectstore.Bucket{Name: string(t.Bucket), AccessKey: t.AccessKey, SecretKey: string(t.SecretKey)}
+}
+
+// forget forgets the credentials.
+func (t *exportTarget) forget() { t.AccessKey, t.SecretKey = "", "" }
+
+// object is the key of an object of a task.
+func (t *exportTarget) object(name string) string { return string(t.Prefix) + name }
+
+// exportTask is a task of either kind.
+type exportTask interface {
+	// ended reports whether nothing happens to the task any more.
+	ended() bool
+	// happens moves the task to its next state. It is told how far it is, in
+	// percent, and what there is to say. It does nothing to a state in which
+	// that cannot happen.
+	happens(event string, progress int, comment string)
+	put(tx *kind.Tx) error
+	// advance notes how far the files of the task are.
+	advance(tx *kind.Tx) error
+	to() *exportTarget
+}
+
+// exportFile is a file that is being written. It goes once it is written, or is
+// not wanted any more.
+type exportFile struct {
+	FileId       exportFileID
+	ImageTask    id.ImageExportTask    `ref:"weak"` // what it is written for: this…
+	SnapshotTask id.SnapshotExportTask `ref:"weak"` // …or this
+	SnapshotId   id.Snapshot           `ref:"-"`
+	Owner        id.Account            `ref:"-"` // of the snapshot
+	Kept         id.Snapshot           // the snapshot, if it is the account's own: it cannot be deleted yet
+	Size         int                   // GiB
+	Object       string                // its key
+	Progress     int                   // percent
+}
+
+// Unsettled reports that there is something to do.
+func (*exportFile) Unsettled() bool { return true }
+
+// exportFileID is how the world knows an export: the ID of the task, with the
+// device if it is not the first.
+type exportFileID string
+
+// Form is only here to make it an identifier: it is never chosen.
+func (exportFileID) Form() kind.Form { return kind.Form{} }
+
+var exportFiles = &kind.Kind[exportFile, exportFileID]{Name: "ExportFile"}
+
+// insert makes a file of a snapshot of an owner.
+func (f *exportFile) insert(tx *kind.Tx, owner *kind.Tx, s *Snapshot) error {
+	f.SnapshotId, f.Owner, f.Size = s.SnapshotId, id.Account(owner.Account()), s.VolumeSize
+	if owner.Account() == tx.Account() {
+		f.Kept = s.SnapshotId
+	}
+	return exportFiles.Insert(tx, f)
+}
+
+// task is what the file is written for.
+func (f *exportFile) task(tx *kind.Tx) (exportTask, error) {
+	if f.ImageTask != "" {
+		return ImageExportTasks.Get(tx, f.ImageTask)
+	}
+	return SnapshotExportTasks.Get(tx, f.SnapshotTask)
+}
+
+// filesOf are the files of a task, or of that of a file, that are not written
+// yet.
+func filesOf(tx *kind.Tx, image id.ImageExportTask, snapshot id.SnapshotExportTask) iter.Seq[*exportFile] {
+	if image != "" {
+		return exportFiles.Find(tx, "ImageTask", string(image))
+	}
+	return exportFiles.Find(tx, "SnapshotTask", string(snapshot))
+}
+
+// endExport ends a task before it is done.
+func endExport(tx *kind.Tx, task exportTask, event, comment string, files iter.Seq[*exportFile]) error {
+	for f := range files {
+		if err := exportFiles.Delete(tx, f); err != nil {
+			return err
+		}
+	}
+	task.happens(event, 0, comment)
+	task.to().forget()
+	return task.put(tx)
+}
+
+// running is how many tasks have not ended.
+func running[T any, I kind.ID](tx *kind.Tx, k *kind.Kind[T, I], ended func(*T) bool) (n int) {
+	for _, task := range k.Each(tx, 0) {
+		if !ended(task) {
+			n++
+		}
+	}
+	return n
+}
+
+func exportMeters() []kind.Meter {
+	global := func(quota string, use func(*kind.Tx) int) kind.Meter {
+		return kind.Meter{Quota: quota, Read: func(tx *kind.Tx) iter.Seq2[string, int] {
+			return func(yield func(string, int) bool) { yield(kind.Global, use(tx)) }
+		}}
+	}
+	return []kind.Meter{global(imageExports, runningImageExports), global(snapshotExports, runningSnapshotExports)}
+}
+
+func exportActions(region Region) []api.Action {
+	images := api.NewResource(ImageExportTasks, viewImageExportTask)
+	snapshots := api.NewResource(SnapshotExportTasks, api.Plain[SnapshotExportTask])
+	readImages, readSnapshots := api.Read[ReadImageExportTasksRequest](images), api.Read[ReadSnapshotExportTasksRequest](snapshots)
+	readImages.Family, readSnapshots.Family = "Image", "Snapshot"
+	return []api.Action{
+		api.DoPrepared("Image", region.checkImageBucket, createImageExportTask), readImages,
+		api.DoPrepared("Snapshot", region.checkSnapshotBucket, createSnapshotExportTask), readSnapshots,
+		api.Do("Task", deleteExportTask),
+	}
+}
+
+// ExportTaskId is the ID of an export task of either kind.
+type ExportTaskId string
+
+// Check reports a text of the wrong form.
+func (t ExportTaskId) Check() error {
+	if id.ImageExportTask(t).Form().Check(string(t)) == nil {
+		return nil
+	}
+	return id.SnapshotExportTask(t).Form().Check(string(t))
+}
+
+// DeleteExportTaskRequest cancels an export task that has not ended. It stays
+// readable.
+type DeleteExportTaskRequest struct {
+	ExportTaskId ExportTaskId `api:"required"` // The ID of the task.
+}
+
+// DeleteExportTaskResponse says nothing more than that the task is cancelled.
+type DeleteExportTaskResponse struct{}
+
+func deleteExportTask(tx *kind.Tx, req *DeleteExportTaskRequest) (*DeleteExportTaskResponse, error) {
+	image, snapshot := id.ImageExportTask(req.ExportTaskId), id.SnapshotExportTask("")
+	var task exportTask
+	var err error
+	if strings.HasPrefix(string(image), image.Form().Prefix) {
+		task, err = ImageExportTasks.Get(tx, image)
+	} else {
+		image, snapshot = "", id.SnapshotExportTask(req.ExportTaskId)
+		task, err = SnapshotExportTasks.Get(tx, snapshot)
+	}
+	if err != nil {
+		return nil, fault.TaskNotFound.Errorf("The ExportTaskId '%s' doesn't exist.", req.ExportTaskId)
+	}
+	if task.ended() {
+		return nil, fault.InvalidState.Errorf("The task %s has ended.", req.ExportTaskId)
+	}
+	return &DeleteExportTaskResponse{}, endExport(tx, task, "cancel", "The export was cancelled.", filesOf(tx, image, snapshot))
+}

@@ -1,0 +1,140 @@
+package compute
+
+import (
+	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/state"
+)
+
+// SnapshotExportTask writes a [Snapshot] to an object store, as a file.
+type SnapshotExportTask struct {
+	Comment    string                      // What the task does, or why it has failed.
+	OsuExport  OsuExportSnapshotExportTask // Where the snapshot is written to.
+	Progress   int                         // How much is done, in percent.
+	SnapshotId id.Snapshot                 `ref:"-"` // The ID of the snapshot.
+	State      SnapshotExportState         // The state of the task.
+	Tags       []api.Tag                   // The tags of the task.
+	TaskId     id.SnapshotExportTask       // The ID of the task.
+
+	Target exportTarget `wire:"-"`
+}
+
+// OsuExportSnapshotExportTask is where a snapshot is written to.
+type OsuExportSnapshotExportTask struct {
+	DiskImageFormat DiskImageFormat `api:"required"` // The format of the file.
+	OsuBucket       BucketName      `api:"required"` // The name of the bucket.
+	OsuPrefix       ObjectPrefix    // What the key of the object begins with.
+}
+
+// SnapshotExportTasks are the snapshot export tasks of the region. They stay.
+var SnapshotExportTasks = &kind.Kind[SnapshotExportTask, id.SnapshotExportTask]{
+	Name:    "SnapshotExportTask",
+	Tag:     "task",
+	Missing: fault.TaskNotFound,
+}
+
+// SnapshotExportState is the state of a snapshot export task.
+type SnapshotExportState string
+
+// The states of a snapshot export task.
+const (
+	SnapshotExportPending   SnapshotExportState = "pending"
+	SnapshotExportPreparing SnapshotExportState = "preparing" // the world knows of it
+	SnapshotExportUploading SnapshotExportState = "uploading" // and has done a part
+	SnapshotExportCompleted SnapshotExportState = "completed"
+	SnapshotExportCancelled SnapshotExportState = "cancelled"
+	SnapshotExportFailed    SnapshotExportState = "failed"
+)
+
+// Literals implements [api.Enum].
+func (SnapshotExportState) Literals() []string {
+	return []string{"pending", "initializing", "preparing", "uploading", "completed", "cancelled", "failed"}
+}
+
+// snapshotExportLife is the life of a snapshot export task.
+var snapshotExportLife = state.Machine[SnapshotExportState]{
+	"":                      {"create": SnapshotExportPending},
+	SnapshotExportPending:   {"begin": SnapshotExportPreparing, "fail": SnapshotExportFailed, "cancel": SnapshotExportCancelled},
+	SnapshotExportPreparing: {"progress": SnapshotExportUploading, "done": SnapshotExportCompleted, "fail": SnapshotExportFailed, "cancel": SnapshotExportCancelled},
+	SnapshotExportUploading: {"done": SnapshotExportCompleted, "fail": SnapshotExportFailed, "cancel": SnapshotExportCancelled},
+	SnapshotExportCompleted: {},
+	SnapshotExportCancelled: {},
+	SnapshotExportFailed:    {},
+}
+
+func (t *SnapshotExportTask) ended() bool { return len(snapshotExportLife[t.State]) == 0 }
+
+func (t *SnapshotExportTask) happens(event string, progress int, comment string) {
+	if next, ok := snapshotExportLife.Next(t.State, event); ok {
+		t.State = next
+	}
+	t.Progress = max(t.Progress, progress)
+	if comment != "" {
+		t.Comment = comment
+	}
+}
+
+func (t *SnapshotExportTask) put(tx *kind.Tx) error { return SnapshotExportTasks.Put(tx, t) }
+
+func (t *SnapshotExportTask) to() *exportTarget { return &t.Target }
+
+const snapshotExports = "snapshot_export_limit"
+
+func runningSnapshotExports(tx *kind.Tx) int {
+	return running(tx, SnapshotExportTasks, (*SnapshotExportTask).ended)
+}
+
+// CreateSnapshotExportTaskRequest asks for a snapshot of the account to be written
+// to an object store.
+type CreateSnapshotExportTaskRequest struct {
+	OsuExport  OsuExportToCreate `api:"required"` // Where the snapshot is written to, and how.
+	SnapshotId id.Snapshot       `api:"required"` // The ID of the snapshot. One of another account must be copied first.
+}
+
+// CreateSnapshotExportTaskResponse shows the task.
+type CreateSnapshotExportTaskResponse struct{ SnapshotExportTask *SnapshotExportTask }
+
+func (region Region) checkSnapshotBucket(tx *kind.Tx, req *CreateSnapshotExportTaskRequest) (struct{}, error) {
+	return region.checkBucket(tx, &req.OsuExport)
+}
+
+func createSnapshotExportTask(tx *kind.Tx, req *CreateSnapshotExportTaskRequest, _ struct{}) (*CreateSnapshotExportTaskResponse, error) {
+	s, err := Snapshots.Get(tx, req.SnapshotId)
+	if err != nil {
+		if owner, _, found := sharedSnapshots.find(tx, req.SnapshotId); found == nil {
+			err = fault.NotAuthorized.Errorf("The snapshot %s belongs to the account %s: copy it first.", req.SnapshotId, owner.Account())
+		}
+		return nil, err
+	}
+	if s.State != SnapshotCompleted {
+		return nil, fault.InvalidState.Errorf("The snapshot %s is %s, not completed.", s.SnapshotId, s.State)
+	}
+	if err := tx.CheckLimit(snapshotExports, fault.TooManyActiveSnapshots, runningSnapshotExports(tx)+1); err != nil {
+		return nil, err
+	}
+	task := &SnapshotExportTask{
+		Comment: "Export of snapshot " + string(s.SnapshotId), SnapshotId: s.SnapshotId, State: SnapshotExportPending, Target: req.OsuExport.target(),
+		OsuExport: OsuExportSnapshotExportTask{req.OsuExport.DiskImageFormat, req.OsuExport.OsuBucket, req.OsuExport.OsuPrefix},
+	}
+	if err := SnapshotExportTasks.Insert(tx, task); err != nil {
+		return nil, err
+	}
+	name := string(task.TaskId)
+	f := &exportFile{FileId: exportFileID(name), SnapshotTask: task.TaskId, Object: task.Target.object(name + "." + string(task.Target.Format))}
+	return &CreateSnapshotExportTaskResponse{task}, f.insert(tx, tx, s)
+}
+
+// ReadSnapshotExportTasksRequest asks for snapshot export tasks.
+type ReadSnapshotExportTasksRequest struct {
+	Filters *FiltersSnapshotExportTask // Which tasks to list; all of them if absent.
+	api.Page
+}
+
+// FiltersSnapshotExportTask selects snapshot export tasks.
+type FiltersSnapshotExportTask struct {
+	SnapshotIds []id.Snapshot           // The IDs of the snapshots.
+	TaskIds     []id.SnapshotExportTask // The IDs of the tasks.
+	api.TagFilters
+}

@@ -1,0 +1,361 @@
+package compute
+
+import (
+	"regexp"
+	"slices"
+
+	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/state"
+)
+
+// Image is what a [Vm] is made from: its volumes and how it boots. It is also
+// called an OUTSCALE machine image (OMI).
+type Image struct {
+	AccountAlias        string                    // The alias of the owner, if there is one.
+	AccountId           id.Account                `json:"-" ref:"-"` // The account ID of the owner.
+	Architecture        Architecture              // The architecture of the image.
+	BlockDeviceMappings []BlockDeviceMappingImage // The volumes that a VM made from the image gets.
+	BootModes           []BootMode                // How a VM made from the image may boot.
+	CreationDate        api.DateTime              // When the image was created.
+	Description         string                    // The description of the image.
+	FileLocation        string                    `json:"-"` // Where the image is kept: the owner and the name.
+	ImageId             id.Image                  // The ID of the image.
+	ImageName           string                    // The name of the image, unique in the account.
+	ImageType           string                    `json:"-"` // The type of the image: `machine`.
+	PermissionsToLaunch PermissionsOnResource     // Who may make VMs from the image.
+	ProductCodes        []string                  // What the software in the image is billed as.
+	RootDeviceName      string                    // The name of the root device.
+	RootDeviceType      string                    `json:"-"` // The type of the root device: `bsu`.
+	SecureBoot          bool                      // Whether secure boot is on in VMs made from the image.
+	State               ImageState                // The state of the image. It is `pending` until its snapshots are completed.
+	StateComment        StateComment              // What led to the state.
+	Tags                []api.Tag                 // The tags of the image.
+	TpmMandatory        bool                      // Whether VMs made from the image need a virtual Trusted Platform Module.
+
+	// Snapshots are those of the mappings that are the account's own. They
+	// cannot be deleted before the image. Lent are the others.
+	Snapshots []id.Snapshot  `wire:"-"`
+	Lent      []lentSnapshot `wire:"-"`
+
+	// What filters ask for and nobody is shown.
+	ProductCodeNames    []string `json:"-" wire:"-"`
+	RootDeviceTypes     []string `json:"-" wire:"-"`
+	Hypervisors         []string `json:"-" wire:"-"`
+	VirtualizationTypes []string `json:"-" wire:"-"`
+}
+
+// lentSnapshot is a snapshot of another account, which shared it when the image
+// was made.
+type lentSnapshot struct {
+	SnapshotId id.Snapshot `ref:"-"`
+	AccountId  id.Account  `ref:"-"`
+}
+
+// BlockDeviceMappingImage is a volume that a VM made from an image gets.
+type BlockDeviceMappingImage struct {
+	Bsu               BsuToCreate // The volume.
+	DeviceName        DeviceName  // The name of the device: `/dev/sda1` for the root device.
+	VirtualDeviceName string      `wire:"omitempty"` // The name of an ephemeral device, of the form `ephemeralN`. It has no volume.
+}
+
+// BsuToCreate says what a new volume is like.
+type BsuToCreate struct {
+	DeleteOnVmDeletion bool        `default:"true"`   // Whether the volume is deleted when the VM is. By default, true.
+	Iops               int         `wire:"omitempty"` // The number of operations per second, for `io1`, which needs it: from 100 to 13000, and at most 300 for each gibibyte.
+	SnapshotId         id.Snapshot `ref:"-"`          // The ID of the snapshot that the volume is made from.
+	VolumeSize         int         `wire:"omitempty"` // The size of the volume, in gibibytes (GiB): at least that of the snapshot, which is the default.
+	VolumeType         VolumeType  `wire:"omitempty"` // The type of the volume. By default, `standard`.
+}
+
+// StateComment is what led to the state of an image.
+type StateComment struct {
+	StateCode    string // The code of the change of state.
+	StateMessage string // What happened, for people.
+}
+
+// Images are the images of the region.
+var Images = &kind.Kind[Image, id.Image]{
+	Name:    "Image",
+	Tag:     "image",
+	Missing: fault.ImageNotFound,
+	Held:    fault.InUse,
+	Unique:  []string{"ImageName"},
+	Taken:   fault.ImageNameTaken,
+}
+
+// sharedImages are the images with those of others that may be used.
+var sharedImages = sharing[Image, id.Image]{
+	Kind:        Images,
+	id:          func(i *Image) id.Image { return i.ImageId },
+	permissions: func(i *Image) *PermissionsOnResource { return &i.PermissionsToLaunch },
+	private:     func(i *Image) { i.Tags = nil },
+}
+
+// Architecture is the architecture of a machine.
+type Architecture string
+
+// The architectures.
+const (
+	I386 Architecture = "i386"
+	X86  Architecture = "x86_64"
+)
+
+// Literals implements [api.Enum].
+func (Architecture) Literals() []string { return []string{"i386", "x86_64"} }
+
+// ImageName is a name of 3 to 128 letters, digits, spaces and any of `_()/.-`.
+type ImageName string
+
+var imageNames = regexp.MustCompile(`^[A-Za-z0-9_ ()/.-]{3,128}$`)
+
+// Check reports a text that no image can be called. Clients send an empty one
+// for none.
+func (n ImageName) Check() error {
+	if n != "" && !imageNames.MatchString(string(n)) {
+		return fault.InvalidImageName.Errorf("'%.200s' is not a name: it has 3 to 128 letters, digits, spaces, and any of _ - . / ( and ).", string(n))
+	}
+	return nil
+}
+
+// ProductCode is what software is billed as: the ID of a product type.
+type ProductCode string
+
+var productCodes = regexp.MustCompile(`^([0-9]{4}|pty-[0-9a-f]{8})$`)
+
+// Check reports a text that is no product code.
+func (c ProductCode) Check() error {
+	if !productCodes.MatchString(string(c)) {
+		return fault.InvalidValue.Errorf("'%.100s' is not a product code such as 0001.", string(c))
+	}
+	return nil
+}
+
+// codesOf are product codes as an image has them, each once.
+func codesOf(codes []ProductCode) (once []string) {
+	for _, c := range codes {
+		if !slices.Contains(once, string(c)) {
+			once = append(once, string(c))
+		}
+	}
+	return once
+}
+
+// ImageState is the state of an image.
+type ImageState string
+
+// The states of an image.
+const (
+	ImagePending   ImageState = "pending"
+	ImageAvailable ImageState = "available"
+	ImageFailed    ImageState = "failed"
+)
+
+// Literals implements [api.Enum].
+func (ImageState) Literals() []string { return []string{"pending", "available", "failed"} }
+
+// imageLife is the life of an image. A deleted one is gone at once.
+var imageLife = state.Machine[ImageState]{
+	"":             {"create": ImagePending, "register": ImageAvailable},
+	ImagePending:   {"ready": ImageAvailable, "fail": ImageFailed, "delete": ""},
+	ImageAvailable: {"delete": ""},
+	ImageFailed:    {"delete": ""},
+}
+
+func imageActions(region Region) []api.Action {
+	r := api.NewResource(Images, viewImage)
+	return []api.Action{
+		api.DoPrepared("Image", region.readManifest, region.createImage),
+		api.Read[ReadImagesRequest](r.Also(sharedImages.others)),
+		api.Do("Image", updateImage),
+		api.Do("Image", deleteImage),
+	}
+}
+
+func viewImage(tx *kind.Tx, i *Image) *Image {
+	i.AccountId = id.Account(tx.Account())
+	owner := i.AccountAlias
+	if owner == "" {
+		owner = tx.Account()
+	}
+	i.FileLocation = owner + "/" + i.ImageName
+	i.ImageType, i.RootDeviceType = "machine", "bsu"
+	i.RootDeviceTypes, i.Hypervisors, i.VirtualizationTypes = []string{"bsu", "ebs"}, []string{"xen"}, []string{"hvm"}
+	for _, p := range productTypesOf(tx, i.ProductCodes) {
+		i.ProductCodeNames = append(i.ProductCodeNames, p.Description)
+	}
+	return i
+}
+
+// productTypesOf are the product types that product codes stand for, as far as
+// the region knows them.
+func productTypesOf(tx *kind.Tx, codes []string) (all []ProductType) {
+	for _, code := range codes {
+		if i := slices.IndexFunc(productTypes, func(p ProductType) bool { return string(p.ProductTypeId) == code }); i >= 0 {
+			all = append(all, productTypes[i])
+		} else if p, err := ProductTypes.Get(tx, id.ProductType(code)); err == nil {
+			all = append(all, *p)
+		}
+	}
+	return all
+}
+
+// launchable finds an image that the account may make VMs from: one of its own,
+// or one that it shares in. The transaction is over the account that has it, and
+// so over the one that [Image.snapshotOwner] goes by.
+func launchable(tx *kind.Tx, imageID id.Image) (owner *kind.Tx, i *Image, err error) {
+	owner, i, err = sharedImages.find(tx, imageID)
+	if err == nil && i.State != ImageAvailable {
+		err = fault.InvalidImageState.Errorf("The image %s is %s, not available.", imageID, i.State)
+	}
+	return owner, i, err
+}
+
+// snapshotOwner is the account that has a snapshot of the image.
+func (i *Image) snapshotOwner(owner *kind.Tx, snapshot id.Snapshot) string {
+	for _, lent := range i.Lent {
+		if lent.SnapshotId == snapshot {
+			return string(lent.AccountId)
+		}
+	}
+	return owner.Account()
+}
+
+// ownImage finds an image of the account to be changed by its owner.
+func ownImage(tx *kind.Tx, imageID id.Image) (*Image, error) {
+	i, err := Images.Get(tx, imageID)
+	if err == nil {
+		return i, nil
+	}
+	if owner, _, found := sharedImages.find(tx, imageID); found == nil {
+		return nil, fault.NotAuthorized.Errorf("The image %s belongs to the account %s: copy it first.", imageID, owner.Account())
+	}
+	return nil, err
+}
+
+// snapshotEnded moves the images that wait for a snapshot, which is completed or
+// failed, to their next state.
+func snapshotEnded(tx *kind.Tx, snapshot id.Snapshot) error {
+	for i := range Images.Of(tx, snapshot) {
+		event := "ready"
+		for _, of := range i.Snapshots {
+			s, err := Snapshots.Get(tx, of)
+			if err != nil {
+				return err
+			}
+			switch {
+			case s.State == SnapshotError:
+				event = "fail"
+				i.StateComment = StateComment{"Server.InternalError", "The snapshot " + string(of) + " has failed."}
+			case s.State != SnapshotCompleted && event == "ready":
+				event = ""
+			}
+		}
+		if next, ok := imageLife.Next(i.State, event); ok {
+			i.State = next
+			if err := Images.Put(tx, i); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// ReadImagesRequest asks for images: those of the account, then those of others
+// that it may make VMs from.
+type ReadImagesRequest struct {
+	Filters *FiltersImage // Which images to list; all of them if absent.
+	api.Page
+}
+
+// FiltersImage selects images.
+type FiltersImage struct {
+	AccountAliases                       []string       // The aliases of the owners.
+	AccountIds                           []id.Account   // The account IDs of the owners.
+	Architectures                        []Architecture // The architectures of the images.
+	BlockDeviceMappingDeleteOnVmDeletion *bool          `path:"BlockDeviceMappings.Bsu.DeleteOnVmDeletion"` // Whether the volumes are deleted when the VMs are.
+	BlockDeviceMappingDeviceNames        []string       `path:"BlockDeviceMappings.DeviceName"`             // The names of the devices.
+	BlockDeviceMappingSnapshotIds        []id.Snapshot  `path:"BlockDeviceMappings.Bsu.SnapshotId"`         // The IDs of the snapshots that the volumes are made from.
+	BlockDeviceMappingVolumeSizes        []int          `path:"BlockDeviceMappings.Bsu.VolumeSize"`         // The sizes of the volumes, in gibibytes (GiB).
+	BlockDeviceMappingVolumeTypes        []VolumeType   `path:"BlockDeviceMappings.Bsu.VolumeType"`         // The types of the volumes.
+	BootModes                            []BootMode     // How VMs made from the images may boot.
+	Descriptions                         []string       // The descriptions of the images.
+	FileLocations                        []string       // Where the images are kept: the owner and the name.
+	Hypervisors                          []string       // The hypervisors of the images: always `xen`.
+	ImageIds                             []id.Image     // The IDs of the images.
+	ImageNames                           []string       `match:"glob"`                                // The names of the images, in which `*` stands for any text.
+	PermissionsToLaunchAccountIds        []id.Account   `path:"PermissionsToLaunch.AccountIds"`       // The IDs of accounts that may make VMs from the images.
+	PermissionsToLaunchGlobalPermission  *bool          `path:"PermissionsToLaunch.GlobalPermission"` // Whether everybody may make VMs from the images.
+	ProductCodeNames                     []string       // The descriptions of the product types that the software is billed as.
+	ProductCodes                         []string       // What the software in the images is billed as.
+	RootDeviceNames                      []string       // The names of the root devices.
+	RootDeviceTypes                      []string       // The types of the root devices: `bsu`, which is also called `ebs`.
+	SecureBoot                           *bool          // Whether secure boot is on in VMs made from the images.
+	States                               []ImageState   // The states of the images.
+	TpmMandatory                         *bool          // Whether VMs made from the images need a virtual Trusted Platform Module.
+	VirtualizationTypes                  []string       // The types of virtualization: always `hvm`.
+	api.TagFilters
+}
+
+// UpdateImageRequest changes an image of the account: one or more of who may make
+// VMs from it, its description and its product codes.
+type UpdateImageRequest struct {
+	Description         *string                        // The new description.
+	ImageId             id.Image                       `api:"required"` // The ID of the image.
+	PermissionsToLaunch *PermissionsOnResourceCreation // The change of who may make VMs from the image: Additions or Removals. An account need not exist.
+	ProductCodes        []ProductCode                  // All product codes that the image has from now on.
+}
+
+// UpdateImageResponse shows the image.
+type UpdateImageResponse struct{ Image *Image }
+
+func updateImage(tx *kind.Tx, req *UpdateImageRequest) (*UpdateImageResponse, error) {
+	i, err := ownImage(tx, req.ImageId)
+	if err != nil {
+		return nil, err
+	}
+	if req.PermissionsToLaunch == nil && req.Description == nil && req.ProductCodes == nil {
+		return nil, fault.MissingParameter.Errorf("One of PermissionsToLaunch, Description and ProductCodes is required.")
+	}
+	if req.PermissionsToLaunch != nil {
+		to, err := req.PermissionsToLaunch.apply(i.PermissionsToLaunch)
+		if err != nil {
+			return nil, fault.In("PermissionsToLaunch", err)
+		}
+		if err := sharedImages.permit(tx, i, to); err != nil {
+			return nil, err
+		}
+	}
+	if req.Description != nil {
+		i.Description = *req.Description
+	}
+	if req.ProductCodes != nil {
+		i.ProductCodes = codesOf(req.ProductCodes)
+	}
+	if err := Images.Put(tx, i); err != nil {
+		return nil, err
+	}
+	return &UpdateImageResponse{viewImage(tx, i)}, nil
+}
+
+// DeleteImageRequest deletes an image of the account. Its snapshots, and the VMs
+// that were made from it, stay.
+type DeleteImageRequest struct {
+	ImageId id.Image `api:"required"` // The ID of the image to delete.
+}
+
+// DeleteImageResponse says nothing more than that the image is gone.
+type DeleteImageResponse struct{}
+
+func deleteImage(tx *kind.Tx, req *DeleteImageRequest) (*DeleteImageResponse, error) {
+	i, err := ownImage(tx, req.ImageId)
+	if err != nil {
+		return nil, err
+	}
+	if err := sharedImages.permit(tx, i, PermissionsOnResource{}); err != nil {
+		return nil, err
+	}
+	return &DeleteImageResponse{}, Images.Delete(tx, i)
+}

@@ -1,0 +1,251 @@
+package compute
+
+import (
+	"iter"
+
+	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/state"
+)
+
+// Snapshot is the content of a [Volume] at an instant.
+type Snapshot struct {
+	AccountAlias              string                // The alias of the owner, if there is one.
+	AccountId                 id.Account            `json:"-" ref:"-"` // The account ID of the owner.
+	ClientToken               string                // The token that the creation was asked for with.
+	CreationDate              api.DateTime          // When the snapshot was created.
+	Description               string                // The description of the snapshot.
+	PermissionsToCreateVolume PermissionsOnResource // Who may create volumes from the snapshot.
+	Progress                  int                   // How much of the snapshot is done, in percent.
+	SnapshotId                id.Snapshot           // The ID of the snapshot.
+	State                     SnapshotState         // The state of the snapshot.
+	Tags                      []api.Tag             // The tags of the snapshot.
+	VolumeId                  id.Volume             `ref:"-"` // The ID of the volume; absent from a copy.
+	VolumeSize                int                   // The size of the volume, in gibibytes (GiB).
+
+	// Asked is the digest of the request, if it had a client token.
+	Asked string `wire:"-"`
+	// Image is the name of the content of an image of the region's own, which is
+	// what the snapshot has. The world knows it by this name only.
+	Image string `wire:"-"`
+}
+
+// Snapshots are the snapshots of the region.
+var Snapshots = &kind.Kind[Snapshot, id.Snapshot]{
+	Name:    "Snapshot",
+	Tag:     "snapshot",
+	Missing: fault.SnapshotNotFound,
+	Held:    fault.InUse,
+	Quota:   &kind.Quota{Name: "snapshot_limit", Code: fault.TooManySnapshots},
+	Unique:  []string{"ClientToken"},
+	Taken:   fault.AlreadyExists,
+}
+
+// sharedSnapshots are the snapshots with those of others that may be used.
+var sharedSnapshots = sharing[Snapshot, id.Snapshot]{
+	Kind:        Snapshots,
+	id:          func(s *Snapshot) id.Snapshot { return s.SnapshotId },
+	permissions: func(s *Snapshot) *PermissionsOnResource { return &s.PermissionsToCreateVolume },
+	private:     func(s *Snapshot) { s.Tags, s.ClientToken = nil, "" },
+}
+
+// SnapshotState is the state of a snapshot.
+type SnapshotState string
+
+// The states of a snapshot.
+const (
+	SnapshotInQueue   SnapshotState = "in-queue"
+	SnapshotPending   SnapshotState = "pending"
+	SnapshotCompleted SnapshotState = "completed"
+	SnapshotError     SnapshotState = "error"
+)
+
+// Literals implements [api.Enum].
+func (SnapshotState) Literals() []string {
+	return []string{"in-queue", "pending", "completed", "error", "deleting"}
+}
+
+// snapshotLife is the life of a snapshot. A deleted one is gone at once.
+var snapshotLife = state.Machine[SnapshotState]{
+	"":                {"create": SnapshotInQueue},
+	SnapshotInQueue:   {"begin": SnapshotPending, "done": SnapshotCompleted, "fail": SnapshotError, "delete": ""},
+	SnapshotPending:   {"done": SnapshotCompleted, "fail": SnapshotError, "delete": ""},
+	SnapshotCompleted: {"delete": ""},
+	SnapshotError:     {"delete": ""},
+}
+
+// snapshotSet is what the world is told of snapshots that are taken at one
+// instant. It is there as long as one of them is.
+type snapshotSet struct {
+	SetId setID // that of the first snapshot
+	Parts []snapshotPart
+
+	// Volumes and Sources are what the parts are taken of, until they are: for
+	// so long a volume that is deleted stays, and a snapshot cannot be.
+	Volumes []id.Volume `ref:"weak"`
+	Sources []id.Snapshot
+
+	// Generation and Applied are as in [network.Net].
+	Generation, Applied uint64
+}
+
+// snapshotPart is one of the snapshots and where its content is from.
+type snapshotPart struct {
+	SnapshotId   id.Snapshot `ref:"weak"`
+	Volume       id.Volume   `ref:"-"`
+	Copied       id.Snapshot `ref:"-"`
+	CopiedFrom   id.Account  `ref:"-"` // the owner of what is copied
+	Image        string      // as in [Snapshot]
+	FileLocation kind.Secret // which has the right to read the file in it; forgotten once it was read
+	Size         int         // GiB
+}
+
+// Unsettled reports whether the world is behind.
+func (s *snapshotSet) Unsettled() bool { return s.Applied < s.Generation }
+
+var snapshotSets = &kind.Kind[snapshotSet, setID]{Name: "SnapshotSet"}
+
+// setID is the id of the first snapshot of a set.
+type setID string
+
+// Form is only here to make it an identifier: it is never chosen.
+func (setID) Form() kind.Form { return kind.Form{} }
+
+// isBeingTaken reports whether a snapshot of the volume is still being taken.
+func isBeingTaken(tx *kind.Tx, volume id.Volume) bool {
+	for range snapshotSets.Find(tx, "Volumes", string(volume)) {
+		return true
+	}
+	return false
+}
+
+// taken lets go of what the snapshots of a set are taken of. A volume that only
+// stayed for that goes.
+func (s *snapshotSet) taken(tx *kind.Tx) error {
+	volumes := s.Volumes
+	s.Volumes, s.Sources = nil, nil
+	if err := snapshotSets.Put(tx, s); err != nil {
+		return err
+	}
+	for _, volume := range volumes {
+		v, err := Volumes.Get(tx, volume)
+		if err != nil {
+			return err
+		}
+		if v.State == VolumeDeleting && !isBeingTaken(tx, volume) {
+			if err := Volumes.Delete(tx, v); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// activeSnapshots is how many snapshots are being taken.
+func activeSnapshots(tx *kind.Tx) (active int) {
+	for _, s := range Snapshots.Each(tx, 0) {
+		if s.State == SnapshotInQueue || s.State == SnapshotPending {
+			active++
+		}
+	}
+	return active
+}
+
+func snapshotMeters() []kind.Meter {
+	return []kind.Meter{{Quota: "concurrent_snapshot_limit", Read: func(tx *kind.Tx) iter.Seq2[string, int] {
+		return func(yield func(string, int) bool) { yield(kind.Global, activeSnapshots(tx)) }
+	}}}
+}
+
+func snapshotActions(region Region) []api.Action {
+	r := api.NewResource(Snapshots, viewSnapshot)
+	return []api.Action{
+		api.Do("Snapshot", region.createSnapshot),
+		api.Read[ReadSnapshotsRequest](r.Also(sharedSnapshots.others)),
+		api.Update(r, updateSnapshot),
+		api.Delete[DeleteSnapshotRequest](r, forgetSnapshot),
+	}
+}
+
+func viewSnapshot(tx *kind.Tx, s *Snapshot) *Snapshot {
+	s.AccountId = id.Account(tx.Account())
+	return s
+}
+
+// ReadSnapshotsRequest asks for snapshots: those of the account, then those of
+// others that it may create volumes from.
+type ReadSnapshotsRequest struct {
+	Filters *FiltersSnapshot // Which snapshots to list; all of them if absent.
+	api.Page
+}
+
+// FiltersSnapshot selects snapshots.
+type FiltersSnapshot struct {
+	AccountAliases                            []string        // The aliases of the owners.
+	AccountIds                                []id.Account    // The account IDs of the owners.
+	ClientTokens                              []string        // The tokens that the creations were asked for with.
+	Descriptions                              []string        // The descriptions of the snapshots.
+	FromCreationDate                          *api.DateTime   `path:"CreationDate" match:"from"`                  // When the first of the snapshots was created, at the earliest.
+	PermissionsToCreateVolumeAccountIds       []id.Account    `path:"PermissionsToCreateVolume.AccountIds"`       // The IDs of accounts that may create volumes from the snapshots.
+	PermissionsToCreateVolumeGlobalPermission *bool           `path:"PermissionsToCreateVolume.GlobalPermission"` // Whether everybody may create volumes from the snapshots.
+	Progresses                                []int           `path:"Progress"`                                   // How much of the snapshots is done, in percent.
+	SnapshotIds                               []id.Snapshot   // The IDs of the snapshots.
+	States                                    []SnapshotState // The states of the snapshots.
+	ToCreationDate                            *api.DateTime   `path:"CreationDate" match:"to"` // When the last of the snapshots was created, at the latest.
+	VolumeIds                                 []id.Volume     // The IDs of the volumes.
+	VolumeSizes                               []int           // The sizes of the volumes, in gibibytes (GiB).
+	api.TagFilters
+}
+
+// UpdateSnapshotRequest changes who may create volumes from a snapshot.
+type UpdateSnapshotRequest struct {
+	PermissionsToCreateVolume PermissionsOnResourceCreation `api:"required"` // The change: Additions or Removals. An account need not exist.
+	SnapshotId                id.Snapshot                   `api:"required"` // The ID of the snapshot.
+}
+
+func updateSnapshot(tx *kind.Tx, s *Snapshot, req *UpdateSnapshotRequest) error {
+	to, err := req.PermissionsToCreateVolume.apply(s.PermissionsToCreateVolume)
+	if err != nil {
+		return err
+	}
+	return sharedSnapshots.permit(tx, s, to)
+}
+
+// DeleteSnapshotRequest deletes a snapshot that no image uses.
+type DeleteSnapshotRequest struct {
+	SnapshotId id.Snapshot `api:"required"` // The ID of the snapshot to delete.
+}
+
+// forgetSnapshot takes a snapshot away from its set, and from those whom it was
+// shared with.
+func forgetSnapshot(tx *kind.Tx, s *Snapshot) error {
+	if err := sharedSnapshots.permit(tx, s, PermissionsOnResource{}); err != nil {
+		return err
+	}
+	for set := range snapshotSets.Find(tx, "Parts.SnapshotId", string(s.SnapshotId)) {
+		if err := set.leave(tx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leave takes a snapshot out of a set, and ends the set with its last one.
+func (s *snapshotSet) leave(tx *kind.Tx, gone *Snapshot) error {
+	var rest []snapshotPart
+	for _, part := range s.Parts {
+		if part.SnapshotId != gone.SnapshotId {
+			rest = append(rest, part)
+		}
+	}
+	if s.Parts = rest; len(rest) > 0 {
+		s.Generation++
+		return snapshotSets.Put(tx, s)
+	}
+	if err := s.taken(tx); err != nil {
+		return err
+	}
+	return snapshotSets.Delete(tx, s)
+}

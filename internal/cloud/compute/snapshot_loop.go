@@ -1,0 +1,139 @@
+package compute
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/bastide-cloud/bastide/internal/driver"
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+// SnapshotLoop brings snapshots to a driver, those of one instant as one value,
+// and notes how far they are. What the world has and the store does not, it
+// removes.
+type SnapshotLoop struct {
+	db    *kind.DB
+	world driver.Disks
+}
+
+// NewSnapshotLoop makes the loop that joins a store and a driver.
+func NewSnapshotLoop(db *kind.DB, world driver.Disks) *SnapshotLoop { return &SnapshotLoop{db, world} }
+
+// Kind is the kind whose changes wake the loop.
+func (l *SnapshotLoop) Kind() kind.Any { return snapshotSets }
+
+// Step brings one set of snapshots to the world and notes what the world has
+// then. It answers when to ask again if the world is not done.
+func (l *SnapshotLoop) Step(ctx context.Context, account, set string) (again time.Time, err error) {
+	caller := kind.Caller{Account: account}
+	var s *snapshotSet
+	err = l.db.View(ctx, caller, func(tx *kind.Tx) (err error) {
+		s = nil
+		if snapshotSets.Has(tx, setID(set)) {
+			s, err = snapshotSets.Get(tx, setID(set))
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return again, err
+	case s == nil:
+		return untilDone(l.world.RemoveSnapshot(ctx, account, set))
+	case !s.Unsettled():
+		return again, nil
+	}
+	if again, err = untilDone(l.world.EnsureSnapshot(ctx, wantedSnapshot(account, s))); err != nil {
+		return again, err
+	}
+	status, ok, err := l.world.Snapshot(ctx, account, set)
+	if err != nil {
+		return again, err
+	}
+	if !ok {
+		return again, fmt.Errorf("the world has no snapshot %s, which it was asked for", set)
+	}
+	switch {
+	case !again.IsZero():
+		status.Progress = min(status.Progress, 99) // all parts are there, and one is to go
+	case status.Failure == "":
+		status.Progress = 100
+	}
+	if status.Progress > 0 || status.Failure != "" {
+		err = l.db.Update(ctx, caller, func(tx *kind.Tx) error { return snapshotSeen(tx, s.SetId, s.Generation, status) })
+	}
+	return again, err
+}
+
+// Observe finds the snapshots that the world has.
+func (l *SnapshotLoop) Observe(ctx context.Context, found func(account, id string)) error {
+	snapshots, err := l.world.ObserveSnapshots(ctx)
+	for _, s := range snapshots {
+		found(s.Account, s.ID)
+	}
+	return err
+}
+
+// wantedSnapshot is a set as the world should have it.
+func wantedSnapshot(account string, s *snapshotSet) driver.Snapshot {
+	want := driver.Snapshot{Account: account, ID: string(s.SetId), Generation: s.Generation}
+	for _, part := range s.Parts {
+		p := driver.SnapshotPart{ID: string(part.SnapshotId), Disk: string(part.Volume), URL: string(part.FileLocation), Image: part.Image, Size: part.Size}
+		if part.Copied != "" {
+			p.Copy = &driver.SnapshotName{Account: string(part.CopiedFrom), ID: string(part.Copied)}
+		}
+		want.Parts = append(want.Parts, p)
+	}
+	return want
+}
+
+// snapshotSeen notes how far the world is with a set of a generation. What was
+// deleted since the world was asked stays so.
+func snapshotSeen(tx *kind.Tx, set setID, generation uint64, status driver.SnapshotStatus) error {
+	if !snapshotSets.Has(tx, set) {
+		return nil
+	}
+	s, err := snapshotSets.Get(tx, set)
+	if err != nil {
+		return err
+	}
+	event := "begin"
+	switch {
+	case status.Failure != "":
+		event = "fail"
+	case status.Progress >= 100:
+		event = "done"
+	}
+	for _, part := range s.Parts {
+		snapshot, err := Snapshots.Get(tx, part.SnapshotId)
+		if err != nil {
+			return err
+		}
+		next, ok := snapshotLife.Next(snapshot.State, event)
+		if !ok && (snapshot.State != SnapshotPending || snapshot.Progress == status.Progress) {
+			continue
+		}
+		if ok {
+			snapshot.State = next
+		}
+		snapshot.Progress = status.Progress
+		if err := Snapshots.Put(tx, snapshot); err != nil {
+			return err
+		}
+	}
+	if event == "begin" {
+		return nil
+	}
+	for _, part := range s.Parts {
+		if err := snapshotEnded(tx, part.SnapshotId); err != nil {
+			return err
+		}
+	}
+	s.Parts = slices.Clone(s.Parts)
+	for i := range s.Parts {
+		s.Parts[i].FileLocation = ""
+	}
+	s.Applied = max(s.Applied, generation)
+	return s.taken(tx)
+}

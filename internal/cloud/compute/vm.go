@@ -1,0 +1,274 @@
+package compute
+
+import (
+	"time"
+
+	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/cloud/network"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+// Vm is a virtual machine. Its NICs and volumes say themselves that they are
+// linked to it; a view puts them together.
+type Vm struct {
+	ActionsOnNextBoot             *ActionsOnNextBoot            // What is to be done once, when the VM boots next.
+	Architecture                  string                        // The architecture of the VM.
+	BlockDeviceMappings           []BlockDeviceMappingCreated   `json:"-"` // The volumes that are linked to the VM, in the order of their links.
+	BootMode                      BootMode                      // How the VM boots.
+	BsuOptimized                  bool                          // Without effect, and there for clients that were written for AWS.
+	ClientToken                   string                        // The token that the creation was asked for with.
+	CreationDate                  api.DateTime                  // When the VM was created.
+	DeletionProtection            bool                          // Whether the VM cannot be deleted.
+	Hypervisor                    string                        // The hypervisor of the VM.
+	ImageId                       id.Image                      `ref:"-"`  // The ID of the image that the VM was made from.
+	IsSourceDestChecked           bool                          `json:"-"` // Whether the primary NIC only receives and sends packets that are addressed to or by it.
+	KeypairName                   string                        // The name of the keypair that opens the VM.
+	LaunchNumber                  int                           // The number of the VM among those created by the same call, from 0 on.
+	NestedVirtualization          bool                          // Whether VMs can run in the VM.
+	NetId                         id.Net                        `json:"-" ref:"-"` // The ID of the Net that the VM is in; absent in the public Cloud.
+	Nics                          []NicLight                    `json:"-"`         // The NICs of the VM; none in the public Cloud.
+	OsFamily                      string                        // The operating system, if it is known.
+	Performance                   Performance                   // How much of its vCores the VM gets.
+	Placement                     Placement                     // Where the VM runs.
+	PrivateDnsName                string                        `json:"-" wire:"omitempty"` // The private DNS name of the primary NIC.
+	PrivateIp                     api.IPv4                      `json:"-" wire:"omitempty"` // The primary private IP.
+	ProductCodes                  []string                      // What the software in the image is billed as.
+	PublicDnsName                 string                        `json:"-" wire:"omitempty"` // The public DNS name.
+	PublicIp                      api.IPv4                      `json:"-" wire:"omitempty"` // The public IP.
+	ReservationId                 string                        // The ID of the call that created the VM, shared by all VMs of the call.
+	RootDeviceName                string                        // The name of the root device.
+	RootDeviceType                string                        // The type of the root device.
+	SecurityGroups                []network.SecurityGroupLight  `json:"-"` // The security groups of the primary NIC.
+	ShutdownBehaviorConfiguration ShutdownBehaviorConfiguration // What happens when the VM stops by itself or its host fails.
+	State                         VmStateName                   // The state of the VM.
+	StateReason                   string                        // Why the VM is in its state, if there is a reason.
+	SubnetId                      id.Subnet                     `json:"-" ref:"-"` // The ID of the Subnet of the primary NIC.
+	Tags                          []api.Tag                     // The tags of the VM.
+	TpmEnabled                    bool                          // Whether the VM has a virtual Trusted Platform Module.
+	UserData                      UserData                      // What the VM was told at its creation, in Base64.
+	VmId                          id.Vm                         // The ID of the VM.
+	VmInitiatedShutdownBehavior   ShutdownBehavior              // What happens when the VM stops by itself.
+	VmType                        string                        // The type of the VM, as it was given.
+
+	// Vcores and Memory, in GiB, are what the type means.
+	Vcores int `wire:"-"`
+	Memory int `wire:"-"`
+
+	// PublicKey is that of the keypair, which may be gone.
+	PublicKey string `wire:"-"`
+	// Asked is the digest of the request, if it had a client token.
+	Asked string `wire:"-"`
+	// VmGroupId is the group that made the VM; empty: none did.
+	VmGroupId id.VmGroup `wire:"-" ref:"weak"`
+	// PrivateOnly says that the VM is in the public Cloud without a public IP, as
+	// its user data ask for. They count when the VM starts.
+	PrivateOnly bool `wire:"-"`
+
+	// Running is what the VM shall be, State what is known of it.
+	Running bool `wire:"-"`
+	// Boots counts the starts and reboots that were asked for.
+	Boots int `wire:"-"`
+	// Forced says that a stop does not wait for the guest.
+	Forced bool `wire:"-"`
+
+	// Generation and Applied are as in [network.Net].
+	Generation uint64 `wire:"-"`
+	Applied    uint64 `wire:"-"`
+
+	// What filters select by and nobody is shown: the number of the state, the
+	// platform and the lifecycle as AWS has them, the number of the state reason,
+	// which none has, and the security groups of a VM of the public Cloud.
+	StateCode       int                          `json:"-" wire:"-"`
+	Platform        string                       `json:"-" wire:"-"`
+	Lifecycle       string                       `json:"-" wire:"-"`
+	StateReasonCode int                          `json:"-" wire:"-"`
+	CloudGroups     []network.SecurityGroupLight `json:"-" wire:"-"`
+}
+
+// Unsettled reports whether the world is behind.
+func (v *Vm) Unsettled() bool { return v.Applied < v.Generation }
+
+// Vms are the VMs of the region.
+var Vms = &kind.Kind[Vm, id.Vm]{
+	Name:    "Vm",
+	Tag:     "instance",
+	Missing: fault.VmNotFound,
+	Held:    fault.InUse,
+	Quota:   &kind.Quota{Name: "vm_limit", Code: fault.TooManyVms},
+	Keep:    time.Hour, // as long as AWS shows terminated ones
+}
+
+// BlockDeviceMappingCreated is a volume that is linked to a VM.
+type BlockDeviceMappingCreated struct {
+	Bsu        BsuCreated // The volume.
+	DeviceName string     // The name of the device.
+}
+
+// BsuCreated is the volume of a mapping.
+type BsuCreated struct {
+	DeleteOnVmDeletion bool            // Whether the volume is deleted when the VM is.
+	LinkDate           api.DateTime    // When the volume was linked.
+	State              VolumeLinkState // The state of the link.
+	VolumeId           id.Volume       `ref:"-"` // The ID of the volume.
+}
+
+// NicLight is a NIC as its VM shows it.
+type NicLight struct {
+	AccountId           id.Account                   `ref:"-"` // The account ID of the owner of the NIC.
+	Description         string                       // The description of the NIC.
+	IsSourceDestChecked bool                         // Whether the NIC only receives and sends packets that are addressed to or by it.
+	LinkNic             LinkNicLight                 // The link between the NIC and the VM.
+	LinkPublicIp        *LinkPublicIpLightForVm      // The public IP of the primary private IP; absent if it has none.
+	MacAddress          string                       // The MAC address of the NIC.
+	NetId               id.Net                       `ref:"-"` // The ID of the Net that the NIC is in.
+	NicId               id.Nic                       `ref:"-"` // The ID of the NIC.
+	PrivateDnsName      string                       // The private DNS name of the NIC.
+	PrivateIps          []PrivateIpLightForVm        // The private IPs of the NIC.
+	SecurityGroups      []network.SecurityGroupLight // The security groups that the NIC is in.
+	State               network.NicState             // The state of the NIC.
+	SubnetId            id.Subnet                    `ref:"-"` // The ID of the Subnet that the NIC is in.
+
+	SubregionName string `wire:"-"` // for filters
+}
+
+// LinkNicLight is the link of a NIC as its VM shows it.
+type LinkNicLight struct {
+	DeleteOnVmDeletion bool                 // Whether the NIC is deleted when the VM is.
+	DeviceNumber       int                  // The number of the NIC among those of the VM.
+	LinkNicId          id.LinkNic           `ref:"-"` // The ID of the link.
+	State              network.LinkNicState // The state of the link.
+
+	// For filters.
+	LinkDate    api.DateTime `wire:"-"`
+	VmAccountId id.Account   `wire:"-" ref:"-"`
+	VmId        id.Vm        `wire:"-" ref:"-"`
+}
+
+// LinkPublicIpLightForVm is a public IP as a VM shows it.
+type LinkPublicIpLightForVm struct {
+	PublicDnsName     string     // The public DNS name of the address.
+	PublicIp          api.IPv4   // The public IP.
+	PublicIpAccountId id.Account `ref:"-"` // The account ID of the owner of the public IP.
+
+	// For filters.
+	LinkPublicIpId id.LinkPublicIp `wire:"-" ref:"-"`
+	PublicIpId     id.PublicIp     `wire:"-" ref:"-"`
+}
+
+// PrivateIpLightForVm is a private IP as a VM shows it.
+type PrivateIpLightForVm struct {
+	IsPrimary      bool                    // Whether it is the primary private IP of the NIC.
+	LinkPublicIp   *LinkPublicIpLightForVm // The public IP that stands for it on the Internet; absent if it has none.
+	PrivateDnsName string                  // The private DNS name of the address.
+	PrivateIp      api.IPv4                // The address.
+}
+
+// Placement says where a VM runs.
+type Placement struct {
+	SubregionName string  // The name of the Subregion.
+	Tenancy       Tenancy // Whether the VM may share its host: `default`, `dedicated`, or the ID of a dedicated group.
+}
+
+// Tenancy is default, dedicated or the id of a dedicated group.
+type Tenancy string
+
+// Check reports a text that is no tenancy.
+func (t Tenancy) Check() error {
+	if t == "" || t == TenancyDefault || t == TenancyDedicated || id.DedicatedGroup("").Form().Check(string(t)) == nil {
+		return nil
+	}
+	return fault.InvalidTenancy.Errorf("'%.100s' is none of default, dedicated and the ID of a dedicated group.", string(t))
+}
+
+// The tenancies that have names.
+const (
+	TenancyDefault   Tenancy = "default"
+	TenancyDedicated Tenancy = "dedicated"
+)
+
+// ActionsOnNextBoot is what is to be done once, when a VM boots next.
+type ActionsOnNextBoot struct {
+	SecureBoot SecureBootAction // What to do with the keys of secure boot.
+}
+
+// SecureBootAction is something to do with the keys of secure boot.
+type SecureBootAction string
+
+// SecureBootNone leaves them as they are.
+const SecureBootNone SecureBootAction = "none"
+
+// Literals implements [api.Enum].
+func (SecureBootAction) Literals() []string {
+	return []string{"enable", "disable", "setup-mode", "none", "restore-factory-keys"}
+}
+
+// BootMode is how a machine boots.
+type BootMode string
+
+// The ways to boot.
+const (
+	BootUefi   BootMode = "uefi"
+	BootLegacy BootMode = "legacy"
+)
+
+// Literals implements [api.Enum].
+func (BootMode) Literals() []string { return []string{"uefi", "legacy"} }
+
+// Performance is how much of its vCores a VM gets.
+type Performance string
+
+// The levels of performance.
+const (
+	PerformanceMedium  Performance = "medium"
+	PerformanceHigh    Performance = "high"
+	PerformanceHighest Performance = "highest"
+)
+
+// Literals implements [api.Enum].
+func (Performance) Literals() []string { return []string{"medium", "high", "highest"} }
+
+// ShutdownBehavior is what happens when a VM stops by itself.
+type ShutdownBehavior string
+
+// What happens when a VM stops by itself.
+const (
+	ShutdownStop      ShutdownBehavior = "stop"
+	ShutdownRestart   ShutdownBehavior = "restart"
+	ShutdownTerminate ShutdownBehavior = "terminate"
+)
+
+// Literals implements [api.Enum].
+func (ShutdownBehavior) Literals() []string { return []string{"stop", "restart", "terminate"} }
+
+// ShutdownBehaviorConfiguration says what happens when a VM stops by itself or
+// its host fails.
+type ShutdownBehaviorConfiguration struct {
+	GuestAction GuestAction // What happens when the guest shuts down.
+	HostAction  HostAction  // What happens when the host fails.
+}
+
+// GuestAction is what happens when the guest shuts down.
+type GuestAction string
+
+// What happens when the guest shuts down.
+const (
+	GuestStop      GuestAction = "stop"
+	GuestTerminate GuestAction = "terminate"
+)
+
+// Literals implements [api.Enum].
+func (GuestAction) Literals() []string { return []string{"stop", "terminate"} }
+
+// HostAction is what happens when the host fails.
+type HostAction string
+
+// What happens when the host fails.
+const (
+	HostRestart HostAction = "restart"
+	HostStop    HostAction = "stop"
+)
+
+// Literals implements [api.Enum].
+func (HostAction) Literals() []string { return []string{"restart", "stop"} }

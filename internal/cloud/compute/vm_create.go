@@ -1,0 +1,273 @@
+package compute
+
+import (
+	"slices"
+
+	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+// CreateVmsRequest makes VMs from an image, in the public Cloud or in a Net, and
+// starts them.
+type CreateVmsRequest struct {
+	ActionsOnNextBoot             *ActionsOnNextBoot             // What is to be done once, when the VMs boot first.
+	BlockDeviceMappings           []BlockDeviceMappingVmCreation // Volumes besides those of the image, or changes of these.
+	BootMode                      BootMode                       // How the VMs boot. By default, the first way that the image has.
+	BootOnCreation                bool                           `default:"true"` // Whether the VMs are started. Otherwise they are stopped.
+	BsuOptimized                  bool                           // Not available, and there for clients that were written for AWS.
+	ClientToken                   ClientToken                    // A text of your choice, of at most 64 characters. A second call with the same text makes no more VMs, as long as those of the first one are there.
+	DeletionProtection            bool                           // Whether the VMs cannot be deleted.
+	ImageId                       id.Image                       `api:"required"` // The ID of the image, which you may use.
+	KeypairName                   string                         // The name of the keypair that opens the VMs.
+	MaxVmsCount                   *int                           // The most VMs to make: as many as there is room for. By default, as many as at least.
+	MinVmsCount                   *int                           // The fewest VMs to make: if there is no room for them, none is made. By default, 1.
+	NestedVirtualization          bool                           `default:"false"` // Whether VMs can run in the VMs, for dedicated tenancies only.
+	Nics                          []NicForVmCreation             // The NICs of the VM, one of them with the device number 0, all in one Net. They go in place of SubnetId, PrivateIps and security groups.
+	Performance                   Performance                    `default:"high"` // How much of their vCores the VMs get, unless the type says so.
+	Placement                     *Placement                     // Where the VMs run.
+	PrivateIps                    []api.IPv4                     // The private IPs of the VM, the first one being the primary one, inside the range of the Subnet and none of its first four or its last.
+	SecurityGroupIds              []id.SecurityGroup             // The IDs of the security groups of the VMs. By default, the default one of the Net or of the public Cloud.
+	SecurityGroups                []string                       // The names of the security groups of the VMs.
+	ShutdownBehaviorConfiguration *ShutdownBehaviorConfiguration // What happens when the VMs stop by themselves or their host fails.
+	SubnetId                      id.Subnet                      // The ID of the Subnet of the VMs. By default, they are in the public Cloud.
+	TpmEnabled                    *bool                          // Whether the VMs have a virtual Trusted Platform Module. By default, they do if the image needs one.
+	UserData                      UserData                       // What the VMs are told, in Base64: at most 500 KiB.
+	VmInitiatedShutdownBehavior   ShutdownBehavior               // What happens when the VMs stop. By default, `stop`.
+	VmType                        string                         // The type of the VMs: of the form `tinavW.cXrYpZ`, or the name of a predefined one. By default, `t2.small`.
+}
+
+// CreateVmsResponse shows the VMs.
+type CreateVmsResponse struct {
+	Vms []*Vm // The VMs, in order of their launch numbers.
+}
+
+// maxVmsPerCall bounds what one transaction makes.
+const maxVmsPerCall = 1000
+
+func (region Region) createVms(tx *kind.Tx, req *CreateVmsRequest) (*CreateVmsResponse, error) {
+	if again, err := region.createdBefore(tx, req); again != nil || err != nil {
+		return again, err
+	}
+	least, most, err := req.counts()
+	if err != nil {
+		return nil, err
+	}
+	order, err := region.order(tx, req)
+	if err != nil {
+		return nil, err
+	}
+	made, err := region.fill(tx, order, least, most)
+	if err != nil {
+		return nil, err
+	}
+	resp := &CreateVmsResponse{}
+	for _, v := range made {
+		resp.Vms = append(resp.Vms, region.viewVm(tx, v))
+	}
+	return resp, nil
+}
+
+// createdBefore answers what an earlier call with the same client token made, as
+// far as it is there; nil: there was none.
+func (region Region) createdBefore(tx *kind.Tx, req *CreateVmsRequest) (*CreateVmsResponse, error) {
+	if req.ClientToken == "" {
+		return nil, nil
+	}
+	var resp *CreateVmsResponse
+	for v := range Vms.All(tx) {
+		if v.ClientToken != string(req.ClientToken) {
+			continue
+		}
+		if err := req.ClientToken.checkRepeated(req, v.Asked); err != nil {
+			return nil, err
+		}
+		if resp == nil {
+			resp = &CreateVmsResponse{}
+		}
+		resp.Vms = append(resp.Vms, region.viewVm(tx, v))
+	}
+	return resp, nil
+}
+
+// counts are the fewest and the most VMs to make.
+func (req *CreateVmsRequest) counts() (least, most int, err error) {
+	least = 1
+	if req.MinVmsCount != nil {
+		least = *req.MinVmsCount
+	}
+	most = least
+	if req.MaxVmsCount != nil {
+		most = *req.MaxVmsCount
+	}
+	switch {
+	case req.MinVmsCount == nil && most >= 1:
+	case least < 1:
+		err = fault.InvalidCount.Errorf("MinVmsCount is at least 1.")
+	case most < least:
+		err = fault.InvalidCount.Errorf("MaxVmsCount, %d, is less than MinVmsCount, %d.", most, least)
+	}
+	switch {
+	case err != nil:
+	case most < 1:
+		err = fault.InvalidCount.Errorf("MaxVmsCount is at least 1.")
+	case most > maxVmsPerCall:
+		err = fault.InvalidCount.Errorf("One call makes at most %d VMs.", maxVmsPerCall)
+	}
+	return least, most, err
+}
+
+// order is a creation of VMs that are alike, checked: what they have in common,
+// and what each of them gets.
+type order struct {
+	vm    Vm
+	disks []plannedDisk
+	plug  plug
+}
+
+// order checks a request.
+func (region Region) order(tx *kind.Tx, req *CreateVmsRequest) (*order, error) {
+	owner, image, err := launchable(tx, req.ImageId)
+	switch {
+	case err != nil:
+		return nil, err
+	case req.BsuOptimized:
+		return nil, fault.InvalidConfiguration.Errorf("BsuOptimized is not available.")
+	}
+	o := &order{vm: Vm{
+		Architecture: string(image.Architecture), ClientToken: string(req.ClientToken), CreationDate: api.At(tx.Now()),
+		DeletionProtection: req.DeletionProtection, Hypervisor: "xen", ImageId: image.ImageId, KeypairName: req.KeypairName,
+		NestedVirtualization: req.NestedVirtualization, ProductCodes: image.ProductCodes, RootDeviceName: image.RootDeviceName, RootDeviceType: "ebs",
+		ReservationId: "r-" + kind.Random(tx.Chance(), 8, kind.Hexadecimal), UserData: req.UserData,
+		State: VmPending, Running: req.BootOnCreation, PrivateOnly: req.UserData.privateOnly(), Generation: 1,
+	}}
+	if req.ClientToken != "" {
+		o.vm.Asked = digest(req)
+	}
+	if req.BootOnCreation {
+		o.vm.Boots = 1
+	}
+	if err := o.vm.setShutdown(req.VmInitiatedShutdownBehavior, req.ShutdownBehaviorConfiguration); err != nil {
+		return nil, err
+	}
+	if err := o.vm.setKeypair(tx, req.KeypairName); err != nil {
+		return nil, err
+	}
+	if err := o.vm.bootAs(image, req); err != nil {
+		return nil, err
+	}
+	name := req.VmType
+	if name == "" {
+		name = defaultVmType
+	}
+	if err := region.setType(&o.vm, name, req.Performance); err != nil {
+		return nil, err
+	}
+	if o.plug, err = region.plan(tx, req); err != nil {
+		return nil, err
+	}
+	if o.vm.Placement, err = region.place(tx, req.Placement, &o.plug); err != nil {
+		return nil, err
+	}
+	if err := o.vm.checkGroup(tx); err != nil {
+		return nil, err
+	}
+	if err := o.vm.checkNested(); err != nil {
+		return nil, err
+	}
+	o.disks, err = region.planDisks(tx, owner, image, o.vm.Placement.SubregionName, req.BlockDeviceMappings)
+	return o, err
+}
+
+// setType gives a VM the size and performance of a type.
+func (region Region) setType(v *Vm, name string, asked Performance) error {
+	size, performance, err := region.typed(name, asked)
+	if err != nil {
+		return err
+	}
+	v.VmType, v.Vcores, v.Memory, v.Performance = name, size.Vcores, size.Memory, performance
+	return nil
+}
+
+// setKeypair gives a VM a keypair; an empty name: none.
+func (v *Vm) setKeypair(tx *kind.Tx, name string) error {
+	if name == "" {
+		return nil
+	}
+	k, err := keypairNamed(tx, name)
+	if err == nil {
+		v.KeypairName, v.PublicKey = k.KeypairName, k.PublicKey
+	}
+	return err
+}
+
+// setShutdown says what happens when a VM stops, in either of its two views; if
+// it is said in neither, it stays as it is, or is to stop.
+func (v *Vm) setShutdown(behavior ShutdownBehavior, config *ShutdownBehaviorConfiguration) error {
+	if v.VmInitiatedShutdownBehavior == "" {
+		v.VmInitiatedShutdownBehavior = ShutdownStop
+		v.ShutdownBehaviorConfiguration = ShutdownBehaviorConfiguration{GuestStop, HostStop}
+	}
+	if behavior != "" && config != nil {
+		return fault.IncompatibleParameters.Errorf("VmInitiatedShutdownBehavior and ShutdownBehaviorConfiguration are the same: they cannot be given together.")
+	}
+	now := &v.ShutdownBehaviorConfiguration
+	switch {
+	case config != nil:
+		if config.GuestAction != "" {
+			now.GuestAction = config.GuestAction
+		}
+		if config.HostAction != "" {
+			now.HostAction = config.HostAction
+		}
+		v.VmInitiatedShutdownBehavior = ShutdownBehavior(now.GuestAction)
+	case behavior != "":
+		v.VmInitiatedShutdownBehavior = behavior
+		*now = map[ShutdownBehavior]ShutdownBehaviorConfiguration{
+			ShutdownStop: {GuestStop, HostStop}, ShutdownRestart: {GuestStop, HostRestart}, ShutdownTerminate: {GuestTerminate, HostStop},
+		}[behavior]
+	}
+	return nil
+}
+
+// bootAs says how a VM boots that is made from an image.
+func (v *Vm) bootAs(image *Image, req *CreateVmsRequest) error {
+	v.BootMode = req.BootMode
+	switch {
+	case v.BootMode == "" && len(image.BootModes) > 0:
+		v.BootMode = image.BootModes[0]
+	case v.BootMode == "":
+		v.BootMode = BootLegacy
+	case len(image.BootModes) > 0 && !slices.Contains(image.BootModes, v.BootMode):
+		return fault.InvalidParameter.Errorf("The image %s does not boot by %s, only by %s.", image.ImageId, v.BootMode, image.BootModes)
+	}
+	v.TpmEnabled = image.TpmMandatory
+	if tpm := req.TpmEnabled; tpm != nil {
+		if image.TpmMandatory && !*tpm {
+			return fault.InvalidParameter.Errorf("The image %s needs a Trusted Platform Module.", image.ImageId)
+		}
+		v.TpmEnabled = *tpm
+	}
+	return v.setNextBoot(req.ActionsOnNextBoot)
+}
+
+// setNextBoot says what is to be done at the next boot, if anything.
+func (v *Vm) setNextBoot(actions *ActionsOnNextBoot) error {
+	if actions == nil || actions.SecureBoot == "" {
+		return nil
+	}
+	if actions.SecureBoot != SecureBootNone && v.BootMode == BootLegacy {
+		return fault.InvalidParameter.Errorf("ActionsOnNextBoot.SecureBoot is for VMs that boot by %s, and this one boots by %s.", BootUefi, v.BootMode)
+	}
+	v.ActionsOnNextBoot = &ActionsOnNextBoot{actions.SecureBoot}
+	return nil
+}
+
+// checkNested refuses VMs in a VM that shares its host.
+func (v *Vm) checkNested() error {
+	if v.NestedVirtualization && v.Placement.Tenancy == TenancyDefault {
+		return fault.InvalidParameter.Errorf("NestedVirtualization is for dedicated tenancies only.")
+	}
+	return nil
+}

@@ -1,0 +1,403 @@
+package compute
+
+import (
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+// absent are fields whose values no test knows beforehand.
+func without(r reply, names ...string) reply {
+	for _, name := range names {
+		delete(r, name)
+	}
+	return r
+}
+
+func TestVmInPublicCloud(t *testing.T) {
+	t.Parallel()
+	l := newVmLab(t)
+	image := l.omi(anna)
+	l.call(anna, "CreateKeypair", `{"KeypairName": "key", "PublicKey": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKqO8OYfWSgr6feI7XEPe0RQPCfmDaZ3T4dtM0wgcmXs"}`)
+	v := l.call(anna, "CreateVms", `{"ImageId": %q, "VmType": "tinav5.c2r2", "Performance": "medium", "KeypairName": "key", "UserData": "aGVsbG8="}`, image).objects("Vms")[0]
+	vm := v.text("VmId")
+	for field, prefix := range map[string]string{"VmId": "i-", "ReservationId": "r-", "PrivateIp": "10.", "PublicIp": "192.0.2.", "PrivateDnsName": "ip-10-", "PublicDnsName": "ows-192-0-2-"} {
+		if !strings.HasPrefix(v.text(field), prefix) {
+			t.Errorf("%s is %s", field, v.text(field))
+		}
+	}
+	if groups := v.objects("SecurityGroups"); len(groups) != 1 || groups[0].text("SecurityGroupName") != "default" {
+		t.Errorf("the security groups are %v", groups)
+	}
+	disk := v.objects("BlockDeviceMappings")[0]
+	l.shows(without(disk.object("Bsu"), "VolumeId"), `{"DeleteOnVmDeletion": true, "LinkDate": "2026-11-20T10:00:00.000Z", "State": "attaching"}`)
+	want := `{"ActionsOnNextBoot": {"SecureBoot": "none"}, "Architecture": "x86_64", "BootMode": "uefi", "BsuOptimized": false, "ClientToken": "",
+		"CreationDate": "2026-11-20T10:00:00.000Z", "DeletionProtection": false, "Hypervisor": "xen", "ImageId": %q, "IsSourceDestChecked": false,
+		"KeypairName": "key", "LaunchNumber": 0, "NestedVirtualization": false, "Nics": [], "OsFamily": "", "Performance": "medium",
+		"Placement": {"SubregionName": "test-1a", "Tenancy": "default"}, "ProductCodes": ["0001"], "RootDeviceName": "/dev/sda1", "RootDeviceType": "ebs",
+		"ShutdownBehaviorConfiguration": {"GuestAction": "stop", "HostAction": "stop"}, "State": %q, "StateReason": "", "Tags": [], "TpmEnabled": false,
+		"UserData": "aGVsbG8=", "VmId": %q, "VmInitiatedShutdownBehavior": "stop", "VmType": "tinav5.c2r2"}`
+	unknown := []string{"ReservationId", "PrivateIp", "PublicIp", "PrivateDnsName", "PublicDnsName", "SecurityGroups", "BlockDeviceMappings"}
+	l.shows(without(v, unknown...), want, image, "pending", vm)
+	l.act()
+	l.shows(without(l.read(anna, "ReadVms", "VmIds", vm), unknown...), want, image, "running", vm)
+
+	m := l.inWorld(anna, vm)
+	if m == nil || !m.On || m.Cores != 2 || m.Memory != 2 || m.CpuModel != "v5" || m.Performance != "medium" || string(m.UserData) != "hello" || m.Subregion != "test-1a" ||
+		len(m.Keys) != 1 || len(m.Disks) != 1 || m.Disks[0].Device != "/dev/sda1" || len(m.Nics) != 1 || m.Nics[0].Net != "" || !m.Nics[0].Public.IsValid() {
+		t.Errorf("the world has %+v", m)
+	}
+	if m.Metadata["instance-id"] != vm || m.Metadata["public-keys/0/openssh-key"] == "" || m.Metadata["instance-type"] != "tinav5.c2r2" {
+		t.Errorf("the VM is told %v", m.Metadata)
+	}
+}
+
+func TestVmInNet(t *testing.T) {
+	t.Parallel()
+	l := newVmLab(t)
+	subnet, net := l.subnet(anna)
+	vm := l.vms(anna, `"SubnetId": %q, "PrivateIps": ["10.0.1.7", "10.0.1.8"]`, subnet)[0].text("VmId")
+	l.act()
+	v := l.read(anna, "ReadVms", "VmIds", vm)
+	for field, want := range map[string]string{
+		"State": "running", "NetId": net, "SubnetId": subnet, "PrivateIp": "10.0.1.7", "IsSourceDestChecked": "true", "PublicIp": "<nil>",
+		"VmType": "t2.small", "Performance": "medium",
+	} {
+		if v.text(field) != want {
+			t.Errorf("%s is %s, want %s", field, v.text(field), want)
+		}
+	}
+	if got := v.object("Placement").text("SubregionName"); got != "test-1b" {
+		t.Errorf("it is in %s", got)
+	}
+	nic := v.objects("Nics")[0]
+	if nic.text("Description") != "Primary network interface" || nic.text("State") != "in-use" || nic.text("NetId") != net || nic.text("SubnetId") != subnet ||
+		nic.object("LinkNic").text("DeleteOnVmDeletion") != "true" || nic.object("LinkNic").text("DeviceNumber") != "0" || nic.object("LinkNic").text("State") != "attached" {
+		t.Errorf("its NIC is %v", nic)
+	}
+	l.selects(nic.objects("PrivateIps"), "PrivateIp", "10.0.1.7", "10.0.1.8")
+	l.selects(v.objects("SecurityGroups"), "SecurityGroupId", texts(nic.objects("SecurityGroups"), "SecurityGroupId")...)
+	if m := l.inWorld(anna, vm); m == nil || m.Nics[0].Net != net || m.Metadata["local-ipv4"] != "10.0.1.7" {
+		t.Errorf("the world has %+v", m)
+	}
+}
+
+func TestVmsBothWaysOfNics(t *testing.T) {
+	t.Parallel()
+	l := newVmLab(t)
+	subnet, _ := l.subnet(anna)
+	ready := l.one(anna, "CreateNic", `{"SubnetId": %q, "Description": "mine"}`, subnet).text("NicId")
+	v := l.vms(anna, `"Nics": [
+		{"DeviceNumber": 2, "SubnetId": %q, "SecondaryPrivateIpCount": 2, "DeleteOnVmDeletion": false},
+		{"NicId": %q, "DeviceNumber": 0, "SubnetId": "", "Description": "", "PrivateIps": [], "DeleteOnVmDeletion": true},
+		{"DeviceNumber": 1, "SubnetId": %[1]q, "Description": "second", "PrivateIps": [{"IsPrimary": true, "PrivateIp": "10.0.1.9"}]}]`, subnet, ready)[0]
+	var got []string
+	for _, n := range v.objects("Nics") {
+		got = append(got, fmt.Sprint(n.object("LinkNic")["DeviceNumber"], " ", n["Description"], " ", n.object("LinkNic")["DeleteOnVmDeletion"], " ", len(n.objects("PrivateIps"))))
+	}
+	if want := []string{"0 mine false 1", "1 second true 1", "2  false 3"}; !slices.Equal(got, want) {
+		t.Errorf("the NICs are %q, want %q", got, want)
+	}
+	l.act()
+	vm := v.text("VmId")
+	l.call(anna, "DeleteVms", `{"VmIds": [%q]}`, vm)
+	l.act()
+	l.selects(l.list(anna, "ReadNics", `{"Descriptions": ["mine", "second", ""]}`), "State", "available", "available")
+	if v := l.read(anna, "ReadVms", "VmIds", vm); v.text("State") != "terminated" || len(v.objects("Nics")) != 0 {
+		t.Errorf("it ends as %v", v)
+	}
+}
+
+func TestCreateVmsRefuses(t *testing.T) {
+	t.Parallel()
+	l := newVmLab(t)
+	subnet, _ := l.subnet(anna)
+	other, _ := l.subnet(anna)
+	free := l.one(anna, "CreateNic", `{"SubnetId": %q}`, subnet).text("NicId")
+	used := l.vms(anna, `"SubnetId": %q`, subnet)[0].objects("Nics")[0].text("NicId")
+	theirs, _ := l.subnet(ben)
+	cloud := l.one(anna, "CreateSecurityGroup", `{"SecurityGroupName": "web", "Description": "-"}`).text("SecurityGroupId")
+	l.settle()
+	image := l.omi(anna, func(i *Image) { i.BootModes = []BootMode{BootLegacy}; i.TpmMandatory = true })
+	pending := l.omi(anna, func(i *Image) { i.State = ImagePending })
+	foreign := l.omi(ben)
+	group := l.one(anna, "CreateDedicatedGroup", `{"CpuGeneration": 5, "Name": "ours", "SubregionName": "test-1b"}`).text("DedicatedGroupId")
+	large := base64.StdEncoding.EncodeToString(make([]byte, 500<<10+1))
+	tests := []struct {
+		name, request string
+		want          fault.Code
+	}{
+		{"no image", `"ImageId": "ami-00000000"`, fault.ImageNotFound},
+		{"another account's image", fmt.Sprintf(`"ImageId": %q`, foreign), fault.ImageNotFound},
+		{"an image that is not made yet", fmt.Sprintf(`"ImageId": %q`, pending), fault.InvalidImageState},
+		{"a type", `"VmType": "tinav9.c1r1"`, fault.VmTypeNotFound},
+		{"BSU optimisation", `"BsuOptimized": true`, fault.InvalidConfiguration},
+		{"a keypair", `"KeypairName": "nobody's"`, fault.KeypairNotFound},
+		{"none", `"MinVmsCount": 0`, fault.InvalidCount},
+		{"at most none", `"MaxVmsCount": 0`, fault.InvalidCount},
+		{"fewer at most than at least", `"MinVmsCount": 3, "MaxVmsCount": 2`, fault.InvalidCount},
+		{"too many", `"MaxVmsCount": 1001`, fault.InvalidCount},
+		{"a boot mode that the image has not", `"BootMode": "uefi"`, fault.InvalidParameter},
+		{"no TPM where one is needed", `"TpmEnabled": false`, fault.InvalidParameter},
+		{"secure boot without UEFI", `"ActionsOnNextBoot": {"SecureBoot": "enable"}`, fault.InvalidParameter},
+		{"a tenancy", `"Placement": {"Tenancy": "mine"}`, fault.InvalidTenancy},
+		{"a dedicated group", `"Placement": {"Tenancy": "ded-00000000"}`, fault.ObjectNotFound},
+		{"a dedicated group elsewhere", fmt.Sprintf(`"Placement": {"Tenancy": %q}`, group), fault.SubregionMismatch},
+		{"a dedicated group of other processors", fmt.Sprintf(`"VmType": "tinav4.c1r1", "Placement": {"Tenancy": %q, "SubregionName": "test-1b"}`, group), fault.InvalidParameter},
+		{"a Subregion", `"Placement": {"SubregionName": "test-2a"}`, fault.SubregionNotFound},
+		{"a Subregion other than the Subnet's", fmt.Sprintf(`"SubnetId": %q, "Placement": {"SubregionName": "test-1a"}`, subnet), fault.SubregionMismatch},
+		{"nested virtualization on a shared host", `"NestedVirtualization": true`, fault.InvalidParameter},
+		{"user data", `"UserData": "not Base64!"`, fault.InvalidValue},
+		{"large user data", fmt.Sprintf(`"UserData": %q`, large), fault.InvalidLength},
+		{"a long token", fmt.Sprintf(`"ClientToken": %q`, strings.Repeat("x", 65)), fault.InvalidLength},
+		{"both views of the shutdown behavior", `"VmInitiatedShutdownBehavior": "stop", "ShutdownBehaviorConfiguration": {}`, fault.IncompatibleParameters},
+		{"a shutdown behavior", `"VmInitiatedShutdownBehavior": "sleep"`, fault.InvalidValue},
+
+		{"a Subnet", `"SubnetId": "subnet-00000000"`, fault.SubnetNotFound},
+		{"another account's Subnet", fmt.Sprintf(`"SubnetId": %q`, theirs), fault.SubnetNotFound},
+		{"a reserved address", fmt.Sprintf(`"SubnetId": %q, "PrivateIps": ["10.0.1.3"]`, subnet), fault.InvalidValue},
+		{"an address in the public Cloud", `"PrivateIps": ["10.0.1.9"]`, fault.InvalidParameterSet},
+		{"one address for two", fmt.Sprintf(`"SubnetId": %q, "PrivateIps": ["10.0.1.9"], "MaxVmsCount": 2`, subnet), fault.InvalidParameterSet},
+		{"a group of the public Cloud in a Net", fmt.Sprintf(`"SubnetId": %q, "SecurityGroupIds": [%q]`, subnet, cloud), fault.NotInNet},
+		{"a group of the public Cloud by its name in a Net", fmt.Sprintf(`"SubnetId": %q, "SecurityGroups": ["web"]`, subnet), fault.SecurityGroupNotFound},
+		{"a group", `"SecurityGroupIds": ["sg-00000000"]`, fault.SecurityGroupNotFound},
+		{"a group by its name", `"SecurityGroups": ["db"]`, fault.SecurityGroupNotFound},
+
+		{"NICs and a Subnet", fmt.Sprintf(`"SubnetId": %q, "Nics": [{"NicId": %q}]`, subnet, free), fault.IncompatibleParameters},
+		{"NICs and groups", fmt.Sprintf(`"SecurityGroups": ["default"], "Nics": [{"NicId": %q}]`, free), fault.IncompatibleParameters},
+		{"no primary NIC", fmt.Sprintf(`"Nics": [{"DeviceNumber": 1, "NicId": %q}]`, free), fault.InvalidParameter},
+		{"a NIC", `"Nics": [{"DeviceNumber": 0, "NicId": "eni-00000000"}]`, fault.NicNotFound},
+		{"a NIC in use", fmt.Sprintf(`"Nics": [{"DeviceNumber": 0, "NicId": %q}]`, used), fault.InUse},
+		{"one NIC for two", fmt.Sprintf(`"Nics": [{"DeviceNumber": 0, "NicId": %q}], "MaxVmsCount": 2`, free), fault.InvalidParameterSet},
+		{"a NIC of nothing", `"Nics": [{"DeviceNumber": 0}]`, fault.MissingParameter},
+		{"a NIC without a number", fmt.Sprintf(`"Nics": [{"SubnetId": %q}]`, subnet), fault.MissingParameter},
+		{"a number too high", fmt.Sprintf(`"Nics": [{"SubnetId": %q, "DeviceNumber": 8}]`, subnet), fault.InvalidValue},
+		{"a number twice", fmt.Sprintf(`"Nics": [{"SubnetId": %q, "DeviceNumber": 0}, {"SubnetId": %[1]q, "DeviceNumber": 0}]`, subnet), fault.DeviceTaken},
+		{"NICs in two Nets", fmt.Sprintf(`"Nics": [{"SubnetId": %q, "DeviceNumber": 0}, {"SubnetId": %q, "DeviceNumber": 1}]`, subnet, other), fault.InvalidParameter},
+		{"addresses given and chosen", fmt.Sprintf(`"Nics": [{"SubnetId": %q, "DeviceNumber": 0, "SecondaryPrivateIpCount": 1,
+			"PrivateIps": [{"PrivateIp": "10.0.1.20"}, {"PrivateIp": "10.0.1.21"}]}]`, subnet), fault.IncompatibleParameters},
+
+		{"no device name", `"BlockDeviceMappings": [{"Bsu": {"VolumeSize": 1}}]`, fault.MissingParameter},
+		{"a device name", `"BlockDeviceMappings": [{"DeviceName": "sdb", "Bsu": {"VolumeSize": 1}}]`, fault.InvalidDeviceName},
+		{"a device name twice", `"BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "Bsu": {"VolumeSize": 1}}, {"DeviceName": "/dev/sdb", "Bsu": {"VolumeSize": 1}}]`, fault.InvalidMappings},
+		{"a volume of no size", `"BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "Bsu": {}}]`, fault.MissingParameter},
+		{"a device of nothing", `"BlockDeviceMappings": [{"DeviceName": "/dev/sdb"}]`, fault.InvalidMappings},
+		{"no device that is there", `"BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "NoDevice": ""}]`, fault.InvalidMappings},
+		{"no root device", `"BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "NoDevice": ""}]`, fault.InvalidRootMapping},
+		{"another snapshot as the root device", `"BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "Bsu": {"SnapshotId": "snap-00000000"}}]`, fault.InvalidRootMapping},
+		{"an ephemeral root device", `"BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "VirtualDeviceName": "ephemeral0"}]`, fault.InvalidRootMapping},
+		{"an ephemeral name", `"BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "VirtualDeviceName": "disk0"}]`, fault.InvalidVirtualName},
+		{"an ephemeral volume", `"BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "VirtualDeviceName": "ephemeral0", "Bsu": {"VolumeSize": 1}}]`, fault.InvalidVirtualName},
+		{"a snapshot", `"BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "Bsu": {"SnapshotId": "snap-00000000"}}]`, fault.SnapshotNotFound},
+		{"io1 without operations", `"BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "Bsu": {"VolumeType": "io1"}}]`, fault.MissingParameter},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			request := test.request
+			if !strings.Contains(request, "ImageId") {
+				request = fmt.Sprintf(`"ImageId": %q, %s`, image, request)
+			}
+			own := *l
+			own.T = t
+			own.refuse(test.want, anna, "CreateVms", "%s", "{"+request+"}")
+		})
+	}
+	// What was refused has left nothing behind.
+	l.selects(l.list(anna, "ReadNics", `{"NicIds": [%q]}`, free), "State", "available")
+}
+
+func TestVmDisks(t *testing.T) {
+	t.Parallel()
+	l := newVmLab(t)
+	root, data := l.snapshot(anna, l.volume(anna, `"Size": 10`)), l.snapshot(anna, l.volume(anna, `"Size": 5`))
+	image := l.omi(anna, func(i *Image) {
+		i.BlockDeviceMappings = []BlockDeviceMappingImage{
+			{DeviceName: "/dev/sdb", Bsu: BsuToCreate{SnapshotId: id.Snapshot(data), VolumeSize: 5, VolumeType: VolumeGp2, DeleteOnVmDeletion: false}},
+			{DeviceName: "/dev/sda1", Bsu: BsuToCreate{SnapshotId: id.Snapshot(root), VolumeSize: 10, VolumeType: VolumeIo1, Iops: 200, DeleteOnVmDeletion: true}},
+			{DeviceName: "/dev/sdc", VirtualDeviceName: "ephemeral0"},
+		}
+		i.PermissionsToLaunch = PermissionsOnResource{}
+	})
+	l.update(anna, func(tx *kind.Tx) error {
+		i, err := Images.Get(tx, id.Image(image))
+		if err != nil {
+			return err
+		}
+		if err := sharedImages.permit(tx, i, PermissionsOnResource{GlobalPermission: true}); err != nil {
+			return err
+		}
+		return Images.Put(tx, i)
+	})
+	tests := []struct{ name, mappings, want string }{
+		{"the image's", ``, "/dev/sda1 10 io1 200 true, /dev/sdb 5 gp2 100 false"},
+		{"a larger root", `{"DeviceName": "/dev/sda1", "Bsu": {"VolumeSize": 20}}`, "/dev/sda1 20 io1 200 true, /dev/sdb 5 gp2 100 false"},
+		{"a root of another type that stays", `{"DeviceName": "/dev/sda1", "Bsu": {"VolumeType": "standard", "DeleteOnVmDeletion": false}}`, "/dev/sda1 10 standard 150 false, /dev/sdb 5 gp2 100 false"},
+		{"one less", `{"DeviceName": "/dev/sdb", "NoDevice": ""}`, "/dev/sda1 10 io1 200 true"},
+		{"more, in the order of the request", `{"DeviceName": "/dev/xvdz", "Bsu": {"VolumeSize": 1}}, {"DeviceName": "/dev/sdd", "Bsu": {"VolumeSize": 4, "VolumeType": "io1", "Iops": 100}}`,
+			"/dev/sda1 10 io1 200 true, /dev/sdb 5 gp2 100 false, /dev/xvdz 1 standard 150 true, /dev/sdd 4 io1 100 true"},
+		{"ephemeral ones", `{"DeviceName": "/dev/sdd", "VirtualDeviceName": "ephemeral1"}`, "/dev/sda1 10 io1 200 true, /dev/sdb 5 gp2 100 false"},
+	}
+	for _, account := range []string{anna, ben} { // who may use an image may use its snapshots
+		for _, test := range tests {
+			v := l.call(account, "CreateVms", `{"ImageId": %q, "BlockDeviceMappings": [%s]}`, image, test.mappings).objects("Vms")[0]
+			var got []string
+			for _, m := range v.objects("BlockDeviceMappings") {
+				bsu := m.object("Bsu")
+				volume := l.read(account, "ReadVolumes", "VolumeIds", bsu.text("VolumeId"))
+				got = append(got, fmt.Sprint(m["DeviceName"], " ", volume["Size"], " ", volume["VolumeType"], " ", volume["Iops"], " ", bsu["DeleteOnVmDeletion"]))
+			}
+			if strings.Join(got, ", ") != test.want {
+				t.Errorf("%s: the volumes are %q, want %q", test.name, got, test.want)
+			}
+		}
+	}
+	l.refuse(fault.VolumeTooSmall, ben, "CreateVms", `{"ImageId": %q, "BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "Bsu": {"VolumeSize": 9}}]}`, image)
+	l.refuse(fault.SnapshotNotFound, ben, "CreateVms", `{"ImageId": %q, "BlockDeviceMappings": [{"DeviceName": "/dev/sdf", "Bsu": {"SnapshotId": "snap-00000000"}}]}`, image)
+}
+
+func TestVmQuotas(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, quota string
+		limit       int
+		refused     fault.Code
+	}{
+		{"VMs", "vm_limit", 3, fault.TooManyVms},
+		{"cores", "core_limit", 7, fault.TooManyCores},
+		{"memory", "memory_limit", 13, fault.TooMuchMemory},
+		{"volumes", "volume_limit", 7, fault.TooManyVolumes},
+		{"size of volumes", "volume_size_limit", 39, fault.TooMuchVolumeSize},
+		{"size of volumes of a type", "gp2_volume_size_limit", 6, fault.TooMuchVolumeSize},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			l := newVmLab(t, map[string]int{test.quota: test.limit})
+			image := l.omi(anna)
+			create := func(least, most int) string {
+				return fmt.Sprintf(`{"ImageId": %q, "VmType": "tinav5.c2r4", "MinVmsCount": %d, "MaxVmsCount": %d,
+					"BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "Bsu": {"VolumeSize": 2, "VolumeType": "gp2"}}]}`, image, least, most)
+			}
+			l.refuse(test.refused, anna, "CreateVms", "%s", create(4, 9))
+			made := l.call(anna, "CreateVms", "%s", create(2, 9)).objects("Vms")
+			if len(made) != 3 || made[2].text("LaunchNumber") != "2" || made[0].text("ReservationId") != made[2].text("ReservationId") {
+				t.Errorf("made were %d: %v", len(made), made)
+			}
+			l.refuse(test.refused, anna, "CreateVms", "%s", create(1, 1))
+			l.call(ben, "CreateVms", `{"ImageId": %q}`, l.omi(ben))
+			l.call(anna, "DeleteVms", `{"VmIds": [%q]}`, made[1].text("VmId"))
+			l.act()
+			l.call(anna, "CreateVms", "%s", create(1, 1))
+		})
+	}
+}
+
+func TestVmsInFullSubnet(t *testing.T) {
+	t.Parallel()
+	l := newVmLab(t)
+	_, net := l.subnet(anna)
+	subnet := l.one(anna, "CreateSubnet", `{"NetId": %q, "IpRange": "10.0.7.0/29"}`, net).text("SubnetId")
+	if made := l.vms(anna, `"SubnetId": %q, "MinVmsCount": 2, "MaxVmsCount": 9`, subnet); len(made) != 3 {
+		t.Errorf("in a Subnet with 3 addresses, %d VMs were made", len(made))
+	}
+	l.refuse(fault.InsufficientCapacity, anna, "CreateVms", `{"ImageId": %q, "SubnetId": %q}`, l.omi(anna), subnet)
+}
+
+func TestClientTokenOfVms(t *testing.T) {
+	t.Parallel()
+	l := newVmLab(t)
+	request := fmt.Sprintf(`{"ImageId": %q, "MinVmsCount": 2, "ClientToken": "once"}`, l.omi(anna))
+	var wait sync.WaitGroup
+	ids := make([]string, 8)
+	for i := range ids {
+		wait.Go(func() {
+			if answer, err := l.try(anna, "CreateVms", "%s", request); err == nil {
+				ids[i] = fmt.Sprint(texts(answer.objects("Vms"), "VmId"))
+			}
+		})
+	}
+	wait.Wait()
+	if ids = slices.Compact(ids); len(ids) != 1 {
+		t.Fatalf("the same request at once made %q", ids)
+	}
+	l.refuse(fault.TokenMismatch, anna, "CreateVms", "%s", strings.Replace(request, "2", "3", 1))
+	both := texts(l.call(anna, "CreateVms", "%s", request).objects("Vms"), "VmId")
+	l.selects(l.list(anna, "ReadVms", `{"ClientTokens": ["once"]}`), "VmId", both...)
+	l.act()
+	l.call(anna, "DeleteVms", `{"VmIds": [%q]}`, both[0])
+	l.act()
+	l.selects(l.call(anna, "CreateVms", "%s", request).objects("Vms"), "VmId", both[1])
+	l.call(anna, "DeleteVms", `{"VmIds": [%q]}`, both[1])
+	l.act()
+	if after := l.call(anna, "CreateVms", "%s", request).objects("Vms"); len(after) != 2 {
+		t.Errorf("when those of the first call are gone, %d are made", len(after))
+	}
+}
+
+func TestStoppedOnCreation(t *testing.T) {
+	t.Parallel()
+	l := newVmLab(t)
+	v := l.vms(anna, `"BootOnCreation": false`)[0]
+	vm := v.text("VmId")
+	if v.text("State") != "pending" || v.text("PublicIp") != "<nil>" {
+		t.Errorf("it begins as %v", v)
+	}
+	l.act()
+	if m := l.inWorld(anna, vm); l.state(anna, vm) != "stopped" || m == nil || m.On || m.Boots != 0 {
+		t.Errorf("it is %s, and %+v in the world", l.state(anna, vm), m)
+	}
+	l.selects(l.call(anna, "ReadVmsStopHistory", `{}`).objects("VmsStopHistory"), "VmId")
+	l.call(anna, "StartVms", `{"VmIds": [%q]}`, vm)
+	l.act()
+	if v := l.read(anna, "ReadVms", "VmIds", vm); v.text("State") != "running" || v.text("PublicIp") == "<nil>" {
+		t.Errorf("started, it is %v", v)
+	}
+}
+
+func TestPrivateOnly(t *testing.T) {
+	t.Parallel()
+	l := newVmLab(t)
+	data := base64.StdEncoding.EncodeToString([]byte("#!/bin/sh\n-----BEGIN OUTSCALE SECTION-----\n private_only = true\n-----END OUTSCALE SECTION-----\n"))
+	check := func(v reply, private bool) {
+		t.Helper()
+		nics := v.objects("Nics")
+		if !private {
+			if len(nics) != 0 || v.text("NetId") != "<nil>" || v.text("PublicIp") == "<nil>" {
+				t.Errorf("a VM of the public Cloud is %v", v)
+			}
+			return
+		}
+		if len(nics) != 1 || v.text("PublicIp") != "<nil>" || !strings.HasPrefix(v.text("NetId"), "vpc-") || !strings.HasPrefix(v.text("SubnetId"), "subnet-") {
+			t.Fatalf("a private VM is %v", v)
+		}
+		if n := nics[0]; n.text("Description") != "Primary network interface" || n.text("IsSourceDestChecked") != "false" || n.text("NetId") != v.text("NetId") ||
+			n.object("LinkNic").text("DeleteOnVmDeletion") != "true" {
+			t.Errorf("its NIC is %v", n)
+		}
+	}
+	v := l.vms(anna, `"UserData": %q`, data)[0]
+	check(v, true)
+	if other := l.vms(anna, `"UserData": %q`, data)[0]; other.text("NetId") != v.text("NetId") {
+		t.Errorf("two private VMs are in %s and %s", v["NetId"], other["NetId"])
+	}
+	vm := v.text("VmId")
+	change := func(data string, private bool) {
+		t.Helper()
+		l.act()
+		l.call(anna, "StopVms", `{"VmIds": [%q]}`, vm)
+		l.act()
+		l.call(anna, "UpdateVm", `{"VmId": %q, "UserData": %q}`, vm, data)
+		l.call(anna, "StartVms", `{"VmIds": [%q]}`, vm)
+		l.act()
+		check(l.read(anna, "ReadVms", "VmIds", vm), private)
+	}
+	change("", false)
+	change(data, true)
+}

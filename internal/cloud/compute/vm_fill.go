@@ -1,0 +1,126 @@
+package compute
+
+import (
+	"iter"
+	"maps"
+	"sort"
+
+	"github.com/bastide-cloud/bastide/internal/cloud/network"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+// fleet is what the VMs of an account have together. A call that makes many VMs
+// counts once.
+type fleet struct{ vms, cores, memory int }
+
+func fleetOf(tx *kind.Tx) fleet {
+	f := fleet{vms: Vms.Count(tx)}
+	for _, v := range Vms.Each(tx, 0) {
+		if v.State != VmTerminated {
+			f.cores += v.Vcores
+			f.memory += v.Memory
+		}
+	}
+	return f
+}
+
+// grow refuses more cores and memory than the quotas allow. What was above a
+// limit already may stay.
+func (f fleet) grow(tx *kind.Tx, cores, memory int) error {
+	if cores > 0 {
+		if err := tx.CheckLimit("core_limit", fault.TooManyCores, f.cores+cores); err != nil {
+			return err
+		}
+	}
+	if memory > 0 {
+		return tx.CheckLimit("memory_limit", fault.TooMuchMemory, f.memory+memory)
+	}
+	return nil
+}
+
+func vmMeters() []kind.Meter {
+	read := func(quota string, use func(fleet) int) kind.Meter {
+		return kind.Meter{Quota: quota, Read: func(tx *kind.Tx) iter.Seq2[string, int] {
+			return func(yield func(string, int) bool) { yield(kind.Global, use(fleetOf(tx))) }
+		}}
+	}
+	return []kind.Meter{
+		read("core_limit", func(f fleet) int { return f.cores }),
+		read("memory_limit", func(f fleet) int { return f.memory }),
+	}
+}
+
+// fill makes as many VMs of an order as there is room for, between two numbers.
+func (region Region) fill(tx *kind.Tx, o *order, least, most int) ([]*Vm, error) {
+	if most > 1 && o.plug.single != "" {
+		return nil, fault.InvalidParameterSet.Errorf("%s is for one VM, and the call makes up to %d.", o.plug.single, most)
+	}
+	used, storage, volumes := fleetOf(tx), storageOf(tx), Volumes.Count(tx)
+	fits := func(n int) error {
+		if err := tx.CheckLimit("vm_limit", fault.TooManyVms, used.vms+n); err != nil {
+			return err
+		}
+		if err := used.grow(tx, n*o.vm.Vcores, n*o.vm.Memory); err != nil {
+			return err
+		}
+		if err := tx.CheckLimit("volume_limit", fault.TooManyVolumes, volumes+n*len(o.disks)); err != nil {
+			return err
+		}
+		total := storage
+		total.types = maps.Clone(storage.types)
+		for _, d := range o.disks {
+			p := d.volume.parameters()
+			p.Size, p.Iops = n*p.Size, n*p.Iops
+			if err := total.change(tx, VolumeUpdateParameters{}, p); err != nil {
+				return err
+			}
+		}
+		return o.plug.fits(tx, n)
+	}
+	n := sort.Search(most, func(i int) bool { return fits(i+1) != nil })
+	if n < least {
+		return nil, fits(least)
+	}
+	var made []*Vm
+	for i := range n {
+		v, err := region.makeVm(tx, o, i, &storage)
+		if err != nil {
+			return nil, err
+		}
+		made = append(made, v)
+	}
+	return made, nil
+}
+
+// makeVm makes one VM of an order, with its NICs and volumes.
+func (region Region) makeVm(tx *kind.Tx, o *order, number int, used *storage) (*Vm, error) {
+	v := o.vm
+	v.LaunchNumber = number
+	if err := Vms.Insert(tx, &v); err != nil {
+		return nil, err
+	}
+	if err := region.plugIn(tx, &v, o.plug); err != nil {
+		return nil, err
+	}
+	for _, d := range o.disks {
+		volume := d.volume
+		if err := volume.link(tx, &v, d.device, d.deleteWithVm); err != nil {
+			return nil, err
+		}
+		if err := used.insert(tx, &volume); err != nil {
+			return nil, err
+		}
+	}
+	return &v, reread(tx, &v)
+}
+
+// freeIn is how many VMs can have a NIC more in each of the Subnets.
+func (p plug) fits(tx *kind.Tx, n int) error {
+	for subnet, each := range p.addresses {
+		if free := network.FreeIps(tx, subnet); n*each > free {
+			return fault.InsufficientCapacity.Errorf("The Subnet %s has %d free addresses left, and %d are needed.", subnet, free, n*each)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,250 @@
+package compute
+
+import (
+	"slices"
+	"time"
+
+	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/cloud/network"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/state"
+)
+
+// VmGroup is VMs that are alike: all of them are made from one template, in one
+// Subnet.
+type VmGroup struct {
+	CreationDate        api.DateTime        // When the group was created.
+	Description         string              // The description of the group.
+	PositioningStrategy PositioningStrategy // Where the VMs run with respect to each other.
+	SecurityGroupIds    []id.SecurityGroup  // The IDs of the security groups of the VMs.
+	State               VmGroupState        // The state of the group.
+	SubnetId            id.Subnet           // The ID of the Subnet of the VMs.
+	Tags                []api.Tag           // The tags of the group.
+	VmCount             int                 // How many VMs the group has, or will have once it is available.
+	VmGroupId           id.VmGroup          // The ID of the group.
+	VmGroupName         string              // The name of the group.
+	VmIds               []id.Vm             `json:"-" ref:"-"` // The IDs of the VMs in the group, the oldest one first.
+	VmTemplateId        id.VmTemplate       // The ID of the template that new VMs are made from.
+}
+
+// VmGroups are the groups of VMs of the region.
+var VmGroups = &kind.Kind[VmGroup, id.VmGroup]{Name: "VmGroup", Held: fault.InUse, Keep: time.Hour}
+
+// maxVmGroups is how many groups an account can have. No quota shows it.
+const maxVmGroups = 100
+
+// PositioningStrategy says where VMs run with respect to each other.
+type PositioningStrategy string
+
+// The strategies: on any hosts, on one host, or on a host for each VM.
+const (
+	NoStrategy PositioningStrategy = "no-strategy"
+	Attract    PositioningStrategy = "attract"
+	Repulse    PositioningStrategy = "repulse"
+)
+
+// Literals implements [api.Enum].
+func (PositioningStrategy) Literals() []string { return []string{"no-strategy", "attract", "repulse"} }
+
+// VmGroupState is the state of a group of VMs.
+type VmGroupState string
+
+// The states of a group.
+const (
+	VmGroupPending     VmGroupState = "pending"
+	VmGroupAvailable   VmGroupState = "available"
+	VmGroupScalingUp   VmGroupState = "scaling up"
+	VmGroupScalingDown VmGroupState = "scaling down"
+	VmGroupDeleting    VmGroupState = "deleting"
+	VmGroupDeleted     VmGroupState = "deleted"
+)
+
+// Literals implements [api.Enum].
+func (VmGroupState) Literals() []string {
+	return []string{"pending", "available", "scaling up", "scaling down", "deleting", "deleted"}
+}
+
+// vmGroupLife is the life of a group. It settles when its VMs have: none is
+// pending or shutting down any more.
+var vmGroupLife = state.Machine[VmGroupState]{
+	"":                 {"create": VmGroupPending},
+	VmGroupPending:     {"settled": VmGroupAvailable, "delete": VmGroupDeleting},
+	VmGroupAvailable:   {"scale up": VmGroupScalingUp, "scale down": VmGroupScalingDown, "delete": VmGroupDeleting},
+	VmGroupScalingUp:   {"settled": VmGroupAvailable, "delete": VmGroupDeleting},
+	VmGroupScalingDown: {"settled": VmGroupAvailable, "delete": VmGroupDeleting},
+	VmGroupDeleting:    {"settled": VmGroupDeleted},
+	VmGroupDeleted:     {"forget": ""},
+}
+
+// move takes a group to the state that an event leads to. The caller writes it.
+func (g *VmGroup) move(event string) error {
+	next, ok := vmGroupLife.Next(g.State, event)
+	if !ok {
+		return fault.InvalidState.Errorf("The VM group %s is %s: that does not go with %s.", g.VmGroupId, g.State, event)
+	}
+	g.State = next
+	return nil
+}
+
+func vmGroupActions(region Region) []api.Action {
+	r := api.NewResource(VmGroups, viewVmGroup)
+	return []api.Action{
+		api.Create(r, createVmGroup, region.addGroupVms),
+		api.Read[ReadVmGroupsRequest](r),
+		api.Update(r, updateVmGroup),
+		api.Do("VmGroup", deleteVmGroup),
+		api.Do("VmGroup", region.scaleUp),
+		api.Do("VmGroup", scaleDown),
+	}
+}
+
+func viewVmGroup(tx *kind.Tx, g *VmGroup) *VmGroup {
+	for _, v := range g.vms(tx) {
+		g.VmIds = append(g.VmIds, v.VmId)
+	}
+	return g
+}
+
+// vms are the VMs in a group, but for those that are on their way out, the oldest
+// one first.
+func (g *VmGroup) vms(tx *kind.Tx) []*Vm {
+	return slices.DeleteFunc(slices.Collect(Vms.Of(tx, g.VmGroupId)), func(v *Vm) bool { return v.State == VmShuttingDown })
+}
+
+// VmNumber is a number of VMs in a group.
+type VmNumber int
+
+// Bounds implements [api.Bounded].
+func (VmNumber) Bounds() (low, high int64) { return 1, maxVmsPerCall }
+
+// CreateVmGroupRequest makes a group of VMs, and the VMs.
+type CreateVmGroupRequest struct {
+	Description         string              // A description of the group.
+	PositioningStrategy PositioningStrategy `default:"no-strategy"` // Where the VMs run with respect to each other: `attract` for one host, `repulse` for a host for each of them.
+	SecurityGroupIds    []id.SecurityGroup  `api:"required"`        // The IDs of security groups of the Net for the VMs.
+	SubnetId            id.Subnet           `api:"required"`        // The ID of the Subnet of the VMs.
+	Tags                []api.Tag           // One or more tags for the group.
+	VmCount             VmNumber            `api:"required"` // How many VMs to make.
+	VmGroupName         Name                `api:"required"` // A name for the group, of 1 to 255 characters.
+	VmTemplateId        id.VmTemplate       `api:"required"` // The ID of the template to make the VMs from.
+}
+
+func createVmGroup(tx *kind.Tx, req *CreateVmGroupRequest) (*VmGroup, error) {
+	if have := VmGroups.Count(tx); have >= maxVmGroups {
+		return nil, fault.TooManyVms.Errorf("An account has at most %d VM groups.", maxVmGroups)
+	}
+	if len(req.SecurityGroupIds) == 0 {
+		return nil, fault.MissingParameter.Errorf("SecurityGroupIds is empty: name at least one.")
+	}
+	if !network.Subnets.Has(tx, req.SubnetId) {
+		return nil, network.Subnets.Absent(req.SubnetId)
+	}
+	return &VmGroup{
+		CreationDate: api.At(tx.Now()), Description: req.Description, PositioningStrategy: req.PositioningStrategy,
+		SecurityGroupIds: req.SecurityGroupIds, State: VmGroupPending, SubnetId: req.SubnetId, Tags: tagsOf(req.Tags),
+		VmCount: int(req.VmCount), VmGroupName: string(req.VmGroupName), VmTemplateId: req.VmTemplateId,
+	}, nil
+}
+
+// addGroupVms makes the VMs of a new group.
+func (region Region) addGroupVms(tx *kind.Tx, g *VmGroup) error {
+	return region.addVms(tx, g, g.VmCount)
+}
+
+// addVms makes VMs for a group, all of them or none.
+func (region Region) addVms(tx *kind.Tx, g *VmGroup, n int) error {
+	t, err := VmTemplates.Get(tx, g.VmTemplateId)
+	if err != nil {
+		return err
+	}
+	o, err := region.order(tx, &CreateVmsRequest{
+		BootOnCreation: true, ImageId: t.ImageId, KeypairName: t.KeypairName, VmType: t.vmType(), Performance: t.CpuPerformance,
+		SubnetId: g.SubnetId, SecurityGroupIds: g.SecurityGroupIds,
+	})
+	if err != nil {
+		return err
+	}
+	o.vm.VmGroupId = g.VmGroupId
+	_, err = region.fill(tx, o, n, n)
+	return err
+}
+
+// settleGroup moves a group on whose VMs have settled. An empty ID is none.
+func settleGroup(tx *kind.Tx, groupID id.VmGroup) error {
+	if groupID == "" || !VmGroups.Has(tx, groupID) {
+		return nil
+	}
+	g, err := VmGroups.Get(tx, groupID)
+	if err != nil {
+		return err
+	}
+	for v := range Vms.Of(tx, groupID) {
+		if v.State == VmPending || v.State == VmShuttingDown {
+			return nil
+		}
+	}
+	if _, waits := vmGroupLife.Next(g.State, "settled"); !waits {
+		return g.recount(tx)
+	}
+	if err := g.move("settled"); err != nil {
+		return err
+	}
+	if g.State == VmGroupDeleted {
+		return VmGroups.Delete(tx, g)
+	}
+	return g.recount(tx)
+}
+
+// recount notes how many VMs are in a group: somebody may have deleted some.
+func (g *VmGroup) recount(tx *kind.Tx) error {
+	g.VmCount = len(g.vms(tx))
+	return VmGroups.Put(tx, g)
+}
+
+// ReadVmGroupsRequest lists groups of VMs. Deleted ones can be read for an hour.
+type ReadVmGroupsRequest struct {
+	Filters *FiltersVmGroup // Which groups to list; all of them if absent.
+}
+
+// FiltersVmGroup selects groups of VMs.
+type FiltersVmGroup struct {
+	Descriptions     []string           // The descriptions of the groups.
+	SecurityGroupIds []id.SecurityGroup // The IDs of the security groups of the VMs.
+	SubnetIds        []id.Subnet        // The IDs of the Subnets of the VMs.
+	VmCounts         []int              // The numbers of VMs in the groups.
+	VmGroupIds       []id.VmGroup       // The IDs of the groups.
+	VmGroupNames     []string           // The names of the groups.
+	VmTemplateIds    []id.VmTemplate    // The IDs of the templates that new VMs are made from.
+	api.TagFilters
+}
+
+// UpdateVmGroupRequest changes what a group is called and said to be, and what
+// its next VMs are made from. Those that it has stay as they are.
+type UpdateVmGroupRequest struct {
+	Description  *string       // A new description of the group.
+	Tags         *[]api.Tag    // The new tags of the group, in place of those that it has.
+	VmGroupId    id.VmGroup    `api:"required"` // The ID of the group.
+	VmGroupName  Name          // A new name for the group, of 1 to 255 characters.
+	VmTemplateId id.VmTemplate // The ID of another template for new VMs.
+}
+
+func updateVmGroup(_ *kind.Tx, g *VmGroup, req *UpdateVmGroupRequest) error {
+	if g.State == VmGroupDeleting {
+		return fault.InvalidState.Errorf("The VM group %s is %s.", g.VmGroupId, g.State)
+	}
+	if req.Description != nil {
+		g.Description = *req.Description
+	}
+	if req.Tags != nil {
+		g.Tags = tagsOf(*req.Tags)
+	}
+	if req.VmGroupName != "" {
+		g.VmGroupName = string(req.VmGroupName)
+	}
+	if req.VmTemplateId != "" {
+		g.VmTemplateId = req.VmTemplateId
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+package compute
+
+import (
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+// ScaleUpVmGroupRequest adds VMs to a group, made from its present template.
+type ScaleUpVmGroupRequest struct {
+	VmAddition VmNumber   `api:"required"` // How many VMs to add.
+	VmGroupId  id.VmGroup `api:"required"` // The ID of the group.
+}
+
+// ScaleUpVmGroupResponse says nothing more than that the VMs are being made.
+type ScaleUpVmGroupResponse struct{}
+
+func (region Region) scaleUp(tx *kind.Tx, req *ScaleUpVmGroupRequest) (*ScaleUpVmGroupResponse, error) {
+	g, err := VmGroups.Get(tx, req.VmGroupId)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.move("scale up"); err != nil {
+		return nil, err
+	}
+	g.VmCount = len(g.vms(tx)) + int(req.VmAddition)
+	if err := VmGroups.Put(tx, g); err != nil {
+		return nil, err
+	}
+	return &ScaleUpVmGroupResponse{}, region.addVms(tx, g, int(req.VmAddition))
+}
+
+// ScaleDownVmGroupRequest deletes the oldest VMs of a group.
+type ScaleDownVmGroupRequest struct {
+	VmGroupId     id.VmGroup `api:"required"` // The ID of the group.
+	VmSubtraction VmNumber   `api:"required"` // How many VMs to delete: at most as many as the group has.
+}
+
+// ScaleDownVmGroupResponse says nothing more than that the VMs are being deleted.
+type ScaleDownVmGroupResponse struct{}
+
+func scaleDown(tx *kind.Tx, req *ScaleDownVmGroupRequest) (*ScaleDownVmGroupResponse, error) {
+	g, err := VmGroups.Get(tx, req.VmGroupId)
+	if err != nil {
+		return nil, err
+	}
+	vms := g.vms(tx)
+	if n := int(req.VmSubtraction); n > len(vms) {
+		return nil, fault.InvalidCount.Errorf("The VM group %s has %d VMs: %d cannot be taken away.", g.VmGroupId, len(vms), n)
+	}
+	if err := g.move("scale down"); err != nil {
+		return nil, err
+	}
+	g.VmCount = len(vms) - int(req.VmSubtraction)
+	if err := VmGroups.Put(tx, g); err != nil {
+		return nil, err
+	}
+	for _, v := range vms[:req.VmSubtraction] {
+		if err := terminate(tx, v); err != nil {
+			return nil, err
+		}
+	}
+	return &ScaleDownVmGroupResponse{}, nil
+}
+
+// DeleteVmGroupRequest deletes a group with its VMs.
+type DeleteVmGroupRequest struct {
+	VmGroupId id.VmGroup `api:"required"` // The ID of the group. None of its VMs is protected from deletion.
+}
+
+// DeleteVmGroupResponse says nothing more than that the group and its VMs go.
+type DeleteVmGroupResponse struct{}
+
+func deleteVmGroup(tx *kind.Tx, req *DeleteVmGroupRequest) (*DeleteVmGroupResponse, error) {
+	g, err := VmGroups.Get(tx, req.VmGroupId)
+	if err != nil {
+		return nil, err
+	}
+	if g.State == VmGroupDeleting {
+		return &DeleteVmGroupResponse{}, nil
+	}
+	if err := g.move("delete"); err != nil {
+		return nil, err
+	}
+	g.VmCount = 0
+	if err := VmGroups.Put(tx, g); err != nil {
+		return nil, err
+	}
+	for _, v := range g.vms(tx) {
+		if err := terminate(tx, v); err != nil {
+			return nil, err
+		}
+	}
+	return &DeleteVmGroupResponse{}, settleGroup(tx, g.VmGroupId)
+}

@@ -1,0 +1,169 @@
+package compute
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/bastide-cloud/bastide/internal/fault"
+)
+
+// template makes a template, of two vCores and 4 GiB unless the request says more.
+func (l *lab) template(account, more string) string {
+	l.Helper()
+	return l.one(account, "CreateVmTemplate", `{"ImageId": %q, "CpuCores": 2, "CpuGeneration": "v5", "Ram": 4, "VmTemplateName": "small"%s}`, l.omi(account), more).text("VmTemplateId")
+}
+
+// groupIn makes the parts of a request for a group.
+func (l *lab) groupIn(account string) string {
+	l.Helper()
+	subnet, net := l.subnet(account)
+	group := l.one(account, "CreateSecurityGroup", `{"NetId": %q, "SecurityGroupName": "web", "Description": "-"}`, net).text("SecurityGroupId")
+	return fmt.Sprintf(`"SubnetId": %q, "SecurityGroupIds": [%q], "VmTemplateId": %q, "VmGroupName": "herd"`, subnet, group, l.template(account, `, "CpuPerformance": "medium"`))
+}
+
+func TestVmGroupLife(t *testing.T) {
+	t.Parallel()
+	l := newVmLab(t)
+	g := l.one(anna, "CreateVmGroup", `{%s, "VmCount": 2, "PositioningStrategy": "repulse", "Description": "sheep", "Tags": [{"Key": "env", "Value": "test"}]}`, l.groupIn(anna))
+	group := g.text("VmGroupId")
+	is := func(state string, count int) reply {
+		t.Helper()
+		g := l.read(anna, "ReadVmGroups", "VmGroupIds", group)
+		if g.text("State") != state || g.text("VmCount") != fmt.Sprint(count) || len(g["VmIds"].([]any)) != count {
+			t.Errorf("the group is %v, want %d that are %s", g, count, state)
+		}
+		return g
+	}
+	is("pending", 2)
+	for range 8 {
+		l.act()
+	}
+	first := is("available", 2)["VmIds"].([]any)
+	v := l.read(anna, "ReadVms", "VmIds", fmt.Sprint(first[0]))
+	if v.text("VmType") != "tinav5.c2r4" || v.text("Performance") != "medium" || v.text("State") != "running" || v.text("SubnetId") != g.text("SubnetId") {
+		t.Errorf("a VM of the group is %v", v)
+	}
+	l.selects(v.objects("SecurityGroups"), "SecurityGroupName", "web")
+	if m := l.inWorld(anna, v.text("VmId")); m.Group != group || m.Strategy != "repulse" {
+		t.Errorf("the world has %+v", m)
+	}
+
+	// New VMs are made from the present template.
+	l.call(anna, "UpdateVmGroup", `{"VmGroupId": %q, "VmTemplateId": %q, "VmGroupName": "flock", "Description": "", "Tags": []}`, group, l.template(anna, `, "CpuPerformance": "highest"`))
+	l.call(anna, "ScaleUpVmGroup", `{"VmGroupId": %q, "VmAddition": 1}`, group)
+	is("scaling up", 3)
+	for action, number := range map[string]string{"ScaleUpVmGroup": "VmAddition", "ScaleDownVmGroup": "VmSubtraction"} {
+		l.refuse(fault.InvalidState, anna, action, `{"VmGroupId": %q, %q: 1}`, group, number)
+	}
+	for range 8 {
+		l.act()
+	}
+	grown := is("available", 3)
+	if grown.text("VmGroupName") != "flock" || grown.text("Description") != "" || len(grown.objects("Tags")) != 0 {
+		t.Errorf("the changed group is %v", grown)
+	}
+	vms := grown["VmIds"].([]any)
+	if got := l.read(anna, "ReadVms", "VmIds", fmt.Sprint(vms[2])).text("Performance"); got != "highest" {
+		t.Errorf("the new VM has the performance %s", got)
+	}
+
+	// The oldest go first.
+	l.refuse(fault.InvalidCount, anna, "ScaleDownVmGroup", `{"VmGroupId": %q, "VmSubtraction": 4}`, group)
+	l.call(anna, "ScaleDownVmGroup", `{"VmGroupId": %q, "VmSubtraction": 1}`, group)
+	is("scaling down", 2)
+	l.act()
+	if left := is("available", 2)["VmIds"].([]any); left[0] != vms[1] || left[1] != vms[2] {
+		t.Errorf("of %v, %v are left", vms, left)
+	}
+
+	// Somebody may delete one behind the back of its group.
+	l.call(anna, "DeleteVms", `{"VmIds": [%q]}`, vms[1])
+	l.act()
+	is("available", 1)
+	for what, want := range map[string]fault.Code{
+		fmt.Sprintf("DeleteVmTemplate %s", grown.text("VmTemplateId")): fault.InUse, fmt.Sprintf("DeleteSubnet %s", grown.text("SubnetId")): fault.SubnetInUse,
+	} {
+		var action, of string
+		fmt.Sscan(what, &action, &of)
+		l.refuse(want, anna, action, `{%q: %q}`, action[len("Delete"):]+"Id", of)
+	}
+	l.call(anna, "DeleteVmGroup", `{"VmGroupId": %q}`, group)
+	is("deleting", 0)
+	l.act()
+	is("deleted", 0)
+	l.settle()
+	if all := l.call(anna, "ReadVmGroups", `{}`).objects("VmGroups"); len(all) != 0 {
+		t.Errorf("left are %v", all)
+	}
+	l.call(anna, "DeleteVmTemplate", `{"VmTemplateId": %q}`, grown.text("VmTemplateId"))
+}
+
+func TestVmGroupRefuses(t *testing.T) {
+	t.Parallel()
+	l := newVmLab(t, map[string]int{"vm_limit": 3})
+	parts := l.groupIn(anna)
+	for name, test := range map[string]struct {
+		request string
+		want    fault.Code
+	}{
+		"none":                 {parts + `, "VmCount": 0`, fault.InvalidValue},
+		"no count":             {parts, fault.MissingParameter},
+		"too many":             {parts + `, "VmCount": 4`, fault.TooManyVms},
+		"a strategy":           {parts + `, "VmCount": 1, "PositioningStrategy": "scatter"`, fault.InvalidValue},
+		"no groups":            {`"VmCount": 1, "SecurityGroupIds": [], "SubnetId": "subnet-00000000", "VmTemplateId": "vmtemplate-00000000000000000000000000000000", "VmGroupName": "herd"`, fault.MissingParameter},
+		"somebody's template":  {replaced(parts, "VmTemplateId", l.template(ben, "")), fault.ObjectNotFound},
+		"no Subnet":            {replaced(parts, "SubnetId", "subnet-00000000"), fault.SubnetNotFound},
+		"a name of no letters": {replaced(parts, "VmGroupName", ""), fault.InvalidLength},
+	} {
+		own := *l
+		t.Run(name, func(t *testing.T) {
+			own.T = t
+			own.refuse(test.want, anna, "CreateVmGroup", "%s", "{"+test.request+"}")
+		})
+	}
+	group := l.one(anna, "CreateVmGroup", `{%s, "VmCount": 2}`, parts).text("VmGroupId")
+	for range 8 {
+		l.act()
+	}
+	l.refuse(fault.TooManyVms, anna, "ScaleUpVmGroup", `{"VmGroupId": %q, "VmAddition": 2}`, group)
+	protected := l.list(anna, "ReadVms", `{}`)[0].text("VmId")
+	l.call(anna, "UpdateVm", `{"VmId": %q, "DeletionProtection": true}`, protected)
+	l.refuse(fault.DeletionProtected, anna, "DeleteVmGroup", `{"VmGroupId": %q}`, group)
+	l.refuse(fault.DeletionProtected, anna, "ScaleDownVmGroup", `{"VmGroupId": %q, "VmSubtraction": 1}`, group)
+	for _, action := range []string{"DeleteVmGroup", "UpdateVmGroup"} {
+		l.refuse(fault.ObjectNotFound, ben, action, `{"VmGroupId": %q}`, group)
+	}
+}
+
+// replaced is a request with another value, and with a number of VMs.
+func replaced(request, field, value string) string {
+	var o map[string]any
+	if err := json.Unmarshal([]byte("{"+request+`, "VmCount": 1}`), &o); err != nil {
+		panic(err)
+	}
+	o[field] = value
+	text := jsonOf(o)
+	return text[1 : len(text)-1]
+}
+
+func TestVmGroupFilters(t *testing.T) {
+	t.Parallel()
+	l := newVmLab(t)
+	g := l.one(anna, "CreateVmGroup", `{%s, "VmCount": 1, "Description": "sheep", "Tags": [{"Key": "env", "Value": "test"}]}`, l.groupIn(anna))
+	other := l.one(anna, "CreateVmGroup", `{%s, "VmCount": 2}`, l.groupIn(anna))
+	one := g.text("VmGroupId")
+	tests := map[string]any{
+		"Descriptions": []string{"sheep"}, "SecurityGroupIds": g["SecurityGroupIds"], "SubnetIds": []any{g["SubnetId"]}, "TagKeys": []string{"env"},
+		"TagValues": []string{"test"}, "Tags": []string{"env=test"}, "VmCounts": []int{1}, "VmGroupIds": []string{one}, "VmTemplateIds": []any{g["VmTemplateId"]},
+	}
+	for name, value := range tests {
+		l.selects(l.list(anna, "ReadVmGroups", "%s", jsonOf(map[string]any{name: value})), "VmGroupId", one)
+	}
+	l.selects(l.list(anna, "ReadVmGroups", `{"VmGroupNames": ["herd"]}`), "VmGroupId", one, other.text("VmGroupId"))
+	l.selects(l.list(anna, "ReadVmGroups", `{"VmGroupNames": ["flock"]}`), "VmGroupId")
+	l.selects(l.list(ben, "ReadVmGroups", `{}`), "VmGroupId")
+	if len(fields[FiltersVmGroup]()) != len(tests)+1 {
+		t.Errorf("the filters are %q", fields[FiltersVmGroup]())
+	}
+}

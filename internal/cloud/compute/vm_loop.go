@@ -1,0 +1,298 @@
+package compute
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"time"
+
+	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/cloud/network"
+	"github.com/bastide-cloud/bastide/internal/driver"
+	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/metadata"
+)
+
+// VmLoop brings VMs to a driver, each as a machine with its disks and NICs, and
+// moves them on as the world follows. What a machine does by itself it notes;
+// what the world has and the store does not, it removes.
+type VmLoop struct {
+	db     *kind.DB
+	world  driver.Machines
+	region Region
+
+	fallen map[[2]string]uint64 // of the machines that the last sweep saw off by themselves, by account and VM: the generation
+}
+
+// NewVmLoop makes the loop that joins a store and a driver, in a region.
+func NewVmLoop(db *kind.DB, world driver.Machines, region Region) *VmLoop {
+	return &VmLoop{db: db, world: world, region: region}
+}
+
+// Kind is the kind whose changes wake the loop.
+func (l *VmLoop) Kind() kind.Any { return Vms }
+
+// netPace is how soon a VM looks again whether its NICs are in the world.
+const netPace = 100 * time.Millisecond
+
+// Step brings one VM to the world, or notes what its machine did. It answers when
+// to ask again if the world is not done.
+func (l *VmLoop) Step(ctx context.Context, account, vmID string) (again time.Time, err error) {
+	var v *Vm
+	var want driver.Machine
+	var ready bool
+	err = l.db.View(ctx, kind.Caller{Account: account}, func(tx *kind.Tx) (err error) {
+		v, again = nil, time.Time{}
+		if !Vms.Has(tx, id.Vm(vmID)) {
+			return nil
+		}
+		if v, err = Vms.Get(tx, id.Vm(vmID)); err != nil || v.State == VmShuttingDown {
+			return err
+		}
+		want, ready = l.wanted(tx, v)
+		for _, n := range network.VmNics(tx, v.VmId) {
+			if !n.InWorld(tx) {
+				again = tx.Now().Add(netPace)
+			}
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return again, err
+	case v == nil:
+		return untilDone(l.world.RemoveMachine(ctx, account, vmID))
+	case v.State == VmShuttingDown:
+		return l.end(ctx, account, vmID)
+	case !v.Unsettled():
+		return time.Time{}, l.observe(ctx, account, v)
+	case !again.IsZero() || !ready: // a disk that is made wakes the loop, a NIC does not
+		return again, nil
+	}
+	again, err = untilDone(l.world.EnsureMachine(ctx, want))
+	if _, full := errors.AsType[driver.NoCapacity](err); full {
+		return again, l.update(ctx, account, vmID, func(tx *kind.Tx, v *Vm) error { return l.region.noRoom(tx, v, want) })
+	}
+	if err != nil || !again.IsZero() {
+		return again, err
+	}
+	return again, l.update(ctx, account, vmID, func(tx *kind.Tx, v *Vm) error { return l.region.machineDone(tx, v, want) })
+}
+
+// update changes a VM that is there.
+func (l *VmLoop) update(ctx context.Context, account, vmID string, fn func(*kind.Tx, *Vm) error) error {
+	return l.db.Update(ctx, kind.Caller{Account: account}, func(tx *kind.Tx) error {
+		if !Vms.Has(tx, id.Vm(vmID)) {
+			return nil
+		}
+		v, err := Vms.Get(tx, id.Vm(vmID))
+		if err != nil {
+			return err
+		}
+		return fn(tx, v)
+	})
+}
+
+// end takes a machine from the world, and then what goes with it.
+func (l *VmLoop) end(ctx context.Context, account, vmID string) (again time.Time, err error) {
+	if again, err = untilDone(l.world.RemoveMachine(ctx, account, vmID)); err != nil || !again.IsZero() {
+		return again, err
+	}
+	return again, l.update(ctx, account, vmID, gone)
+}
+
+// observe notes that a machine is off which is to be on.
+func (l *VmLoop) observe(ctx context.Context, account string, v *Vm) error {
+	if !v.Running {
+		return nil
+	}
+	status, ok, err := l.world.Machine(ctx, account, string(v.VmId))
+	if err != nil || !ok || !hasFallen(status) || status.Generation != v.Generation {
+		return err
+	}
+	return l.update(ctx, account, string(v.VmId), func(tx *kind.Tx, now *Vm) error {
+		if now.Generation != status.Generation || now.State != VmRunning {
+			return nil
+		}
+		now.StateReason = stoppedByGuest
+		if status.OffBy == driver.ByHost {
+			now.StateReason = stoppedByHost
+		}
+		now.Generation++
+		return l.region.stopped(tx, now, "ended by itself")
+	})
+}
+
+// Observe finds the machines that the world has.
+func (l *VmLoop) Observe(ctx context.Context, found func(account, id string)) error {
+	machines, err := l.world.ObserveMachines(ctx)
+	l.fallen = map[[2]string]uint64{}
+	for _, m := range machines {
+		found(m.Account, m.ID)
+		if hasFallen(m) {
+			l.fallen[[2]string{m.Account, m.ID}] = m.Generation
+		}
+	}
+	return err
+}
+
+// News reports whether a machine is off that is to be on: who watches the world
+// may have missed when that happened.
+func (l *VmLoop) News(account, vmID string, value any) bool {
+	v := value.(*Vm)
+	generation, fallen := l.fallen[[2]string{account, vmID}]
+	return fallen && v.Running && v.Generation == generation
+}
+
+// hasFallen reports whether a machine is off although nobody asked for that.
+func hasFallen(m driver.MachineStatus) bool { return !m.On && m.OffBy != "" }
+
+// machineDone notes that the world has a machine. What became of the VM since the
+// world was asked stays as it is.
+func (region Region) machineDone(tx *kind.Tx, v *Vm, done driver.Machine) error {
+	if v.Applied >= done.Generation {
+		return nil
+	}
+	v.Applied = done.Generation
+	if err := Vms.Put(tx, v); err != nil {
+		return err
+	}
+	if err := disksLinked(tx, v.VmId, done.Disks); err != nil {
+		return err
+	}
+	if err := reread(tx, v); err != nil {
+		return err
+	}
+	switch {
+	case v.State == VmStopping && !done.On:
+		return region.stopped(tx, v, "off")
+	case v.State == VmPending && v.Running && done.On:
+		if a := v.ActionsOnNextBoot; a != nil && string(a.SecureBoot) == done.SecureBoot {
+			v.ActionsOnNextBoot = nil
+		}
+		return v.arrive(tx, "on")
+	case v.State == VmPending && !v.Running && !done.On:
+		return v.arrive(tx, "off")
+	}
+	return nil
+}
+
+// arrive takes a pending VM to where it was to be.
+func (v *Vm) arrive(tx *kind.Tx, event string) error {
+	if err := v.move(event); err != nil {
+		return err
+	}
+	if err := Vms.Put(tx, v); err != nil {
+		return err
+	}
+	return settleGroup(tx, v.VmGroupId)
+}
+
+// noRoom stops a VM that no host has room for.
+func (region Region) noRoom(tx *kind.Tx, v *Vm, asked driver.Machine) error {
+	if v.State != VmPending || v.Generation != asked.Generation {
+		return nil
+	}
+	v.StateReason = stoppedForRoom
+	v.Generation++
+	return region.stopped(tx, v, "no room")
+}
+
+// wanted is the VM as the world should have it. ready is false while a disk of it
+// is not made yet.
+func (l *VmLoop) wanted(tx *kind.Tx, v *Vm) (want driver.Machine, ready bool) {
+	want = driver.Machine{
+		Account: tx.Account(), ID: string(v.VmId), Generation: v.Generation,
+		Subregion: v.Placement.SubregionName, Tenancy: string(v.Placement.Tenancy),
+		Cores: v.Vcores, CpuModel: v.generation(), Performance: string(v.Performance), Memory: v.Memory,
+		Nested: v.NestedVirtualization, Windows: v.isWindows(), BootMode: string(v.BootMode), Tpm: v.TpmEnabled,
+		On: v.Running, Boots: v.Boots, Forced: v.Forced,
+		OnGuest: string(v.VmInitiatedShutdownBehavior), OnHost: string(v.ShutdownBehaviorConfiguration.HostAction),
+		UserData: v.UserData.bytes(),
+	}
+	if a := v.ActionsOnNextBoot; a != nil && a.SecureBoot != SecureBootNone && v.State == VmPending {
+		want.SecureBoot = string(a.SecureBoot)
+	}
+	if g, err := VmGroups.Get(tx, v.VmGroupId); err == nil && g.PositioningStrategy != NoStrategy {
+		want.Group, want.Strategy = string(g.VmGroupId), string(g.PositioningStrategy)
+	}
+	if v.PublicKey != "" {
+		want.Keys = []string{v.PublicKey}
+	}
+	for _, g := range gpusIn(tx, v.VmId) {
+		want.Gpus = append(want.Gpus, driver.Gpu{ID: string(g.FlexibleGpuId), Model: g.ModelName})
+	}
+	want.Disks, ready = wantedDisks(tx, v)
+	nics := network.VmNics(tx, v.VmId)
+	for i, n := range nics {
+		nics[i] = l.region.Network.ShowNic(tx, n)
+		want.Nics = append(want.Nics, wantedNic(nics[i]))
+	}
+	want.Metadata = l.region.about(tx, v, want.Disks, nics).Paths()
+	return want, ready
+}
+
+func wantedNic(n *network.Nic) driver.MachineNic {
+	want := driver.MachineNic{ID: string(n.NicId), MAC: n.MacAddress, Net: string(n.NetId), Device: n.LinkNic.DeviceNumber}
+	for _, p := range n.PrivateIps {
+		want.Private = append(want.Private, addrOf(p.PrivateIp))
+	}
+	if n.NetId == "" && n.LinkPublicIp != nil {
+		want.Public = addrOf(n.LinkPublicIp.PublicIp)
+	}
+	return want
+}
+
+// about is what a VM can ask about itself.
+func (region Region) about(tx *kind.Tx, v *Vm, disks []driver.MachineDisk, nics []*network.Nic) metadata.Machine {
+	about := metadata.Machine{
+		ID: string(v.VmId), Image: string(v.ImageId), Type: v.VmType, Reservation: v.ReservationId, Index: v.LaunchNumber,
+		Subregion: v.Placement.SubregionName, KeyName: v.KeypairName, Key: v.PublicKey, Tags: map[string]string{},
+	}
+	for _, d := range disks {
+		about.Devices = append(about.Devices, d.Device)
+	}
+	for _, t := range v.Tags {
+		about.Tags[t.Key] = t.Value
+	}
+	for i, n := range nics {
+		if i == 0 {
+			about.Hostname = n.PrivateDnsName
+			if p := n.LinkPublicIp; p != nil {
+				about.PublicHostname, about.PublicIP = p.PublicDnsName, addrOf(p.PublicIp)
+			}
+			for _, g := range n.SecurityGroups {
+				about.SecurityGroups = append(about.SecurityGroups, g.SecurityGroupName)
+			}
+		}
+		about.Nics = append(about.Nics, aboutNic(tx, n))
+	}
+	return about
+}
+
+func aboutNic(tx *kind.Tx, n *network.Nic) metadata.Nic {
+	about := metadata.Nic{
+		ID: string(n.NicId), MAC: n.MacAddress, Device: n.LinkNic.DeviceNumber, Owner: tx.Account(), Hostname: n.PrivateDnsName,
+		Net: string(n.NetId), Subnet: string(n.SubnetId),
+	}
+	for _, p := range n.PrivateIps {
+		about.Private = append(about.Private, addrOf(p.PrivateIp))
+		if p.LinkPublicIp != nil {
+			about.Public = append(about.Public, addrOf(p.LinkPublicIp.PublicIp))
+		}
+	}
+	for _, g := range n.SecurityGroups {
+		about.GroupIDs = append(about.GroupIDs, string(g.SecurityGroupId))
+	}
+	if net, err := network.Nets.Get(tx, n.NetId); err == nil {
+		about.NetRange = net.IpRange.Prefix()
+	}
+	if subnet, err := network.Subnets.Get(tx, n.SubnetId); err == nil {
+		about.SubnetRange = subnet.IpRange.Prefix()
+		about.Gateway = about.SubnetRange.Addr().Next()
+	}
+	return about
+}
+
+func addrOf(ip api.IPv4) netip.Addr { return netip.MustParseAddr(string(ip)) }

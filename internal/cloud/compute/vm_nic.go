@@ -1,0 +1,243 @@
+package compute
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/cloud/network"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+// NicForVmCreation is a NIC for a new VM: one that exists, or a new one.
+type NicForVmCreation struct {
+	DeleteOnVmDeletion *bool                    // Whether a new NIC is deleted when the VM is. By default, true. One that exists is unlinked then.
+	Description        string                   // A description of a new NIC.
+	DeviceNumber       *Device                  // The number of the NIC among those of the VM, between 0 and 7. It is required for a new NIC. By default, the place of the NIC in the list.
+	NicId              id.Nic                   // The ID of a NIC that exists and is linked to no VM.
+	PrivateIps         []network.PrivateIpLight // The private IPs of a new NIC. If none of them is the primary one, one is chosen.
+	// The number of secondary private IPs to choose for a new NIC. It cannot be
+	// given with more than one private IP.
+	SecondaryPrivateIpCount int
+	SecurityGroupIds        []id.SecurityGroup // The IDs of the security groups of a new NIC. By default, the default one of the Net.
+	SubnetId                id.Subnet          // The ID of the Subnet of a new NIC. It is required for one.
+}
+
+// Device is the number of a NIC of a VM.
+type Device int
+
+// Bounds implements [api.Bounded].
+func (Device) Bounds() (low, high int64) { return 0, 7 }
+
+// plug is how a new VM is connected: by NICs in Nets, or to the public Cloud.
+type plug struct {
+	nics      []plannedNic       // by device number; none: in the public Cloud
+	groups    []id.SecurityGroup // in the public Cloud
+	addresses map[id.Subnet]int  // how many addresses one VM needs in each Subnet
+	single    string             // the parameter for which there is one VM only; empty: none
+}
+
+// plannedNic is a NIC that a new VM gets.
+type plannedNic struct {
+	device       int
+	existing     id.Nic
+	made         network.NewNic // unless it exists
+	deleteWithVm bool
+}
+
+// primaryNic is the description of a NIC that nobody asked for.
+const primaryNic = "Primary network interface"
+
+// plan checks how the VMs of a request are to be connected.
+func (region Region) plan(tx *kind.Tx, req *CreateVmsRequest) (plug, error) {
+	switch {
+	case len(req.Nics) > 0:
+		for name, given := range map[string]bool{
+			"SubnetId": req.SubnetId != "", "PrivateIps": len(req.PrivateIps) > 0,
+			"SecurityGroupIds": len(req.SecurityGroupIds) > 0, "SecurityGroups": len(req.SecurityGroups) > 0,
+		} {
+			if given {
+				return plug{}, fault.IncompatibleParameters.Errorf("%s and Nics cannot be given together: each NIC says its own.", name)
+			}
+		}
+		return planNics(tx, req.Nics)
+	case req.SubnetId != "":
+		return planSubnet(tx, req)
+	case len(req.PrivateIps) > 0:
+		return plug{}, fault.InvalidParameterSet.Errorf("PrivateIps are for VMs in a Subnet, and SubnetId is not given.")
+	}
+	groups, err := groupsOf(tx, "", req)
+	return plug{groups: groups}, err
+}
+
+// groupsOf are the security groups of a request, by their names and IDs.
+func groupsOf(tx *kind.Tx, net id.Net, req *CreateVmsRequest) ([]id.SecurityGroup, error) {
+	groups := slices.Clone(req.SecurityGroupIds)
+	for _, name := range req.SecurityGroups {
+		g, err := network.GroupNamed(tx, net, name)
+		if err != nil {
+			return nil, err
+		}
+		groups = append(groups, g.SecurityGroupId)
+	}
+	return groups, nil
+}
+
+// planSubnet is a VM with one NIC in a Subnet.
+func planSubnet(tx *kind.Tx, req *CreateVmsRequest) (plug, error) {
+	subnet, err := network.Subnets.Get(tx, req.SubnetId)
+	if err != nil {
+		return plug{}, err
+	}
+	n := plannedNic{made: network.NewNic{SubnetId: req.SubnetId, Description: primaryNic}, deleteWithVm: true}
+	if n.made.SecurityGroups, err = groupsOf(tx, subnet.NetId, req); err != nil {
+		return plug{}, err
+	}
+	p := plug{}
+	for i, ip := range req.PrivateIps {
+		n.made.PrivateIps = append(n.made.PrivateIps, network.PrivateIpLight{IsPrimary: i == 0, PrivateIp: ip})
+		p.single = "PrivateIps"
+	}
+	p.nics, p.addresses = []plannedNic{n}, map[id.Subnet]int{req.SubnetId: max(1, len(req.PrivateIps))}
+	return p, nil
+}
+
+// planNics is a VM with the NICs of a list.
+func planNics(tx *kind.Tx, wanted []NicForVmCreation) (plug, error) {
+	p := plug{addresses: map[id.Subnet]int{}}
+	for i, w := range wanted {
+		n := plannedNic{device: i, existing: w.NicId, deleteWithVm: w.NicId == "" && (w.DeleteOnVmDeletion == nil || *w.DeleteOnVmDeletion)}
+		switch {
+		case w.DeviceNumber != nil:
+			n.device = int(*w.DeviceNumber)
+		case w.NicId == "":
+			return p, fault.MissingParameter.Errorf("Nics.%d.DeviceNumber is required.", i)
+		}
+		if slices.ContainsFunc(p.nics, func(other plannedNic) bool { return other.device == n.device }) {
+			return p, fault.DeviceTaken.Errorf("Two of the Nics have the DeviceNumber %d.", n.device)
+		}
+		if w.NicId != "" {
+			p.single = "NicId"
+			nic, err := network.OwnNic(tx, w.NicId)
+			switch {
+			case err != nil:
+				return p, err
+			case nic.LinkNic != nil:
+				return p, fault.InUse.Errorf("The NIC %s is linked to %s already.", nic.NicId, nic.LinkNic.VmId)
+			}
+			p.nics = append(p.nics, n)
+			continue
+		}
+		if w.SubnetId == "" {
+			return p, fault.MissingParameter.Errorf("Nics.%d.SubnetId is required, or NicId.", i)
+		}
+		if w.SecondaryPrivateIpCount < 0 {
+			return p, fault.InvalidValue.Errorf("Nics.%d.SecondaryPrivateIpCount is at least 0.", i)
+		}
+		if w.SecondaryPrivateIpCount > 0 && len(w.PrivateIps) > 1 {
+			return p, fault.IncompatibleParameters.Errorf("Nics.%d.SecondaryPrivateIpCount cannot be given with more than one of PrivateIps.", i)
+		}
+		if len(w.PrivateIps) > 0 {
+			p.single = "PrivateIps"
+		}
+		n.made = network.NewNic{
+			SubnetId: w.SubnetId, Description: w.Description, PrivateIps: w.PrivateIps, Secondary: w.SecondaryPrivateIpCount, SecurityGroups: w.SecurityGroupIds,
+		}
+		p.addresses[w.SubnetId] += max(1, len(w.PrivateIps)) + w.SecondaryPrivateIpCount
+		p.nics = append(p.nics, n)
+	}
+	slices.SortFunc(p.nics, func(a, b plannedNic) int { return cmp.Compare(a.device, b.device) })
+	if p.nics[0].device != 0 {
+		return p, fault.InvalidParameter.Errorf("None of the Nics has the DeviceNumber 0: that is the primary one, which every VM has.")
+	}
+	return p, nil
+}
+
+// place says where VMs run that are connected so. In a Net, that is where the
+// Subnet is, on hardware that the Net says.
+func (region Region) place(tx *kind.Tx, asked *Placement, p *plug) (Placement, error) {
+	at := Placement{}
+	if asked != nil {
+		at = *asked
+	}
+	if at.Tenancy == "" {
+		at.Tenancy = TenancyDefault
+	}
+	if at.SubregionName != "" {
+		if err := region.checkSubregion(at.SubregionName); err != nil {
+			return at, err
+		}
+	}
+	if len(p.nics) == 0 {
+		if at.SubregionName == "" {
+			at.SubregionName = region.Subregions[0]
+		}
+		return at, nil
+	}
+	subregion, netID, err := p.where(tx)
+	if err != nil {
+		return at, err
+	}
+	if at.SubregionName != "" && at.SubregionName != subregion {
+		return at, fault.SubregionMismatch.Errorf("The Subnet is in %s, and Placement.SubregionName is %s.", subregion, at.SubregionName)
+	}
+	at.SubregionName = subregion
+	net, err := network.Nets.Get(tx, netID)
+	if err == nil && net.Tenancy != network.TenancyDefault {
+		at.Tenancy = Tenancy(net.Tenancy)
+	}
+	return at, err
+}
+
+// where is the Subregion and the Net of the primary NIC.
+func (p *plug) where(tx *kind.Tx) (subregion string, net id.Net, err error) {
+	if primary := p.nics[0]; primary.existing != "" {
+		n, err := network.OwnNic(tx, primary.existing)
+		if err != nil {
+			return "", "", err
+		}
+		return n.SubregionName, n.NetId, nil
+	}
+	s, err := network.Subnets.Get(tx, p.nics[0].made.SubnetId)
+	if err != nil {
+		return "", "", err
+	}
+	return s.SubregionName, s.NetId, nil
+}
+
+// plugIn connects a new VM.
+func (region Region) plugIn(tx *kind.Tx, v *Vm, p plug) error {
+	if len(p.nics) == 0 {
+		n, err := region.Network.AddCloudNic(tx, v.VmId, v.Placement.SubregionName, p.groups)
+		if err != nil || !v.Running || v.PrivateOnly {
+			return err
+		}
+		return region.Network.Lend(tx, n)
+	}
+	for _, planned := range p.nics {
+		n, err := planned.nic(tx, region.Network)
+		if err != nil {
+			return err
+		}
+		if err := n.Link(tx, v.VmId, planned.device, planned.deleteWithVm); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *plannedNic) nic(tx *kind.Tx, region network.Region) (*network.Nic, error) {
+	if n.existing != "" {
+		return network.OwnNic(tx, n.existing)
+	}
+	return n.made.Create(tx, region)
+}
+
+// primary is the NIC by which a VM is known.
+func (v *Vm) primary(tx *kind.Tx) (*network.Nic, error) {
+	for _, n := range network.VmNics(tx, v.VmId) {
+		return n, nil
+	}
+	return nil, Vms.Absent(v.VmId)
+}

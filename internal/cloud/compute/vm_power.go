@@ -1,0 +1,294 @@
+package compute
+
+import (
+	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/cloud/network"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+// VmState is what a call has made of the state of a VM.
+type VmState struct {
+	CurrentState  VmStateName // The state of the VM now.
+	PreviousState VmStateName // The state of the VM before the call.
+	VmId          id.Vm       // The ID of the VM.
+}
+
+// forVms does something to each of some VMs, or nothing to any of them.
+func forVms(tx *kind.Tx, ids []id.Vm, do func(*kind.Tx, *Vm) error) ([]VmState, error) {
+	if len(ids) == 0 {
+		return nil, fault.MissingParameter.Errorf("VmIds is empty: name at least one.")
+	}
+	states, seen := []VmState{}, map[id.Vm]bool{}
+	for _, vmID := range ids {
+		if seen[vmID] {
+			continue
+		}
+		seen[vmID] = true
+		v, err := readable(tx, vmID)
+		if err != nil {
+			return nil, err
+		}
+		before := v.State
+		if err := do(tx, v); err != nil {
+			return nil, err
+		}
+		states = append(states, VmState{CurrentState: v.State, PreviousState: before, VmId: vmID})
+	}
+	return states, nil
+}
+
+// readable finds a VM, be it a terminated one that can still be read.
+func readable(tx *kind.Tx, vmID id.Vm) (*Vm, error) {
+	wanted := func(field string) ([]string, bool) { return []string{string(vmID)}, field == "VmId" }
+	for _, v := range Vms.Select(tx, 0, wanted) {
+		own := *v
+		return &own, nil
+	}
+	return nil, Vms.Absent(vmID)
+}
+
+// move takes a VM to the state that an event leads to. The caller writes it.
+func (v *Vm) move(event string) error {
+	next, ok := vmLife.Next(v.State, event)
+	if !ok {
+		return fault.InvalidVmState.Errorf("The VM %s is %s: that does not go with %s.", v.VmId, v.State, event)
+	}
+	v.State = next
+	return nil
+}
+
+// StartVmsRequest starts VMs that are stopped. Those that run stay as they are.
+type StartVmsRequest struct {
+	VmIds []id.Vm `api:"required"` // The IDs of the VMs: all of them are started, or none.
+}
+
+// StartVmsResponse says what became of the VMs.
+type StartVmsResponse struct {
+	Vms []VmState // The VMs.
+}
+
+func (region Region) startVms(tx *kind.Tx, req *StartVmsRequest) (*StartVmsResponse, error) {
+	states, err := forVms(tx, req.VmIds, region.startVm)
+	return &StartVmsResponse{states}, err
+}
+
+func (region Region) startVm(tx *kind.Tx, v *Vm) error {
+	stopped := v.State == VmStopped
+	if err := v.move("start"); err != nil || !stopped {
+		return err
+	}
+	return region.boot(tx, v)
+}
+
+// boot has a VM run that is pending now.
+func (region Region) boot(tx *kind.Tx, v *Vm) error {
+	v.Running, v.Forced, v.StateReason = true, false, ""
+	v.Boots++
+	v.Generation++
+	v.PrivateOnly = v.UserData.privateOnly()
+	if err := Vms.Put(tx, v); err != nil {
+		return err
+	}
+	if err := startGpus(tx, v.VmId); err != nil {
+		return err
+	}
+	for _, n := range network.VmNics(tx, v.VmId) {
+		if n.LinkNic.DeviceNumber > 0 {
+			break
+		}
+		if err := region.Network.Attach(tx, n, v.fixedIp()); err != nil {
+			return err
+		}
+		if n.NetId != "" || v.PrivateOnly {
+			break
+		}
+		if err := region.Network.Lend(tx, n); err != nil {
+			return err
+		}
+	}
+	return reread(tx, v)
+}
+
+// reread takes over what others have written to a VM.
+func reread(tx *kind.Tx, v *Vm) error {
+	now, err := Vms.Get(tx, v.VmId)
+	if err == nil {
+		*v = *now
+	}
+	return err
+}
+
+// fixedIpTag is the key of the tag whose value is the public IP that a VM keeps
+// when it is stopped, and gets when it is started.
+const fixedIpTag = "osc.fcu.eip.auto-attach"
+
+func (v *Vm) fixedIp() api.IPv4 {
+	for _, t := range v.Tags {
+		if t.Key == fixedIpTag {
+			return api.IPv4(t.Value)
+		}
+	}
+	return ""
+}
+
+// StopVmsRequest stops VMs that run. Those that are stopped stay as they are. One
+// whose shutdown behavior is to restart or to terminate does so then.
+type StopVmsRequest struct {
+	ForceStop bool    // Whether to turn the VMs off without waiting for their guests.
+	VmIds     []id.Vm `api:"required"` // The IDs of the VMs: all of them are stopped, or none.
+}
+
+// StopVmsResponse says what became of the VMs.
+type StopVmsResponse struct {
+	Vms []VmState // The VMs.
+}
+
+func stopVms(tx *kind.Tx, req *StopVmsRequest) (*StopVmsResponse, error) {
+	states, err := forVms(tx, req.VmIds, func(tx *kind.Tx, v *Vm) error {
+		if v.State == VmPending {
+			return fault.VmNeverStarted.Errorf("The VM %s is pending: it can be stopped once it runs.", v.VmId)
+		}
+		before := v.State
+		if err := v.move("stop"); err != nil {
+			return err
+		}
+		if before == VmStopped || before == VmStopping && (v.Forced || !req.ForceStop) {
+			return nil
+		}
+		v.Running, v.Forced, v.StateReason = false, req.ForceStop, stoppedByCall
+		if req.ForceStop {
+			v.StateReason = stoppedByForce
+		}
+		v.Generation++
+		return Vms.Put(tx, v)
+	})
+	return &StopVmsResponse{states}, err
+}
+
+// RebootVmsRequest starts VMs that run anew.
+type RebootVmsRequest struct {
+	VmIds []id.Vm `api:"required"` // The IDs of the VMs: all of them are rebooted, or none.
+}
+
+// RebootVmsResponse says nothing more than that the VMs are being rebooted.
+type RebootVmsResponse struct{}
+
+func rebootVms(tx *kind.Tx, req *RebootVmsRequest) (*RebootVmsResponse, error) {
+	_, err := forVms(tx, req.VmIds, reboot)
+	return &RebootVmsResponse{}, err
+}
+
+// reboot starts a running VM anew.
+func reboot(tx *kind.Tx, v *Vm) error {
+	if err := v.move("reboot"); err != nil {
+		return err
+	}
+	v.Boots++
+	v.Generation++
+	return Vms.Put(tx, v)
+}
+
+// DeleteVmsRequest terminates VMs. One that is terminated stays so, and can be
+// read for an hour.
+type DeleteVmsRequest struct {
+	VmIds []id.Vm `api:"required"` // The IDs of the VMs: all of them are terminated, or none. None of them is protected from deletion.
+}
+
+// DeleteVmsResponse says what became of the VMs.
+type DeleteVmsResponse struct {
+	Vms []VmState // The VMs.
+}
+
+func deleteVms(tx *kind.Tx, req *DeleteVmsRequest) (*DeleteVmsResponse, error) {
+	states, err := forVms(tx, req.VmIds, terminate)
+	return &DeleteVmsResponse{states}, err
+}
+
+// terminate has a VM end. What goes with it goes when the world has ended it.
+func terminate(tx *kind.Tx, v *Vm) error {
+	if v.State == VmTerminated || v.State == VmShuttingDown {
+		return nil
+	}
+	if v.DeletionProtection {
+		return fault.DeletionProtected.Errorf("The VM %s is protected from deletion.", v.VmId)
+	}
+	return end(tx, v)
+}
+
+// end has a VM end, protected or not.
+func end(tx *kind.Tx, v *Vm) error {
+	if err := v.move("delete"); err != nil {
+		return err
+	}
+	v.Running, v.Forced, v.StateReason = false, true, ""
+	v.Generation++
+	return Vms.Put(tx, v)
+}
+
+// stopped does what goes with the stop of a VM, for the reason that it says, and
+// then what its shutdown behavior says.
+func (region Region) stopped(tx *kind.Tx, v *Vm, event string) error {
+	if err := v.move(event); err != nil {
+		return err
+	}
+	v.Running = false
+	if err := Vms.Put(tx, v); err != nil {
+		return err
+	}
+	if err := noteStop(tx, v); err != nil {
+		return err
+	}
+	for _, n := range network.VmNics(tx, v.VmId) {
+		if err := n.Rest(tx, v.fixedIp()); err != nil {
+			return err
+		}
+	}
+	if err := stopGpus(tx, v.VmId); err != nil {
+		return err
+	}
+	if err := reread(tx, v); err != nil {
+		return err
+	}
+	switch {
+	case v.StateReason == stoppedForRoom || v.StateReason == stoppedByHost:
+	case v.VmInitiatedShutdownBehavior == ShutdownRestart:
+		return region.startVm(tx, v)
+	case v.VmInitiatedShutdownBehavior == ShutdownTerminate:
+		return end(tx, v)
+	}
+	return settleGroup(tx, v.VmGroupId)
+}
+
+// gone does what goes with the end of a VM in the world: its volumes and NICs are
+// free again or deleted, as they say themselves, and its flexible GPUs too.
+func gone(tx *kind.Tx, v *Vm) error {
+	for _, n := range network.VmNics(tx, v.VmId) {
+		away := n.Unlink
+		if n.Service != "" || n.LinkNic.DeleteOnVmDeletion {
+			away = n.Remove
+		}
+		if err := away(tx); err != nil {
+			return err
+		}
+	}
+	if err := leaveVm(tx, v.VmId); err != nil {
+		return err
+	}
+	if err := releaseGpus(tx, v.VmId); err != nil {
+		return err
+	}
+	if err := reread(tx, v); err != nil {
+		return err
+	}
+	if err := v.move("gone"); err != nil {
+		return err
+	}
+	group := v.VmGroupId
+	v.VmGroupId, v.Applied = "", v.Generation
+	if err := Vms.Delete(tx, v); err != nil {
+		return err
+	}
+	return settleGroup(tx, group)
+}

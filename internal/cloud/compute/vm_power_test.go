@@ -1,0 +1,532 @@
+package compute
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/cloud/network"
+	"github.com/bastide-cloud/bastide/internal/driver/sim"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+func TestVmStateCodes(t *testing.T) {
+	t.Parallel()
+	for state := range vmLife {
+		if _, ok := vmStateCodes[state]; !ok && state != "" {
+			t.Errorf("the state %s has no number", state)
+		}
+	}
+}
+
+// in makes a VM in a state, by calls alone.
+func (l *lab) in(account string, state VmStateName) string {
+	l.Helper()
+	vm := l.vms(account, "")[0].text("VmId")
+	ids := fmt.Sprintf(`{"VmIds": [%q]}`, vm)
+	if state != VmPending {
+		l.act()
+	}
+	for _, s := range map[VmStateName][]string{
+		VmStopping: {"StopVms"}, VmStopped: {"StopVms", ""}, VmShuttingDown: {"DeleteVms"}, VmTerminated: {"DeleteVms", ""},
+	}[state] {
+		if s == "" {
+			l.act()
+		} else {
+			l.call(account, s, "%s", ids)
+		}
+	}
+	if got := l.state(account, vm); got != string(state) {
+		l.Fatalf("the VM is %s, want %s", got, state)
+	}
+	return vm
+}
+
+func TestPowerInEachState(t *testing.T) {
+	t.Parallel()
+	wrong := fault.InvalidVmState
+	tests := map[VmStateName]map[string]any{ // the state that follows, or the refusal
+		VmPending:      {"StartVms": VmPending, "StopVms": fault.VmNeverStarted, "RebootVms": wrong, "DeleteVms": VmShuttingDown},
+		VmRunning:      {"StartVms": VmRunning, "StopVms": VmStopping, "RebootVms": VmRunning, "DeleteVms": VmShuttingDown},
+		VmStopping:     {"StartVms": wrong, "StopVms": VmStopping, "RebootVms": wrong, "DeleteVms": VmShuttingDown},
+		VmStopped:      {"StartVms": VmPending, "StopVms": VmStopped, "RebootVms": wrong, "DeleteVms": VmShuttingDown},
+		VmShuttingDown: {"StartVms": wrong, "StopVms": wrong, "RebootVms": wrong, "DeleteVms": VmShuttingDown},
+		VmTerminated:   {"StartVms": wrong, "StopVms": wrong, "RebootVms": wrong, "DeleteVms": VmTerminated},
+	}
+	for state, calls := range tests {
+		for action, want := range calls {
+			t.Run(fmt.Sprint(action, " ", state), func(t *testing.T) {
+				t.Parallel()
+				l := newVmLab(t)
+				vm := l.in(anna, state)
+				if code, ok := want.(fault.Code); ok {
+					l.refuse(code, anna, action, `{"VmIds": [%q]}`, vm)
+					return
+				}
+				answer := l.call(anna, action, `{"VmIds": [%q, %[1]q]}`, vm)
+				if action != "RebootVms" {
+					if got := answer.objects("Vms"); len(got) != 1 || got[0].text("PreviousState") != string(state) || got[0].text("CurrentState") != fmt.Sprint(want) {
+						t.Errorf("the answer is %v", answer)
+					}
+				}
+				if got := l.state(anna, vm); got != fmt.Sprint(want) {
+					t.Errorf("it is %s then, want %s", got, want)
+				}
+			})
+		}
+	}
+}
+
+func TestPowerIsAllOrNothing(t *testing.T) {
+	t.Parallel()
+	l := newVmLab(t)
+	running, stopped, theirs := l.in(anna, VmRunning), l.in(anna, VmStopped), l.in(ben, VmRunning)
+	protected := l.vms(anna, `"DeletionProtection": true`)[0].text("VmId")
+	l.act()
+	l.refuse(fault.InvalidVmState, anna, "RebootVms", `{"VmIds": [%q, %q]}`, running, stopped)
+	l.refuse(fault.DeletionProtected, anna, "DeleteVms", `{"VmIds": [%q, %q]}`, running, protected)
+	l.refuse(fault.VmNotFound, anna, "StopVms", `{"VmIds": [%q, %q]}`, running, theirs)
+	l.refuse(fault.VmNotFound, anna, "DeleteVms", `{"VmIds": [%q, "i-00000000"]}`, running)
+	for _, action := range []string{"StartVms", "StopVms", "RebootVms", "DeleteVms"} {
+		l.refuse(fault.MissingParameter, anna, action, `{"VmIds": []}`)
+		l.refuse(fault.MissingParameter, anna, action, `{}`)
+	}
+	l.call(anna, "UpdateVm", `{"VmId": %q, "DeletionProtection": false}`, protected)
+	l.call(anna, "DeleteVms", `{"VmIds": [%q, %q]}`, protected, running)
+}
+
+func TestRebootStartsAnew(t *testing.T) {
+	t.Parallel()
+	l := newVmLab(t)
+	vm := l.in(anna, VmRunning)
+	before := l.inWorld(anna, vm).Boots
+	l.call(anna, "RebootVms", `{"VmIds": [%q]}`, vm)
+	l.act()
+	if m := l.inWorld(anna, vm); !m.On || m.Boots != before+1 {
+		t.Errorf("after a reboot it is %+v", m)
+	}
+	if len(l.call(anna, "ReadVmsStopHistory", `{}`).objects("VmsStopHistory")) != 0 {
+		t.Error("a reboot is a stop")
+	}
+}
+
+// A guest that does not listen is turned off by force.
+func TestForcedStop(t *testing.T) {
+	t.Parallel()
+	l := newVmLab(t)
+	vm := l.in(anna, VmRunning)
+	l.world.DeafenGuest(anna, vm)
+	l.call(anna, "StopVms", `{"VmIds": [%q]}`, vm)
+	l.act()
+	if got := l.state(anna, vm); got != "stopping" {
+		t.Errorf("with a guest that does not listen, it is %s", got)
+	}
+	l.call(anna, "StopVms", `{"VmIds": [%q], "ForceStop": true}`, vm)
+	l.call(anna, "StopVms", `{"VmIds": [%q]}`, vm) // which does not take back the force
+	l.act()
+	if got := l.read(anna, "ReadVms", "VmIds", vm); got.text("State") != "stopped" || got.text("StateReason") != "Client.ApiForcedShutdown" {
+		t.Errorf("it is %s for %s", got["State"], got["StateReason"])
+	}
+}
+
+func TestStopAndPublicIps(t *testing.T) {
+	t.Parallel()
+	l := newVmLab(t)
+	subnet, net := l.subnet(anna)
+	internet := l.one(anna, "CreateInternetService", `{}`).text("InternetServiceId")
+	l.call(anna, "LinkInternetService", `{"InternetServiceId": %q, "NetId": %q}`, internet, net)
+	address := func() string { return l.one(anna, "CreatePublicIp", `{}`).text("PublicIp") }
+	cloud, fixed, inNet := l.in(anna, VmRunning), l.in(anna, VmRunning), l.vmIn(anna, `"SubnetId": %q`, subnet)
+	stays := address()
+	for vm, ip := range map[string]string{fixed: stays, inNet: address()} {
+		l.call(anna, "LinkPublicIp", `{"VmId": %q, "PublicIp": %q}`, vm, ip)
+	}
+	l.update(anna, func(tx *kind.Tx) error {
+		tagged, _ := tx.Tagged(fixed)
+		tx.SetTags(tagged, []api.Tag{{Key: fixedIpTag, Value: stays}})
+		return nil
+	})
+	first := l.read(anna, "ReadVms", "VmIds", cloud).text("PublicIp")
+	l.act()
+	ids := fmt.Sprintf(`{"VmIds": [%q, %q, %q]}`, cloud, fixed, inNet)
+	l.call(anna, "StopVms", "%s", ids)
+	l.act()
+	l.selects(l.list(anna, "ReadVms", `{"VmIds": [%q, %q, %q]}`, cloud, fixed, inNet), "PublicIp", "<nil>", stays, "<nil>")
+	l.selects(l.list(anna, "ReadPublicIps", `{"VmIds": [%q, %q]}`, fixed, inNet), "PublicIp", stays)
+	l.call(anna, "StartVms", "%s", ids)
+	l.act()
+	now := texts(l.list(anna, "ReadVms", `{"VmIds": [%q, %q, %q]}`, cloud, fixed, inNet), "PublicIp")
+	if now[0] == "<nil>" || now[0] == first || now[1] != stays || now[2] != "<nil>" {
+		t.Errorf("the public IP %s became %s; the others are %q", first, now[0], now[1:])
+	}
+	if m := l.inWorld(anna, cloud); m.Nics[0].Public.String() != now[0] {
+		t.Errorf("the world has %s", m.Nics[0].Public)
+	}
+	// One that was taken away meanwhile comes back if it is free.
+	l.call(anna, "UnlinkPublicIp", `{"PublicIp": %q}`, stays)
+	l.call(anna, "StopVms", "%s", ids)
+	l.act()
+	l.call(anna, "StartVms", "%s", ids)
+	l.act()
+	if got := l.read(anna, "ReadVms", "VmIds", fixed).text("PublicIp"); got != stays {
+		t.Errorf("the VM that shall have %s has %s", stays, got)
+	}
+}
+
+func TestTerminationTakesAlong(t *testing.T) {
+	t.Parallel()
+	l := newVmLab(t)
+	vm := l.vms(anna, `"VmType": "tinav5.c2r2p1", "BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "Bsu": {"VolumeSize": 1, "DeleteOnVmDeletion": false}}]`)[0]
+	l.act()
+	later := l.one(anna, "CreateVolume", `{"SubregionName": "test-1a", "Size": 3}`).text("VolumeId")
+	gpu := func(goes bool) string {
+		return l.one(anna, "CreateFlexibleGpu", `{"ModelName": "nvidia-p6", "SubregionName": "test-1a", "DeleteOnVmDeletion": %t}`, goes).text("FlexibleGpuId")
+	}
+	goes, stays := gpu(true), gpu(false)
+	l.act()
+	id := vm.text("VmId")
+	l.call(anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/sdc"}`, later, id)
+	for _, g := range []string{goes, stays} {
+		l.call(anna, "LinkFlexibleGpu", `{"FlexibleGpuId": %q, "VmId": %q}`, g, id)
+	}
+	l.call(anna, "StopVms", `{"VmIds": [%q], "ForceStop": true}`, id)
+	l.act()
+	l.call(anna, "StartVms", `{"VmIds": [%q]}`, id)
+	l.act()
+	l.selects(l.list(anna, "ReadFlexibleGpus", `{"VmIds": [%q]}`, id), "State", "attached", "attached")
+	if m := l.inWorld(anna, id); len(m.Gpus) != 2 || len(m.Disks) != 3 {
+		t.Errorf("the world has %+v", m)
+	}
+	ip := l.one(anna, "CreatePublicIp", `{}`).text("PublicIp")
+	l.call(anna, "LinkPublicIp", `{"VmId": %q, "PublicIp": %q}`, id, ip)
+	l.call(anna, "StopVms", `{"VmIds": [%q], "ForceStop": true}`, id)
+	l.call(anna, "DeleteVms", `{"VmIds": [%q]}`, id) // as clients do, without waiting
+	l.act()
+	if got := l.read(anna, "ReadVms", "VmIds", id); got.text("State") != "terminated" || len(got.objects("BlockDeviceMappings")) != 0 {
+		t.Errorf("it ends as %v", got)
+	}
+	l.selects(l.list(anna, "ReadVolumes", `{}`), "Size", "1", "3")
+	l.selects(l.list(anna, "ReadVolumes", `{}`), "State", "available", "available")
+	l.selects(l.list(anna, "ReadFlexibleGpus", `{}`), "FlexibleGpuId", stays)
+	l.selects(l.list(anna, "ReadFlexibleGpus", `{}`), "State", "allocated")
+	l.selects(l.list(anna, "ReadPublicIps", `{}`), "NicId", "<nil>")
+	if l.inWorld(anna, id) != nil {
+		t.Error("the world still has it")
+	}
+	l.settle()
+	l.selects(l.list(anna, "ReadVms", `{}`), "VmId")
+	l.refuse(fault.VmNotFound, anna, "DeleteVms", `{"VmIds": [%q]}`, id)
+	l.view(anna, func(tx *kind.Tx) error {
+		for n := range network.Nics.All(tx) {
+			t.Errorf("the NIC %s is left", n.NicId)
+		}
+		return nil
+	})
+}
+
+func TestShutdownBehavior(t *testing.T) {
+	t.Parallel()
+	guest := func(l *lab, vm string) { l.world.ShutDownGuest(anna, vm) }
+	host := func(l *lab, vm string) { l.world.FailHost(anna, vm) }
+	stop := func(l *lab, vm string) { l.call(anna, "StopVms", `{"VmIds": [%q]}`, vm) }
+	tests := []struct {
+		name, setting string
+		happens       func(*lab, string)
+		state, reason string
+		views         string
+	}{
+		{"guest, by default", ``, guest, "stopped", "Client.InstanceInitiatedShutdown", "stop stop stop"},
+		{"guest, restart", `"VmInitiatedShutdownBehavior": "restart"`, guest, "running", "", "restart stop restart"},
+		{"guest, terminate", `"VmInitiatedShutdownBehavior": "terminate"`, guest, "terminated", "", "terminate terminate stop"},
+		{"guest, terminate and restart", `"ShutdownBehaviorConfiguration": {"GuestAction": "terminate", "HostAction": "restart"}`, guest, "terminated", "", "terminate terminate restart"},
+		{"guest, stop and restart", `"ShutdownBehaviorConfiguration": {"HostAction": "restart"}`, guest, "stopped", "Client.InstanceInitiatedShutdown", "stop stop restart"},
+		{"guest, terminate although protected", `"VmInitiatedShutdownBehavior": "terminate", "DeletionProtection": true`, guest, "terminated", "", "terminate terminate stop"},
+		{"host, by default", ``, host, "stopped", "Server.InternalError", "stop stop stop"},
+		{"host, restart", `"ShutdownBehaviorConfiguration": {"HostAction": "restart"}`, host, "running", "", "stop stop restart"},
+		{"host, terminate is for guests", `"VmInitiatedShutdownBehavior": "terminate"`, host, "stopped", "Server.InternalError", "terminate terminate stop"},
+		{"call, by default", ``, stop, "stopped", "Client.ApiGracefulShutdown", "stop stop stop"},
+		{"call, restart", `"VmInitiatedShutdownBehavior": "restart"`, stop, "running", "", "restart stop restart"},
+		{"call, host restart", `"ShutdownBehaviorConfiguration": {"HostAction": "restart"}`, stop, "stopped", "Client.ApiGracefulShutdown", "stop stop restart"},
+		{"call, terminate", `"VmInitiatedShutdownBehavior": "terminate"`, stop, "terminated", "", "terminate terminate stop"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			l := newVmLab(t)
+			vm := l.vms(anna, "%s", test.setting)[0].text("VmId")
+			l.act()
+			test.happens(l, vm)
+			l.loops.LookAgain()
+			l.act()
+			v := l.read(anna, "ReadVms", "VmIds", vm)
+			if v.text("State") != test.state || v.text("StateReason") != test.reason {
+				t.Errorf("it is %s for %q, want %s for %q", v["State"], v["StateReason"], test.state, test.reason)
+			}
+			config := v.object("ShutdownBehaviorConfiguration")
+			if got := fmt.Sprint(v["VmInitiatedShutdownBehavior"], " ", config["GuestAction"], " ", config["HostAction"]); got != test.views {
+				t.Errorf("the behavior is %s, want %s", got, test.views)
+			}
+			if m := l.inWorld(anna, vm); m != nil && m.On != (test.state == "running") || (m == nil) != (test.state == "terminated") {
+				t.Errorf("the world has %+v", m)
+			}
+		})
+	}
+}
+
+func TestNoRoom(t *testing.T) {
+	t.Parallel()
+	l := newVmLab(t)
+	l.world.Limit(sim.Room{Subregion: "test-1a", Cores: 2, Memory: 8})
+	first, second := l.vms(anna, `"VmType": "tinav5.c2r2"`)[0].text("VmId"), l.vms(anna, `"VmType": "tinav5.c2r2"`)[0].text("VmId")
+	l.act()
+	got := texts(l.list(anna, "ReadVms", `{}`), "State")
+	if strings.Join(sorted(got), " ") != "running stopped" {
+		t.Fatalf("with room for one of two, they are %q", got)
+	}
+	if l.state(anna, first) == "stopped" {
+		first, second = second, first
+	}
+	if v := l.read(anna, "ReadVms", "VmIds", second); v.text("StateReason") != "Server.InsufficientInstanceCapacity" || v.text("PublicIp") != "<nil>" {
+		t.Errorf("the one without room is %v", v)
+	}
+	l.call(anna, "DeleteVms", `{"VmIds": [%q]}`, first)
+	l.act()
+	l.call(anna, "StartVms", `{"VmIds": [%q]}`, second)
+	l.act()
+	if v := l.read(anna, "ReadVms", "VmIds", second); v.text("State") != "running" || v.text("StateReason") != "" {
+		t.Errorf("once there is room, it is %v", v)
+	}
+}
+
+// A VM does not run before its NICs and disks are in the world.
+func TestVmWaits(t *testing.T) {
+	t.Parallel()
+	l := newVmLab(t)
+	subnet, _ := l.subnet(anna)
+	l.act()
+	broken := map[string]bool{"EnsureNet": true, "EnsureDisk": true}
+	l.world.Fail(func(op string) error {
+		if broken[op] {
+			return errors.New("it is broken")
+		}
+		return nil
+	})
+	vm := l.vms(anna, `"SubnetId": %q`, subnet)[0].text("VmId")
+	waits := func(for_ string) {
+		t.Helper()
+		l.act()
+		if l.state(anna, vm) != "pending" || l.inWorld(anna, vm) != nil {
+			t.Errorf("without %s, it is %s", for_, l.state(anna, vm))
+		}
+	}
+	waits("its Net and its disk")
+	l.world.Fail(func(op string) error {
+		if op == "EnsureNet" {
+			return errors.New("it is broken")
+		}
+		return nil
+	})
+	for range 20 {
+		l.act()
+	}
+	waits("its Net")
+	l.world.Fail(nil)
+	for range 20 {
+		l.act()
+	}
+	if got := l.state(anna, vm); got != "running" {
+		t.Errorf("with all that it needs, it is %s", got)
+	}
+}
+
+// What is linked to a VM that runs reaches its machine.
+func TestLinksReachTheMachine(t *testing.T) {
+	t.Parallel()
+	l := newVmLab(t)
+	subnet, _ := l.subnet(anna)
+	vm := l.vmIn(anna, `"SubnetId": %q`, subnet)
+	nic := l.one(anna, "CreateNic", `{"SubnetId": %q}`, subnet).text("NicId")
+	link := l.call(anna, "LinkNic", `{"NicId": %q, "VmId": %q, "DeviceNumber": 1}`, nic, vm).text("LinkNicId")
+	has := func(want int) {
+		t.Helper()
+		l.act()
+		if m := l.inWorld(anna, vm); len(m.Nics) != want || l.state(anna, vm) != "running" {
+			t.Errorf("the machine has the NICs %+v, want %d", m.Nics, want)
+		}
+	}
+	has(2)
+	l.call(anna, "UnlinkNic", `{"LinkNicId": %q}`, link)
+	has(1)
+	l.refuse(fault.VmNotFound, anna, "LinkNic", `{"NicId": %q, "VmId": "i-00000000", "DeviceNumber": 1}`, nic)
+	cloud := l.in(anna, VmRunning)
+	ip := l.one(anna, "CreatePublicIp", `{}`).text("PublicIp")
+	l.call(anna, "LinkPublicIp", `{"VmId": %q, "PublicIp": %q}`, cloud, ip)
+	l.act()
+	if m := l.inWorld(anna, cloud); m.Nics[0].Public.String() != ip {
+		t.Errorf("the machine has the public IP %s, want %s", m.Nics[0].Public, ip)
+	}
+}
+
+func TestStopHistory(t *testing.T) {
+	t.Parallel()
+	l := newVmLab(t)
+	first, second := l.in(anna, VmStopped), l.in(anna, VmRunning)
+	at := l.clock.Now().Format("2006-01-02T15:04:05.000Z")
+	l.call(anna, "StopVms", `{"VmIds": [%q], "ForceStop": true}`, second)
+	l.act()
+	l.call(anna, "DeleteVms", `{"VmIds": [%q]}`, first)
+	l.advance(2 * Vms.Keep) // the stops of a VM are known when the VM is not
+	tests := []struct {
+		filters string
+		want    []string
+	}{
+		{`{}`, []string{first, second}},
+		{fmt.Sprintf(`{"VmIds": [%q, "i-00000000"]}`, second), []string{second}},
+		{`{"StateReasons": ["Client.ApiGracefulShutdown"]}`, []string{first}},
+		{`{"StateReasons": ["Client.*"]}`, []string{first, second}},
+		{`{"StateReasons": ["Server.*"]}`, nil},
+		{fmt.Sprintf(`{"StopDateAfter": %q}`, at), []string{second}},
+		{fmt.Sprintf(`{"StopDateBefore": %q}`, at), []string{first}},
+		{`{"StopDateAfter": "2026-11-21"}`, nil},
+	}
+	for _, test := range tests {
+		l.selects(l.list(anna, "ReadVmsStopHistory", "%s", test.filters), "VmId", test.want...)
+	}
+	l.selects(l.list(ben, "ReadVmsStopHistory", `{}`), "VmId")
+	l.advance(vmStops.Keep)
+	l.selects(l.list(anna, "ReadVmsStopHistory", `{}`), "VmId")
+}
+
+func TestVmsState(t *testing.T) {
+	t.Parallel()
+	l := newVmLab(t)
+	running, stopped := l.in(anna, VmRunning), l.in(anna, VmStopped)
+	gone := l.in(anna, VmTerminated)
+	all := func(request string, want ...string) {
+		t.Helper()
+		l.selects(l.call(anna, "ReadVmsState", "%s", request).objects("VmStates"), "VmId", want...)
+	}
+	all(`{}`, running)
+	all(`{"AllVms": true}`, running, stopped, gone)
+	all(fmt.Sprintf(`{"Filters": {"VmIds": [%q]}}`, stopped))
+	all(fmt.Sprintf(`{"AllVms": true, "Filters": {"VmIds": [%q]}}`, stopped), stopped)
+	all(`{"AllVms": true, "Filters": {"VmStates": ["terminated"]}}`, gone)
+	all(`{"AllVms": true, "Filters": {"SubregionNames": ["test-1b"]}}`)
+	all(`{"AllVms": true, "Filters": {"MaintenanceEventCodes": ["system-reboot"]}}`)
+	all(`{"AllVms": true, "ResultsPerPage": 1}`, running)
+	l.shows(l.call(anna, "ReadVmsState", `{}`).objects("VmStates")[0],
+		`{"MaintenanceEvents": [], "SubregionName": "test-1a", "VmId": %q, "VmState": "running"}`, running)
+}
+
+func TestConsoleAndPassword(t *testing.T) {
+	t.Parallel()
+	l := newVmLab(t)
+	vm := l.in(anna, VmRunning)
+	text := l.call(anna, "ReadConsoleOutput", `{"VmId": %q}`, vm).text("ConsoleOutput")
+	if console, err := base64.StdEncoding.DecodeString(text); err != nil || string(console) != string(l.inWorld(anna, vm).Console) || len(console) == 0 {
+		t.Errorf("the console is %q, %v", console, err)
+	}
+	l.refuse(fault.VmNotFound, ben, "ReadConsoleOutput", `{"VmId": %q}`, vm)
+	l.refuse(fault.VmNotFound, ben, "ReadAdminPassword", `{"VmId": %q}`, vm)
+	l.refuse(fault.NotWindows, anna, "ReadAdminPassword", `{"VmId": %q}`, vm)
+	unknown, windows := l.omi(anna, func(i *Image) { i.ProductCodes = nil }), l.omi(anna, func(i *Image) { i.ProductCodes = []string{"0002"} })
+	made := func(image, more string) string {
+		return l.call(anna, "CreateVms", `{"ImageId": %q%s}`, image, more).objects("Vms")[0].text("VmId")
+	}
+	if got := l.call(anna, "ReadAdminPassword", `{"VmId": %q}`, made(unknown, "")).text("AdminPassword"); got != "" {
+		t.Errorf("the password of a VM that may be anything is %q", got)
+	}
+	l.refuse(fault.NoKeypair, anna, "ReadAdminPassword", `{"VmId": %q}`, made(windows, ""))
+	l.call(anna, "CreateKeypair", `{"KeypairName": "key"}`)
+	vm = made(windows, `, "KeypairName": "key"`)
+	if got := l.call(anna, "ReadAdminPassword", `{"VmId": %q}`, vm).text("AdminPassword"); got != "" {
+		t.Errorf("the password before the first boot is %q", got)
+	}
+	l.act()
+	sealed, err := base64.StdEncoding.DecodeString(l.call(anna, "ReadAdminPassword", `{"VmId": %q}`, vm).text("AdminPassword"))
+	if err != nil || len(sealed) != 256 {
+		t.Errorf("the sealed password has %d bytes, %v", len(sealed), err)
+	}
+	l.call(anna, "RebootVms", `{"VmIds": [%q]}`, vm)
+	l.act()
+	if got := l.call(anna, "ReadAdminPassword", `{"VmId": %q}`, vm).text("AdminPassword"); got != "" {
+		t.Errorf("the password after the first boot is %q", got)
+	}
+}
+
+// Whatever is asked of a VM and whatever its machine does, in whatever order, its
+// state stays in the table, and store and world agree in the end.
+func TestVmsWalkTheTable(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(r *rapid.T) {
+		l := newVmLab(t)
+		vm := l.vms(anna, `"VmInitiatedShutdownBehavior": %q`, rapid.SampledFrom(ShutdownBehavior("").Literals()).Draw(r, "behavior"))[0].text("VmId")
+		state := VmPending
+		look := func() {
+			found := l.list(anna, "ReadVms", `{"VmIds": [%q]}`, vm)
+			if len(found) == 0 {
+				return
+			}
+			now := VmStateName(found[0].text("State"))
+			if !leads(state, now) {
+				r.Fatalf("from %s it came to %s", state, now)
+			}
+			state = now
+		}
+		for range rapid.IntRange(1, 12).Draw(r, "steps") {
+			switch what := rapid.SampledFrom([]string{"StartVms", "StopVms", "RebootVms", "DeleteVms", "guest", "host", "wait", "wait", "rest"}).Draw(r, "what"); what {
+			case "guest":
+				l.world.ShutDownGuest(anna, vm)
+				l.loops.LookAgain()
+			case "host":
+				l.world.FailHost(anna, vm)
+				l.loops.LookAgain()
+			case "wait":
+				l.advance(delay)
+			case "rest":
+				l.rest()
+			default:
+				_, _ = l.try(anna, what, `{"VmIds": [%q], "ForceStop": false}`, vm)
+				_, _ = l.try(anna, what, `{"VmIds": [%q]}`, vm)
+			}
+			look()
+		}
+		l.loops.LookAgain()
+		l.act()
+		l.act()
+		look()
+		m := l.inWorld(anna, vm)
+		switch state {
+		case VmRunning, VmStopped:
+			if m == nil || m.On != (state == VmRunning) {
+				r.Fatalf("a VM that is %s is %+v in the world", state, m)
+			}
+		case VmTerminated:
+			if m != nil {
+				r.Fatalf("a VM that is gone is %+v in the world", m)
+			}
+		default:
+			r.Fatalf("it stays %s", state)
+		}
+	})
+}
+
+// leads reports whether the table leads from one state to another.
+func leads(from, to VmStateName) bool {
+	seen := map[VmStateName]bool{from: true}
+	for todo := []VmStateName{from}; len(todo) > 0; todo = todo[1:] {
+		for _, next := range vmLife[todo[0]] {
+			if !seen[next] {
+				seen[next] = true
+				todo = append(todo, next)
+			}
+		}
+	}
+	return seen[to]
+}

@@ -1,0 +1,188 @@
+package compute
+
+import (
+	"slices"
+
+	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/cloud/network"
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+func vmActions(region Region) []api.Action {
+	return []api.Action{
+		api.Do("Vm", region.createVms),
+		api.Read[ReadVmsRequest](api.NewResource(Vms, region.viewVm)),
+		api.Update(api.NewResource(Vms, region.viewVm), region.updateVm),
+		api.Do("Vm", region.startVms),
+		api.Do("Vm", stopVms),
+		api.Do("Vm", rebootVms),
+		api.Do("Vm", deleteVms),
+		readVmsState(),
+		readVmsStopHistory(),
+		api.Do("Vm", region.readAdminPassword),
+		api.Do("Vm", region.readConsoleOutput),
+	}
+}
+
+// viewVm completes a VM with its NICs, its volumes and what follows from them. A
+// terminated one has none.
+func (region Region) viewVm(tx *kind.Tx, v *Vm) *Vm {
+	if v.ActionsOnNextBoot == nil {
+		v.ActionsOnNextBoot = &ActionsOnNextBoot{SecureBoot: SecureBootNone}
+	}
+	v.StateCode = vmStateCodes[v.State]
+	if v.isWindows() {
+		v.Platform = "windows"
+	}
+	for volume := range volumesOf(tx, v.VmId) {
+		link := volume.LinkedVolumes[0]
+		v.BlockDeviceMappings = append(v.BlockDeviceMappings, BlockDeviceMappingCreated{
+			Bsu:        BsuCreated{DeleteOnVmDeletion: link.DeleteOnVmDeletion, LinkDate: link.LinkDate, State: link.State, VolumeId: volume.VolumeId},
+			DeviceName: link.DeviceName,
+		})
+	}
+	for _, n := range network.VmNics(tx, v.VmId) {
+		region.showNic(v, region.Network.ShowNic(tx, n))
+	}
+	return v
+}
+
+// showNic adds a NIC to what is shown of its VM.
+func (region Region) showNic(v *Vm, n *network.Nic) {
+	primary, inNet := n.LinkNic.DeviceNumber == 0, n.NetId != ""
+	light := lightNic(n)
+	if v.PrivateOnly && !inNet {
+		light.NetId, light.SubnetId = hiddenNet(n.AccountId), hiddenSubnet(n.AccountId, n.SubregionName)
+		light.Description = primaryNic
+	}
+	if primary {
+		v.NetId, v.SubnetId, v.SecurityGroups = light.NetId, light.SubnetId, n.SecurityGroups
+		v.PrivateIp, v.PrivateDnsName = n.PrivateIps[0].PrivateIp, n.PrivateDnsName
+		v.IsSourceDestChecked = inNet && n.IsSourceDestChecked
+		if public := n.LinkPublicIp; public != nil {
+			v.PublicIp, v.PublicDnsName = public.PublicIp, public.PublicDnsName
+		}
+	}
+	if inNet || v.PrivateOnly {
+		v.Nics = append(v.Nics, light)
+	} else {
+		v.CloudGroups = n.SecurityGroups
+	}
+}
+
+// lightNic is a NIC as its VM shows it.
+func lightNic(n *network.Nic) NicLight {
+	light := NicLight{
+		AccountId: n.AccountId, Description: n.Description, IsSourceDestChecked: n.IsSourceDestChecked,
+		LinkNic: LinkNicLight{
+			DeleteOnVmDeletion: n.LinkNic.DeleteOnVmDeletion, DeviceNumber: n.LinkNic.DeviceNumber, LinkNicId: n.LinkNic.LinkNicId, State: n.LinkNic.State,
+			LinkDate: n.LinkNic.LinkDate, VmAccountId: n.LinkNic.VmAccountId, VmId: n.LinkNic.VmId,
+		},
+		LinkPublicIp: lightPublicIp(n.LinkPublicIp), MacAddress: n.MacAddress, NetId: n.NetId, NicId: n.NicId, PrivateDnsName: n.PrivateDnsName,
+		SecurityGroups: n.SecurityGroups, State: n.State, SubnetId: n.SubnetId, SubregionName: n.SubregionName,
+	}
+	for _, p := range n.PrivateIps {
+		light.PrivateIps = append(light.PrivateIps, PrivateIpLightForVm{
+			IsPrimary: p.IsPrimary, LinkPublicIp: lightPublicIp(p.LinkPublicIp), PrivateDnsName: p.PrivateDnsName, PrivateIp: p.PrivateIp,
+		})
+	}
+	return light
+}
+
+func lightPublicIp(l *network.LinkPublicIp) *LinkPublicIpLightForVm {
+	if l == nil {
+		return nil
+	}
+	return &LinkPublicIpLightForVm{
+		PublicDnsName: l.PublicDnsName, PublicIp: l.PublicIp, PublicIpAccountId: l.PublicIpAccountId, LinkPublicIpId: l.LinkPublicIpId, PublicIpId: l.PublicIpId,
+	}
+}
+
+// The product codes that images bear. A VM whose codes say nothing may be
+// anything.
+const windowsCode = "0002"
+
+var otherCodes = []string{"0001", "0004", "0006"}
+
+// isWindows reports whether the guest is known to be a Windows.
+func (v *Vm) isWindows() bool { return slices.Contains(v.ProductCodes, windowsCode) }
+
+// isOther reports whether the guest is known to be no Windows.
+func (v *Vm) isOther() bool {
+	return slices.ContainsFunc(v.ProductCodes, func(code string) bool { return slices.Contains(otherCodes, code) })
+}
+
+// ReadVmsRequest asks for VMs. Terminated ones can be read for an hour.
+type ReadVmsRequest struct {
+	Filters *FiltersVm // Which VMs to list; all of them if absent.
+	api.Page
+}
+
+// FiltersVm selects VMs.
+type FiltersVm struct {
+	Architectures                        []string               // The architectures of the VMs: `i386` or `x86_64`.
+	BlockDeviceMappingDeleteOnVmDeletion *bool                  `path:"BlockDeviceMappings.Bsu.DeleteOnVmDeletion"` // Whether the volumes are deleted when the VMs are.
+	BlockDeviceMappingDeviceNames        []string               `path:"BlockDeviceMappings.DeviceName"`             // The names of the devices of the volumes.
+	BlockDeviceMappingLinkDates          []api.DateTime         `path:"BlockDeviceMappings.Bsu.LinkDate"`           // When the volumes were linked.
+	BlockDeviceMappingStates             []VolumeLinkState      `path:"BlockDeviceMappings.Bsu.State"`              // The states of the links of the volumes.
+	BlockDeviceMappingVolumeIds          []id.Volume            `path:"BlockDeviceMappings.Bsu.VolumeId"`           // The IDs of the volumes.
+	BootModes                            []BootMode             // How the VMs boot.
+	ClientTokens                         []string               // The tokens that the creations were asked for with.
+	CreationDates                        []api.DateTime         // When the VMs were created.
+	ImageIds                             []id.Image             // The IDs of the images that the VMs were made from.
+	IsSourceDestChecked                  *bool                  // Whether the primary NICs only receive and send packets that are addressed to or by them.
+	KeypairNames                         []string               // The names of the keypairs that open the VMs.
+	LaunchNumbers                        []int                  // The numbers of the VMs among those created by the same call.
+	Lifecycles                           []string               // `spot` for VMs that may be taken away at any time. There are none.
+	NetIds                               []id.Net               // The IDs of the Nets that the VMs are in.
+	NicAccountIds                        []id.Account           `path:"Nics.AccountId"`                                 // The account IDs of the owners of the NICs.
+	NicDescriptions                      []string               `path:"Nics.Description"`                               // The descriptions of the NICs.
+	NicIsSourceDestChecked               *bool                  `path:"Nics.IsSourceDestChecked"`                       // Whether the NICs only receive and send packets that are addressed to or by them.
+	NicLinkNicDeleteOnVmDeletion         *bool                  `path:"Nics.LinkNic.DeleteOnVmDeletion"`                // Whether the NICs are deleted when the VMs are.
+	NicLinkNicDeviceNumbers              []int                  `path:"Nics.LinkNic.DeviceNumber"`                      // The numbers of the NICs among those of their VMs.
+	NicLinkNicLinkNicDates               []api.DateTime         `path:"Nics.LinkNic.LinkDate"`                          // When the NICs were linked.
+	NicLinkNicLinkNicIds                 []id.LinkNic           `path:"Nics.LinkNic.LinkNicId"`                         // The IDs of the links of the NICs.
+	NicLinkNicStates                     []network.LinkNicState `path:"Nics.LinkNic.State"`                             // The states of the links of the NICs.
+	NicLinkNicVmAccountIds               []id.Account           `path:"Nics.LinkNic.VmAccountId"`                       // The account IDs of the owners of the VMs.
+	NicLinkNicVmIds                      []id.Vm                `path:"Nics.LinkNic.VmId"`                              // The IDs of the VMs that the NICs are linked to.
+	NicLinkPublicIpAccountIds            []id.Account           `path:"Nics.LinkPublicIp.PublicIpAccountId"`            // The account IDs of the owners of the public IPs of the NICs.
+	NicLinkPublicIpLinkPublicIpIds       []id.LinkPublicIp      `path:"Nics.LinkPublicIp.LinkPublicIpId"`               // The IDs of the links between public IPs and the NICs.
+	NicLinkPublicIpPublicIpIds           []id.PublicIp          `path:"Nics.LinkPublicIp.PublicIpId"`                   // The IDs of the public IPs of the NICs.
+	NicLinkPublicIpPublicIps             []api.IPv4             `path:"Nics.LinkPublicIp.PublicIp"`                     // The public IPs of the NICs.
+	NicMacAddresses                      []string               `path:"Nics.MacAddress"`                                // The MAC addresses of the NICs.
+	NicNetIds                            []id.Net               `path:"Nics.NetId"`                                     // The IDs of the Nets that the NICs are in.
+	NicNicIds                            []id.Nic               `path:"Nics.NicId"`                                     // The IDs of the NICs.
+	NicPrivateIpsLinkPublicIpAccountIds  []id.Account           `path:"Nics.PrivateIps.LinkPublicIp.PublicIpAccountId"` // The account IDs of the owners of the public IPs of any private IPs of the NICs.
+	NicPrivateIpsLinkPublicIpIds         []api.IPv4             `path:"Nics.PrivateIps.LinkPublicIp.PublicIp"`          // The public IPs of any private IPs of the NICs.
+	NicPrivateIpsPrimaryIp               *bool                  `path:"Nics.PrivateIps.IsPrimary"`                      // Whether the NICs have a primary private IP, or, if false, secondary ones.
+	NicPrivateIpsPrivateIps              []api.IPv4             `path:"Nics.PrivateIps.PrivateIp"`                      // The private IPs of the NICs.
+	NicSecurityGroupIds                  []id.SecurityGroup     `path:"Nics.SecurityGroups.SecurityGroupId"`            // The IDs of the security groups that the NICs are in.
+	NicSecurityGroupNames                []string               `path:"Nics.SecurityGroups.SecurityGroupName"`          // The names of the security groups that the NICs are in.
+	NicStates                            []network.NicState     `path:"Nics.State"`                                     // The states of the NICs.
+	NicSubnetIds                         []id.Subnet            `path:"Nics.SubnetId"`                                  // The IDs of the Subnets that the NICs are in.
+	NicSubregionNames                    []string               `path:"Nics.SubregionName"`                             // The Subregions that the NICs are in.
+	Platforms                            []string               // `windows` for VMs whose image is billed as a Windows.
+	PrivateIps                           []api.IPv4             // The primary private IPs of the VMs.
+	ProductCodes                         []string               // What the software in the images is billed as.
+	PublicIps                            []api.IPv4             // The public IPs of the VMs.
+	ReservationIds                       []string               // The IDs of the calls that created the VMs.
+	RootDeviceNames                      []string               // The names of the root devices.
+	RootDeviceTypes                      []string               // The types of the root devices.
+	SecurityGroupIds                     []id.SecurityGroup     `path:"CloudGroups.SecurityGroupId"`   // The IDs of the security groups of VMs in the public Cloud.
+	SecurityGroupNames                   []string               `path:"CloudGroups.SecurityGroupName"` // The names of the security groups of VMs in the public Cloud.
+	StateReasonCodes                     []int                  // The numbers of the reasons of the states, which none has.
+	StateReasonMessages                  []string               `path:"StateReason"` // Why the VMs are in their states.
+	StateReasons                         []string               // Why the VMs are in their states.
+	SubnetIds                            []id.Subnet            // The IDs of the Subnets of the primary NICs.
+	SubregionNames                       []string               `path:"Placement.SubregionName"` // The names of the Subregions of the VMs.
+	Tenancies                            []string               `path:"Placement.Tenancy"`       // The tenancies of the VMs.
+	TpmEnabled                           *bool                  // Whether the VMs have a virtual Trusted Platform Module.
+	VmIds                                []id.Vm                // The IDs of the VMs.
+	VmSecurityGroupIds                   []id.SecurityGroup     `path:"SecurityGroups.SecurityGroupId"`   // The IDs of the security groups of the VMs.
+	VmSecurityGroupNames                 []string               `path:"SecurityGroups.SecurityGroupName"` // The names of the security groups of the VMs.
+	VmStateCodes                         []int                  `path:"StateCode"`                        // The numbers of the states of the VMs: `0` (pending), `16` (running), `32` (shutting-down), `48` (terminated), `64` (stopping) and `80` (stopped).
+	VmStateNames                         []VmStateName          `path:"State"`                            // The states of the VMs.
+	VmTypes                              []string               // The types of the VMs, as they were given.
+	api.TagFilters
+}

@@ -1,0 +1,96 @@
+package compute
+
+import (
+	"iter"
+
+	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/state"
+)
+
+// VmStateName is the state of a VM.
+type VmStateName string
+
+// The states of a VM.
+const (
+	VmPending      VmStateName = "pending"
+	VmRunning      VmStateName = "running"
+	VmStopping     VmStateName = "stopping"
+	VmStopped      VmStateName = "stopped"
+	VmShuttingDown VmStateName = "shutting-down"
+	VmTerminated   VmStateName = "terminated"
+)
+
+// Literals implements [api.Enum].
+func (VmStateName) Literals() []string {
+	return []string{"pending", "running", "stopping", "stopped", "shutting-down", "terminated", "quarantine"}
+}
+
+// vmLife is the life of a VM. What somebody asks for (start, stop, reboot,
+// delete) leads to a state in which the world is behind; what the world then has
+// (on, off, gone), or does by itself (the guest shuts down, the host fails, there
+// is no room), leads on.
+var vmLife = state.Machine[VmStateName]{
+	"":             {"create": VmPending},
+	VmPending:      {"on": VmRunning, "off": VmStopped, "no room": VmStopped, "start": VmPending, "delete": VmShuttingDown},
+	VmRunning:      {"stop": VmStopping, "reboot": VmRunning, "start": VmRunning, "delete": VmShuttingDown, "ended by itself": VmStopped},
+	VmStopping:     {"off": VmStopped, "stop": VmStopping, "delete": VmShuttingDown},
+	VmStopped:      {"start": VmPending, "stop": VmStopped, "delete": VmShuttingDown},
+	VmShuttingDown: {"gone": VmTerminated, "delete": VmShuttingDown},
+	VmTerminated:   {"delete": VmTerminated, "forget": ""},
+}
+
+// vmStateCodes are the numbers that AWS gives the states.
+var vmStateCodes = map[VmStateName]int{
+	VmPending: 0, VmRunning: 16, VmShuttingDown: 32, VmTerminated: 48, VmStopping: 64, VmStopped: 80,
+}
+
+// VmStates is how a VM is doing.
+type VmStates struct {
+	MaintenanceEvents []MaintenanceEvent // What is planned for the VM: nothing, since a VM here is never moved.
+	SubregionName     string             // The name of the Subregion of the VM.
+	VmId              id.Vm              // The ID of the VM.
+	VmState           VmStateName        // The state of the VM.
+}
+
+// MaintenanceEvent is something that is planned for a VM.
+type MaintenanceEvent struct {
+	Code        string       // What it is: `system-reboot` or `system-maintenance`.
+	Description string       // What it is, for people.
+	NotAfter    api.DateTime // When it ends at the latest.
+	NotBefore   api.DateTime // When it begins at the earliest.
+}
+
+// ReadVmsStateRequest lists how VMs are doing.
+type ReadVmsStateRequest struct {
+	AllVms  bool             `default:"false"` // Whether to list all VMs. By default, only those that are running.
+	Filters *FiltersVmsState // Which VMs to list; all of them if absent.
+	api.Page
+}
+
+// Includes implements [api.Includer].
+func (r *ReadVmsStateRequest) Includes(v *VmStates) bool { return r.AllVms || v.VmState == VmRunning }
+
+// FiltersVmsState selects VMs by how they are doing.
+type FiltersVmsState struct {
+	MaintenanceEventCodes        []string       `path:"MaintenanceEvents.Code"`        // The codes of the planned events: `system-reboot` or `system-maintenance`.
+	MaintenanceEventDescriptions []string       `path:"MaintenanceEvents.Description"` // The descriptions of the planned events.
+	MaintenanceEventsNotAfter    []api.DateTime `path:"MaintenanceEvents.NotAfter"`    // When the planned events end at the latest.
+	MaintenanceEventsNotBefore   []api.DateTime `path:"MaintenanceEvents.NotBefore"`   // When the planned events begin at the earliest.
+	SubregionNames               []string       // The names of the Subregions of the VMs.
+	VmIds                        []id.Vm        // The IDs of the VMs.
+	VmStates                     []VmStateName  // The states of the VMs.
+}
+
+func readVmsState() api.Action {
+	return api.Read[ReadVmsStateRequest](api.Values("Vm", "VmStates", func(tx *kind.Tx) iter.Seq2[api.Position, VmStates] {
+		return func(yield func(api.Position, VmStates) bool) {
+			for seq, v := range Vms.Each(tx, 0) {
+				if !yield(api.Position{Seq: seq}, VmStates{SubregionName: v.Placement.SubregionName, VmId: v.VmId, VmState: v.State}) {
+					return
+				}
+			}
+		}
+	}))
+}

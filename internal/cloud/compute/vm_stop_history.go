@@ -1,0 +1,70 @@
+package compute
+
+import (
+	"time"
+
+	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+// VmsStopHistory is a stop of a VM.
+type VmsStopHistory struct {
+	StateReason string       // Why the VM stopped.
+	StopDate    api.DateTime // When the VM was stopped.
+	VmId        id.Vm        `ref:"-"` // The ID of the VM.
+
+	StopId vmStopID `wire:"-"`
+}
+
+// vmStops are the stops of VMs. A stop is over when it is noted, so it is kept
+// the way that deleted resources are, for as long as calls are.
+var vmStops = &kind.Kind[VmsStopHistory, vmStopID]{Name: "VmStop", Plural: "VmsStopHistory", Keep: 32 * 24 * time.Hour}
+
+// vmStopID is never shown.
+type vmStopID string
+
+// Form implements [kind.ID].
+func (vmStopID) Form() kind.Form {
+	return kind.Form{Prefix: "stop-", Length: 16, Alphabet: kind.Hexadecimal}
+}
+
+// The reasons why VMs stop. The real service documents the first; the second is
+// named alike, and the others are those of AWS.
+const (
+	stoppedByCall  = "Client.ApiGracefulShutdown"
+	stoppedByForce = "Client.ApiForcedShutdown"
+	stoppedByGuest = "Client.InstanceInitiatedShutdown"
+	stoppedByHost  = "Server.InternalError"
+	stoppedForRoom = "Server.InsufficientInstanceCapacity"
+)
+
+// noteStop notes that a VM was stopped, for the reason that it says.
+func noteStop(tx *kind.Tx, v *Vm) error {
+	stop := &VmsStopHistory{StateReason: v.StateReason, StopDate: api.At(tx.Now()), VmId: v.VmId}
+	if err := vmStops.Insert(tx, stop); err != nil {
+		return err
+	}
+	return vmStops.Delete(tx, stop)
+}
+
+// ReadVmsStopHistoryRequest lists the stops of VMs of the last 32 days, those of
+// VMs that are gone among them.
+type ReadVmsStopHistoryRequest struct {
+	Filters *FiltersVmsStopHistory // Which stops to list; all of them if absent.
+	api.Page
+}
+
+// FiltersVmsStopHistory selects stops of VMs.
+type FiltersVmsStopHistory struct {
+	StateReasons   []string      `path:"StateReason" match:"glob"` // Why the VMs stopped; an asterisk stands for any text, as in `Client.*`.
+	StopDateAfter  *api.DateTime `path:"StopDate" match:"from"`    // When the stops were at the earliest.
+	StopDateBefore *api.DateTime `path:"StopDate" match:"to"`      // When the stops were at the latest.
+	VmIds          []id.Vm       // The IDs of the VMs.
+}
+
+func readVmsStopHistory() api.Action {
+	a := api.Read[ReadVmsStopHistoryRequest](api.NewResource(vmStops, api.Plain[VmsStopHistory]))
+	a.Family = "Vm"
+	return a
+}

@@ -1,0 +1,149 @@
+package compute
+
+import (
+	"encoding/base64"
+	"fmt"
+	"testing"
+
+	"github.com/bastide-cloud/bastide/internal/fault"
+)
+
+func TestUpdateVm(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, change, field, want string
+		stopped                   bool // it is refused while the VM runs
+	}{
+		{"type", `"VmType": "tinav6.c4r8p2"`, "VmType", "tinav6.c4r8p2", true},
+		{"performance of the type", `"VmType": "tinav6.c4r8p1"`, "Performance", "highest", true},
+		{"performance", `"Performance": "medium"`, "Performance", "medium", true},
+		{"user data", `"UserData": "aGk="`, "UserData", "aGk=", true},
+		{"nested virtualization", `"NestedVirtualization": true`, "NestedVirtualization", "true", true},
+		{"keypair", `"KeypairName": "key"`, "KeypairName", "key", false},
+		{"protection", `"DeletionProtection": true`, "DeletionProtection", "true", false},
+		{"shutdown behavior", `"VmInitiatedShutdownBehavior": "restart"`, "VmInitiatedShutdownBehavior", "restart", false},
+		{"source check", `"IsSourceDestChecked": false`, "IsSourceDestChecked", "false", false},
+		{"secure boot", `"ActionsOnNextBoot": {"SecureBoot": "enable"}`, "ActionsOnNextBoot", "map[SecureBoot:enable]", false},
+		{"several", `"BsuOptimized": false, "DeletionProtection": true, "VmInitiatedShutdownBehavior": "terminate"`, "VmInitiatedShutdownBehavior", "terminate", false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			l := newVmLab(t)
+			subnet, _ := l.subnet(anna)
+			l.call(anna, "CreateKeypair", `{"KeypairName": "key", "PublicKey": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKqO8OYfWSgr6feI7XEPe0RQPCfmDaZ3T4dtM0wgcmXs"}`)
+			vm := l.vmIn(anna, `"SubnetId": %q, "VmType": "tinav6.c2r2", "Placement": {"Tenancy": "dedicated"}`, subnet)
+			if test.stopped {
+				l.refuse(fault.InvalidVmState, anna, "UpdateVm", `{"VmId": %q, %s}`, vm, test.change)
+				l.call(anna, "StopVms", `{"VmIds": [%q]}`, vm)
+				l.act()
+			}
+			if got := l.one(anna, "UpdateVm", `{"VmId": %q, %s}`, vm, test.change).text(test.field); got != test.want {
+				t.Errorf("answered is %s, want %s", got, test.want)
+			}
+			l.act()
+			if got := l.read(anna, "ReadVms", "VmIds", vm).text(test.field); got != test.want {
+				t.Errorf("it is %s, want %s", got, test.want)
+			}
+			if m := l.inWorld(anna, vm); m.On == test.stopped || test.field == "VmType" && m.Cores != 4 && m.Memory != 8 || test.field == "KeypairName" && len(m.Keys) != 1 {
+				t.Errorf("the world has %+v", m)
+			}
+		})
+	}
+}
+
+func TestUpdateVmRefuses(t *testing.T) {
+	t.Parallel()
+	l := newVmLab(t)
+	cloud, stopped := l.in(anna, VmRunning), l.in(anna, VmStopped)
+	large := base64.StdEncoding.EncodeToString(make([]byte, 500<<10+1))
+	volume := l.read(anna, "ReadVms", "VmIds", cloud).objects("BlockDeviceMappings")[0].object("Bsu").text("VolumeId")
+	gpu := l.one(anna, "CreateFlexibleGpu", `{"ModelName": "nvidia-p6", "SubregionName": "test-1a"}`).text("FlexibleGpuId")
+	fitted := l.vms(anna, `"VmType": "tinav5.c2r2p1", "BootOnCreation": false`)[0].text("VmId")
+	l.act()
+	l.call(anna, "LinkFlexibleGpu", `{"FlexibleGpuId": %q, "VmId": %q}`, gpu, fitted)
+	ending := l.in(anna, VmShuttingDown)
+	tests := []struct {
+		name, vm, change string
+		want             fault.Code
+	}{
+		{"nobody's", "i-00000000", `"DeletionProtection": true`, fault.VmNotFound},
+		{"one on its way out", ending, `"DeletionProtection": true`, fault.InvalidVmState},
+		{"BSU optimisation", cloud, `"BsuOptimized": true`, fault.InvalidConfiguration},
+		{"source check in the public Cloud", cloud, `"IsSourceDestChecked": true`, fault.VmNotInNet},
+		{"a keypair", cloud, `"KeypairName": "nobody's"`, fault.KeypairNotFound},
+		{"a group", cloud, `"SecurityGroupIds": ["sg-00000000"]`, fault.SecurityGroupNotFound},
+		{"a type", stopped, `"VmType": "tinav9.c1r1"`, fault.VmTypeNotFound},
+		{"a type that its flexible GPU does not go with", fitted, `"VmType": "tinav6.c2r2p1"`, fault.GpuMismatch},
+		{"a performance that its flexible GPU does not go with", fitted, `"VmType": "tinav5.c2r2", "Performance": "high"`, fault.GpuMismatch},
+		{"nested virtualization on a shared host", stopped, `"NestedVirtualization": true`, fault.InvalidParameter},
+		{"user data", stopped, `"UserData": "not Base64!"`, fault.InvalidValue},
+		{"large user data", stopped, fmt.Sprintf(`"UserData": %q`, large), fault.InvalidLength},
+		{"both views of the shutdown behavior", cloud, `"VmInitiatedShutdownBehavior": "stop", "ShutdownBehaviorConfiguration": {}`, fault.IncompatibleParameters},
+		{"a mapping of nothing", cloud, `"BlockDeviceMappings": [{"DeviceName": "/dev/sda1"}]`, fault.MissingParameter},
+		{"a mapping without a name", cloud, `"BlockDeviceMappings": [{"Bsu": {"DeleteOnVmDeletion": true}}]`, fault.MissingParameter},
+		{"a mapping of no device", cloud, `"BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "Bsu": {"DeleteOnVmDeletion": true}}]`, fault.InvalidMappings},
+		{"a mapping of another device", cloud, fmt.Sprintf(`"BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "Bsu": {"VolumeId": %q}}]`, volume), fault.InvalidMappings},
+		{"a mapping of another VM's volume", stopped, fmt.Sprintf(`"BlockDeviceMappings": [{"Bsu": {"VolumeId": %q}}]`, volume), fault.InvalidMappings},
+		{"a mapping of no volume", cloud, `"BlockDeviceMappings": [{"Bsu": {"VolumeId": "vol-00000000"}}]`, fault.VolumeNotFound},
+		{"no device", cloud, `"BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "NoDevice": ""}]`, fault.InvalidMappings},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			own := *l
+			own.T = t
+			own.refuse(test.want, anna, "UpdateVm", `{"VmId": %q, %s}`, test.vm, test.change)
+		})
+	}
+	l.refuse(fault.VmNotFound, ben, "UpdateVm", `{"VmId": %q, "DeletionProtection": true}`, cloud)
+}
+
+func TestUpdateVmWithinQuotas(t *testing.T) {
+	t.Parallel()
+	l := newVmLab(t, map[string]int{"core_limit": 6, "memory_limit": 10})
+	vm := l.vms(anna, `"VmType": "tinav5.c4r8", "BootOnCreation": false`)[0].text("VmId")
+	l.act()
+	l.refuse(fault.TooManyCores, anna, "UpdateVm", `{"VmId": %q, "VmType": "tinav5.c11r8"}`, vm)
+	l.refuse(fault.TooMuchMemory, anna, "UpdateVm", `{"VmId": %q, "VmType": "tinav5.c4r11"}`, vm)
+	l.call(anna, "UpdateVm", `{"VmId": %q, "VmType": "tinav5.c6r10"}`, vm)
+}
+
+func TestUpdateVmLinks(t *testing.T) {
+	t.Parallel()
+	l := newVmLab(t)
+	subnet, net := l.subnet(anna)
+	group := l.one(anna, "CreateSecurityGroup", `{"NetId": %q, "SecurityGroupName": "web", "Description": "-"}`, net).text("SecurityGroupId")
+	vm := l.vmIn(anna, `"SubnetId": %q`, subnet)
+	l.call(anna, "UpdateVm", `{"VmId": %q, "SecurityGroupIds": [%q], "BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "Bsu": {"DeleteOnVmDeletion": false}}]}`, vm, group)
+	v := l.read(anna, "ReadVms", "VmIds", vm)
+	if got := v.objects("BlockDeviceMappings")[0].object("Bsu").text("DeleteOnVmDeletion"); got != "false" {
+		t.Errorf("the volume goes with the VM: %s", got)
+	}
+	l.selects(v.objects("SecurityGroups"), "SecurityGroupName", "web")
+	l.selects(v.objects("Nics")[0].objects("SecurityGroups"), "SecurityGroupId", group)
+	l.refuse(fault.SecurityGroupInUse, anna, "DeleteSecurityGroup", `{"SecurityGroupId": %q}`, group)
+}
+
+// What is to be done at the next boot is done when the VM is started, and not
+// when it is rebooted.
+func TestSecureBoot(t *testing.T) {
+	t.Parallel()
+	l := newVmLab(t)
+	vm := l.vms(anna, `"ActionsOnNextBoot": {"SecureBoot": "setup-mode"}`)[0].text("VmId")
+	next := func(want string) {
+		t.Helper()
+		l.act()
+		if got := l.read(anna, "ReadVms", "VmIds", vm).object("ActionsOnNextBoot").text("SecureBoot"); got != want {
+			t.Errorf("at the next boot it is to %s, want %s", got, want)
+		}
+	}
+	next("none")
+	l.call(anna, "UpdateVm", `{"VmId": %q, "ActionsOnNextBoot": {"SecureBoot": "enable"}}`, vm)
+	l.call(anna, "RebootVms", `{"VmIds": [%q]}`, vm)
+	next("enable")
+	l.call(anna, "StopVms", `{"VmIds": [%q]}`, vm)
+	next("enable")
+	l.call(anna, "StartVms", `{"VmIds": [%q]}`, vm)
+	l.rest()
+	next("none")
+}

@@ -1,0 +1,351 @@
+package compute
+
+import (
+	"iter"
+	"slices"
+
+	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/state"
+)
+
+// Volume is a disk that VMs can use one at a time.
+type Volume struct {
+	ClientToken   string              // The token that the creation was asked for with.
+	CreationDate  api.DateTime        // When the volume was created.
+	Iops          int                 // The number of operations per second that the volume can do.
+	LinkedVolumes []LinkedVolume      // The VM that the volume is linked to; none if it is not.
+	Size          int                 // The size of the volume, in gibibytes (GiB).
+	SnapshotId    id.Snapshot         `ref:"-"` // The ID of the snapshot that the volume was made from.
+	State         VolumeState         // The state of the volume.
+	SubregionName string              // The name of the Subregion that the volume is in.
+	Tags          []api.Tag           // The tags of the volume.
+	TaskId        id.VolumeUpdateTask `ref:"-"` // The ID of the update under way.
+	VolumeId      id.Volume           // The ID of the volume.
+	VolumeType    VolumeType          // The type of the volume.
+
+	// SnapshotAccountId is the owner of the snapshot.
+	SnapshotAccountId id.Account `wire:"-" ref:"-"`
+	// MadeFrom is the snapshot, if it is the account's own, until the volume is
+	// made: for so long it cannot be deleted.
+	MadeFrom id.Snapshot `wire:"-"`
+	// Image is the name of the content of an image of the region's own that the
+	// volume is made from instead.
+	Image string `wire:"-"`
+	// Target is what the update under way leads to.
+	Target *VolumeUpdateParameters `wire:"-"`
+	// Asked is the digest of the request, if it had a client token.
+	Asked string `wire:"-"`
+	// Generation and Applied are as in [network.Net].
+	Generation uint64 `wire:"-"`
+	Applied    uint64 `wire:"-"`
+}
+
+// Unsettled reports whether the world is behind.
+func (v *Volume) Unsettled() bool { return v.Applied < v.Generation }
+
+// parameters are what an update can change, as they are.
+func (v *Volume) parameters() VolumeUpdateParameters {
+	return VolumeUpdateParameters{Iops: v.Iops, Size: v.Size, VolumeType: v.VolumeType}
+}
+
+// wanted are what an update can change, as they are or will be.
+func (v *Volume) wanted() VolumeUpdateParameters {
+	if v.Target != nil {
+		return *v.Target
+	}
+	return v.parameters()
+}
+
+// LinkedVolume is the link between a volume and a VM.
+type LinkedVolume struct {
+	DeleteOnVmDeletion bool            // Whether the volume is deleted when the VM is.
+	DeviceName         string          // The name of the device in the VM.
+	State              VolumeLinkState // The state of the link.
+	VmId               id.Vm           `ref:"weak"`       // The ID of the VM.
+	VolumeId           id.Volume       `json:"-" ref:"-"` // The ID of the volume.
+
+	LinkDate api.DateTime `wire:"-"` // when it was linked
+}
+
+// Volumes are the volumes of the region.
+var Volumes = &kind.Kind[Volume, id.Volume]{
+	Name:    "Volume",
+	Tag:     "volume",
+	Missing: fault.VolumeNotFound,
+	Held:    fault.InUse,
+	Quota:   &kind.Quota{Name: "volume_limit", Code: fault.TooManyVolumes},
+	Unique:  []string{"ClientToken"},
+	Taken:   fault.AlreadyExists,
+}
+
+// VolumeType is the type of a volume.
+type VolumeType string
+
+// The types of volumes.
+const (
+	VolumeStandard VolumeType = "standard"
+	VolumeGp2      VolumeType = "gp2"
+	VolumeIo1      VolumeType = "io1"
+)
+
+// Literals implements [api.Enum].
+func (VolumeType) Literals() []string { return []string{"standard", "gp2", "io1"} }
+
+// VolumeState is the state of a volume.
+type VolumeState string
+
+// The states of a volume.
+const (
+	VolumeCreating  VolumeState = "creating"
+	VolumeAvailable VolumeState = "available"
+	VolumeInUse     VolumeState = "in-use"
+	VolumeDeleting  VolumeState = "deleting"
+	VolumeError     VolumeState = "error"
+)
+
+// Literals implements [api.Enum].
+func (VolumeState) Literals() []string {
+	return []string{"creating", "available", "in-use", "deleting", "error"}
+}
+
+// volumeLife is the life of a volume. One that a snapshot is still being taken
+// of is deleting until the snapshot has what it needs; any other is gone at
+// once.
+var volumeLife = state.Machine[VolumeState]{
+	"":              {"create": VolumeCreating},
+	VolumeCreating:  {"ready": VolumeAvailable, "ready with a VM": VolumeInUse, "fail": VolumeError, "delete with its VM": ""},
+	VolumeAvailable: {"link": VolumeInUse, "delete": "", "delete during a snapshot": VolumeDeleting},
+	VolumeInUse:     {"unlink": VolumeAvailable, "delete with its VM": "", "delete with its VM during a snapshot": VolumeDeleting},
+	VolumeDeleting:  {"snapshot taken": ""},
+	VolumeError:     {"delete": "", "delete with its VM": ""},
+}
+
+func volumeActions(region Region) []api.Action {
+	r := api.NewResource(Volumes, viewVolume)
+	return slices.Concat([]api.Action{
+		api.Do("Volume", region.createVolume),
+		api.Read[ReadVolumesRequest](r),
+		api.Update(r, updateVolume),
+		api.Do("Volume", deleteVolume),
+		api.Do("Volume", linkVolume),
+		api.Do("Volume", unlinkVolume),
+	}, volumeUpdateTaskActions())
+}
+
+func viewVolume(_ *kind.Tx, v *Volume) *Volume {
+	v.LinkedVolumes = slices.Clone(v.LinkedVolumes)
+	for i := range v.LinkedVolumes {
+		v.LinkedVolumes[i].VolumeId = v.VolumeId
+	}
+	return v
+}
+
+// CreateVolumeRequest asks for a volume, empty or with what a snapshot has.
+type CreateVolumeRequest struct {
+	ClientToken   ClientToken // A text of your choice, of at most 64 characters. A second call with the same text makes no second volume, as long as the first one is there.
+	Iops          int         // The number of operations per second, for `io1` only, which needs it: from 100 to 13000, and at most 300 for each gibibyte.
+	Size          int         // The size of the volume, in gibibytes (GiB): from 1, or 4 for `io1`, to 14901. By default, that of the snapshot; an empty volume needs it.
+	SnapshotId    id.Snapshot // The ID of the snapshot that the volume is made from, which may be smaller. By default, the volume is empty.
+	SubregionName string      `api:"required"` // The name of the Subregion to create the volume in.
+	VolumeType    VolumeType  // The type of the volume. By default, `standard`.
+}
+
+// CreateVolumeResponse shows the volume.
+type CreateVolumeResponse struct{ Volume *Volume }
+
+func (region Region) createVolume(tx *kind.Tx, req *CreateVolumeRequest) (*CreateVolumeResponse, error) {
+	if req.ClientToken != "" {
+		for v := range Volumes.Find(tx, "ClientToken", string(req.ClientToken)) {
+			return &CreateVolumeResponse{viewVolume(tx, v)}, req.ClientToken.checkRepeated(req, v.Asked)
+		}
+	}
+	v, err := region.planVolume(tx, newVolume{
+		Iops: req.Iops, Size: req.Size, SnapshotId: req.SnapshotId, SubregionName: req.SubregionName, VolumeType: req.VolumeType,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if req.ClientToken != "" {
+		v.ClientToken, v.Asked = string(req.ClientToken), digest(req)
+	}
+	used := storageOf(tx)
+	if err := used.insert(tx, v); err != nil {
+		return nil, err
+	}
+	return &CreateVolumeResponse{viewVolume(tx, v)}, nil
+}
+
+// newVolume says what a new volume shall be like. What is zero is chosen.
+type newVolume struct {
+	Iops, Size    int
+	SnapshotId    id.Snapshot
+	SnapshotOwner string // the account that has the snapshot, if it comes with an image that may be used; empty: it is the account's own, or shared
+	SubregionName string
+	VolumeType    VolumeType
+}
+
+// planVolume is a volume that may be made like that. [storage.insert] makes it.
+func (region Region) planVolume(tx *kind.Tx, n newVolume) (*Volume, error) {
+	if err := region.checkSubregion(n.SubregionName); err != nil {
+		return nil, err
+	}
+	v := &Volume{
+		CreationDate: api.At(tx.Now()), Iops: n.Iops, Size: n.Size, SnapshotId: n.SnapshotId, State: VolumeCreating,
+		SubregionName: n.SubregionName, VolumeType: n.VolumeType, Generation: 1,
+	}
+	if v.VolumeType == "" {
+		v.VolumeType = VolumeStandard
+	}
+	least := 0
+	if n.SnapshotId != "" {
+		owner, s, err := n.snapshot(tx)
+		if err != nil {
+			return nil, err
+		}
+		if s.State != SnapshotCompleted {
+			return nil, fault.InvalidState.Errorf("The snapshot %s is %s, not completed.", s.SnapshotId, s.State)
+		}
+		v.SnapshotAccountId, v.Image, least = id.Account(owner.Account()), s.Image, s.VolumeSize
+		if owner.Account() == tx.Account() {
+			v.MadeFrom = s.SnapshotId
+		}
+	}
+	switch {
+	case v.Size == 0 && n.SnapshotId == "":
+		return nil, fault.MissingParameter.Errorf("Size is required unless the volume is made from a snapshot.")
+	case v.Size == 0:
+		v.Size = least
+	case n.SnapshotId != "" && v.Size < least:
+		return nil, fault.VolumeTooSmall.Errorf("The Size %d is less than %d, that of the snapshot %s.", v.Size, least, n.SnapshotId)
+	}
+	p := v.parameters()
+	if err := p.complete(); err != nil {
+		return nil, err
+	}
+	v.Iops = p.Iops
+	return v, nil
+}
+
+// snapshot finds the snapshot, and the transaction over the account that has it.
+func (n newVolume) snapshot(tx *kind.Tx) (*kind.Tx, *Snapshot, error) {
+	if n.SnapshotOwner == "" {
+		return sharedSnapshots.find(tx, n.SnapshotId)
+	}
+	owner := tx.In(n.SnapshotOwner)
+	s, err := Snapshots.Get(owner, n.SnapshotId)
+	return owner, s, err
+}
+
+// The bounds of volumes. Source: the published descriptions; AWS for the least
+// size of io1, which clients agree with.
+const (
+	maxVolumeSize        = 14901 // GiB
+	minIops, maxIops     = 100, 13000
+	maxIopsPerGib        = 300
+	standardIops, gpIops = 150, 100
+)
+
+// minVolumeSize is the least size of volumes of a type, in GiB.
+func minVolumeSize(t VolumeType) int {
+	if t == VolumeIo1 {
+		return 4
+	}
+	return 1
+}
+
+// complete checks what a volume shall be and fills in the operations per second
+// of a type that has no choice.
+func (p *VolumeUpdateParameters) complete() error {
+	if low := minVolumeSize(p.VolumeType); p.Size < low || p.Size > maxVolumeSize {
+		return fault.InvalidVolumeSize.Errorf("The Size %d is not between %d and %d GiB, the bounds of %s volumes.", p.Size, low, maxVolumeSize, p.VolumeType)
+	}
+	if p.VolumeType != VolumeIo1 {
+		if p.Iops != 0 {
+			return fault.InvalidParameter.Errorf("Iops can be given for io1 volumes only, and this one is %s.", p.VolumeType)
+		}
+		p.Iops = standardIops
+		if p.VolumeType == VolumeGp2 {
+			p.Iops = gpIops
+		}
+		return nil
+	}
+	switch {
+	case p.Iops == 0:
+		return fault.MissingParameter.Errorf("Iops is required for io1 volumes.")
+	case p.Iops < minIops || p.Iops > maxIops:
+		return fault.InvalidIops.Errorf("The Iops %d are not between %d and %d.", p.Iops, minIops, maxIops)
+	case p.Iops > maxIopsPerGib*p.Size:
+		return fault.InvalidIopsRatio.Errorf("The Iops %d are more than %d for each of %d GiB.", p.Iops, maxIopsPerGib, p.Size)
+	}
+	return nil
+}
+
+// ReadVolumesRequest asks for volumes.
+type ReadVolumesRequest struct {
+	Filters *FiltersVolume // Which volumes to list; all of them if absent.
+	api.Page
+}
+
+// FiltersVolume selects volumes.
+type FiltersVolume struct {
+	ClientTokens                 []string          // The tokens that the creations were asked for with.
+	CreationDates                []api.DateTime    // When the volumes were created.
+	LinkVolumeDeleteOnVmDeletion *bool             `path:"LinkedVolumes.DeleteOnVmDeletion"` // Whether the volumes are deleted when their VMs are.
+	LinkVolumeDeviceNames        []string          `path:"LinkedVolumes.DeviceName"`         // The names of the devices in the VMs.
+	LinkVolumeLinkDates          []api.DateTime    `path:"LinkedVolumes.LinkDate"`           // When the volumes were linked.
+	LinkVolumeLinkStates         []VolumeLinkState `path:"LinkedVolumes.State"`              // The states of the links.
+	LinkVolumeVmIds              []id.Vm           `path:"LinkedVolumes.VmId"`               // The IDs of the VMs that the volumes are linked to.
+	SnapshotIds                  []id.Snapshot     // The IDs of the snapshots that the volumes were made from.
+	SubregionNames               []string          // The names of the Subregions that the volumes are in.
+	VolumeIds                    []id.Volume       // The IDs of the volumes.
+	VolumeSizes                  []int             `path:"Size"`  // The sizes of the volumes, in gibibytes (GiB).
+	VolumeStates                 []VolumeState     `path:"State"` // The states of the volumes.
+	VolumeTypes                  []VolumeType      // The types of the volumes.
+	api.TagFilters
+}
+
+// DeleteVolumeRequest deletes a volume that is linked to no VM.
+type DeleteVolumeRequest struct {
+	VolumeId id.Volume `api:"required"` // The ID of the volume to delete.
+}
+
+// DeleteVolumeResponse says nothing more than that the volume goes.
+type DeleteVolumeResponse struct{}
+
+func deleteVolume(tx *kind.Tx, req *DeleteVolumeRequest) (*DeleteVolumeResponse, error) {
+	v, err := Volumes.Get(tx, req.VolumeId)
+	if err != nil {
+		return nil, err
+	}
+	for _, link := range v.LinkedVolumes {
+		return nil, fault.InvalidState.Errorf("The volume %s is linked to the VM %s.", v.VolumeId, link.VmId)
+	}
+	if v.State != VolumeAvailable && v.State != VolumeError {
+		return nil, fault.InvalidState.Errorf("The volume %s is %s, not available.", v.VolumeId, v.State)
+	}
+	return &DeleteVolumeResponse{}, v.remove(tx)
+}
+
+// remove deletes a volume, now or, if a snapshot of it is still being taken, as
+// soon as it is.
+func (v *Volume) remove(tx *kind.Tx) error {
+	if err := v.endUpdate(tx, "delete volume", ""); err != nil {
+		return err
+	}
+	if !isBeingTaken(tx, v.VolumeId) {
+		return Volumes.Delete(tx, v)
+	}
+	v.State, v.LinkedVolumes = VolumeDeleting, nil
+	return Volumes.Put(tx, v)
+}
+
+// volumesOf yields the volumes that are linked to a VM, in the order of their
+// links.
+func volumesOf(tx *kind.Tx, vm id.Vm) iter.Seq[*Volume] {
+	volumes := slices.Collect(Volumes.Find(tx, "LinkedVolumes.VmId", string(vm)))
+	slices.SortStableFunc(volumes, func(a, b *Volume) int { return int(a.LinkedVolumes[0].LinkDate - b.LinkedVolumes[0].LinkDate) })
+	return slices.Values(volumes)
+}

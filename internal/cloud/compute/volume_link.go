@@ -1,0 +1,212 @@
+package compute
+
+import (
+	"regexp"
+
+	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/state"
+)
+
+// VolumeLinkState is the state of the link between a volume and a VM.
+type VolumeLinkState string
+
+// The states of a link.
+const (
+	VolumeAttaching VolumeLinkState = "attaching"
+	VolumeAttached  VolumeLinkState = "attached"
+	VolumeDetaching VolumeLinkState = "detaching"
+)
+
+// Literals implements [api.Enum].
+func (VolumeLinkState) Literals() []string {
+	return []string{"attaching", "detaching", "attached", "detached"}
+}
+
+// volumeLinkLife is the life of a link. A link that was undone is gone.
+var volumeLinkLife = state.Machine[VolumeLinkState]{
+	"":              {"link": VolumeAttaching},
+	VolumeAttaching: {"done": VolumeAttached, "unlink": VolumeDetaching, "force": "", "delete VM": ""},
+	VolumeAttached:  {"unlink": VolumeDetaching, "force": "", "delete VM": ""},
+	VolumeDetaching: {"done": "", "force": "", "delete VM": ""},
+}
+
+// DeviceName is the name of a disk in a VM: `/dev/sda1` for the root device, and
+// `/dev/sdX`, `/dev/sdXX`, `/dev/xvdX` or `/dev/xvdXX` for any other, where the
+// first X is a letter from b to z and the second one from a to z.
+type DeviceName string
+
+// RootDevice is the name of the disk that a VM boots from.
+const RootDevice DeviceName = "/dev/sda1"
+
+var deviceNames = regexp.MustCompile(`^/dev/(sda1|(sd|xvd)[b-z][a-z]?)$`)
+
+// Check reports a text that no disk can be called.
+func (n DeviceName) Check() error {
+	if !deviceNames.MatchString(string(n)) {
+		return fault.InvalidDeviceName.Errorf("'%.100s' is not /dev/sda1, /dev/sdb to /dev/sdzz, or /dev/xvdb to /dev/xvdzz.", string(n))
+	}
+	return nil
+}
+
+// maxVolumes is how many volumes a VM can have, its root device included, as
+// the user guide says.
+const maxVolumes = 40
+
+// LinkVolumeRequest links a volume to a VM.
+type LinkVolumeRequest struct {
+	DeviceName DeviceName `api:"required"` // The name of the device in the VM, which no other volume of the VM has.
+	VmId       id.Vm      `api:"required"` // The ID of the VM, running or stopped, in the Subregion of the volume.
+	VolumeId   id.Volume  `api:"required"` // The ID of the volume, which is linked to no VM.
+}
+
+// LinkVolumeResponse says nothing more than that the volume is being linked.
+type LinkVolumeResponse struct{}
+
+func linkVolume(tx *kind.Tx, req *LinkVolumeRequest) (*LinkVolumeResponse, error) {
+	v, err := Volumes.Get(tx, req.VolumeId)
+	if err != nil {
+		return nil, err
+	}
+	vm, err := Vms.Get(tx, req.VmId)
+	if err != nil {
+		return nil, err
+	}
+	if v.State != VolumeAvailable {
+		return nil, fault.InvalidState.Errorf("The volume %s is %s, not available.", v.VolumeId, v.State)
+	}
+	if vm.State != VmRunning && vm.State != VmStopped {
+		return nil, fault.InvalidVmState.Errorf("The VM %s is %s, neither running nor stopped.", vm.VmId, vm.State)
+	}
+	if req.DeviceName == RootDevice && vm.State != VmStopped {
+		return nil, fault.InvalidVmState.Errorf("The VM %s is %s: its root device is changed while it is stopped.", vm.VmId, vm.State)
+	}
+	v.State = VolumeInUse
+	if err := v.link(tx, vm, req.DeviceName, false); err != nil {
+		return nil, err
+	}
+	if err := Volumes.Put(tx, v); err != nil {
+		return nil, err
+	}
+	return &LinkVolumeResponse{}, touchVm(tx, vm.VmId)
+}
+
+// link links a volume to a VM, be it one that is only being made. The caller
+// writes the volume.
+func (v *Volume) link(tx *kind.Tx, vm *Vm, device DeviceName, deleteWithVm bool) error {
+	if v.SubregionName != vm.Placement.SubregionName {
+		return fault.SubregionMismatch.Errorf("The volume %s is in %s, and the VM %s in %s.", v.VolumeId, v.SubregionName, vm.VmId, vm.Placement.SubregionName)
+	}
+	others := 0
+	for other := range Volumes.Of(tx, vm.VmId) {
+		if name := other.LinkedVolumes[0].DeviceName; name == string(device) {
+			return fault.DeviceNameTaken.Errorf("The DeviceName %s is that of %s in the VM %s.", name, other.VolumeId, vm.VmId)
+		}
+		if others++; others == maxVolumes {
+			return fault.TooManyVolumes.Errorf("The VM %s has %d volumes, as many as it can have.", vm.VmId, others)
+		}
+	}
+	v.LinkedVolumes = []LinkedVolume{{
+		DeleteOnVmDeletion: deleteWithVm, DeviceName: string(device), State: VolumeAttaching, VmId: vm.VmId, LinkDate: api.At(tx.Now()),
+	}}
+	return nil
+}
+
+// touchVm makes the world hear of a change of a VM.
+func touchVm(tx *kind.Tx, vmID id.Vm) error {
+	vm, err := Vms.Get(tx, vmID)
+	if err != nil {
+		return err
+	}
+	vm.Generation++
+	return Vms.Put(tx, vm)
+}
+
+// UnlinkVolumeRequest takes a volume away from its VM.
+type UnlinkVolumeRequest struct {
+	ForceUnlink bool      // Whether to take it away without waiting for the VM to let it go. What the VM has not written yet is lost.
+	VolumeId    id.Volume `api:"required"` // The ID of the volume. That of a root device goes only while the VM is stopped.
+}
+
+// UnlinkVolumeResponse says nothing more than that the volume is being unlinked.
+type UnlinkVolumeResponse struct{}
+
+func unlinkVolume(tx *kind.Tx, req *UnlinkVolumeRequest) (*UnlinkVolumeResponse, error) {
+	v, err := Volumes.Get(tx, req.VolumeId)
+	if err != nil {
+		return nil, err
+	}
+	if len(v.LinkedVolumes) == 0 {
+		return nil, fault.VolumeNotLinked.Errorf("The volume %s is linked to no VM.", v.VolumeId)
+	}
+	link := v.LinkedVolumes[0]
+	vm, err := Vms.Get(tx, link.VmId)
+	if err != nil {
+		return nil, err
+	}
+	isRoot := link.DeviceName == vm.RootDeviceName || link.DeviceName == string(RootDevice)
+	event := "unlink"
+	if req.ForceUnlink {
+		event = "force"
+	}
+	next, ok := volumeLinkLife.Next(link.State, event)
+	switch {
+	case isRoot && vm.State != VmStopped:
+		return nil, fault.InvalidVmState.Errorf("The volume %s is the root device of the VM %s, which is %s, not stopped.", v.VolumeId, vm.VmId, vm.State)
+	case v.State != VolumeInUse:
+		return nil, fault.InvalidState.Errorf("The volume %s is %s, not in-use.", v.VolumeId, v.State)
+	case !ok:
+		return nil, fault.InvalidState.Errorf("The volume %s is %s from the VM %s already.", v.VolumeId, link.State, vm.VmId)
+	}
+	v.setLink(next)
+	if err := Volumes.Put(tx, v); err != nil {
+		return nil, err
+	}
+	return &UnlinkVolumeResponse{}, touchVm(tx, vm.VmId)
+}
+
+// setLink gives the link another state; none: the volume is free again.
+func (v *Volume) setLink(next VolumeLinkState) {
+	if next != "" {
+		link := v.LinkedVolumes[0]
+		link.State = next
+		v.LinkedVolumes = []LinkedVolume{link}
+		return
+	}
+	v.LinkedVolumes = nil
+	if v.State == VolumeInUse {
+		v.State = VolumeAvailable
+	}
+}
+
+// setDeleteOnVmDeletion says whether the volume on a device of a VM is deleted
+// when the VM is.
+func setDeleteOnVmDeletion(tx *kind.Tx, vm id.Vm, device string, deleteWithVm bool) error {
+	for v := range Volumes.Of(tx, vm) {
+		link := v.LinkedVolumes[0]
+		if link.DeviceName == device {
+			link.DeleteOnVmDeletion = deleteWithVm
+			v.LinkedVolumes = []LinkedVolume{link}
+			return Volumes.Put(tx, v)
+		}
+	}
+	return fault.InvalidMappings.Errorf("The VM %s has no volume on the device '%.100s'.", vm, device)
+}
+
+// leaveVm frees the volumes of a VM that is gone from the world, or deletes
+// them if they say so.
+func leaveVm(tx *kind.Tx, vm id.Vm) error {
+	for v := range Volumes.Of(tx, vm) {
+		end := func(tx *kind.Tx) error { return Volumes.Put(tx, v) }
+		if v.LinkedVolumes[0].DeleteOnVmDeletion {
+			end = v.remove
+		}
+		v.setLink("")
+		if err := end(tx); err != nil {
+			return err
+		}
+	}
+	return nil
+}

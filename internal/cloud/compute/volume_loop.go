@@ -1,0 +1,201 @@
+package compute
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/driver"
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+// VolumeLoop brings volumes to a driver, each as a disk, and moves those that
+// the world has made or updated to their next state. What the world has and the
+// store does not, it removes. The links between disks and machines are a part of
+// the machines.
+type VolumeLoop struct {
+	db    *kind.DB
+	world driver.Disks
+}
+
+// NewVolumeLoop makes the loop that joins a store and a driver.
+func NewVolumeLoop(db *kind.DB, world driver.Disks) *VolumeLoop { return &VolumeLoop{db, world} }
+
+// Kind is the kind whose changes wake the loop.
+func (l *VolumeLoop) Kind() kind.Any { return Volumes }
+
+// Step brings one volume to the world and notes what the world has then. It
+// answers when to ask again if the world is not done.
+func (l *VolumeLoop) Step(ctx context.Context, account, volumeID string) (again time.Time, err error) {
+	caller := kind.Caller{Account: account}
+	var v *Volume
+	err = l.db.View(ctx, caller, func(tx *kind.Tx) (err error) {
+		v = nil
+		if Volumes.Has(tx, id.Volume(volumeID)) {
+			v, err = Volumes.Get(tx, id.Volume(volumeID))
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return again, err
+	case v == nil:
+		return untilDone(l.world.RemoveDisk(ctx, account, volumeID))
+	case !v.Unsettled() || v.State == VolumeDeleting:
+		return again, nil
+	}
+	want := wantedDisk(account, v)
+	again, err = untilDone(l.world.EnsureDisk(ctx, want))
+	never, cannot := errors.AsType[driver.Never](err)
+	switch {
+	case cannot:
+		return again, l.db.Update(ctx, caller, func(tx *kind.Tx) error { return diskFailed(tx, want, never.Why) })
+	case err != nil:
+		return again, err
+	case again.IsZero():
+		return again, l.db.Update(ctx, caller, func(tx *kind.Tx) error { return diskDone(tx, want) })
+	case v.TaskId != "":
+		err = l.db.Update(ctx, caller, func(tx *kind.Tx) error { return updateBegun(tx, v.TaskId, again) })
+	}
+	return again, err
+}
+
+// Observe finds the disks that the world has.
+func (l *VolumeLoop) Observe(ctx context.Context, found func(account, id string)) error {
+	disks, err := l.world.ObserveDisks(ctx)
+	for _, d := range disks {
+		found(d.Account, d.ID)
+	}
+	return err
+}
+
+// wantedDisk is a volume as the world should have it.
+func wantedDisk(account string, v *Volume) driver.Disk {
+	p := v.wanted()
+	d := driver.Disk{
+		Account: account, ID: string(v.VolumeId), Generation: v.Generation,
+		Subregion: v.SubregionName, Size: p.Size, Type: string(p.VolumeType), Iops: p.Iops, Image: v.Image,
+	}
+	if v.SnapshotId != "" && v.Image == "" {
+		d.From = &driver.SnapshotName{Account: string(v.SnapshotAccountId), ID: string(v.SnapshotId)}
+	}
+	return d
+}
+
+// diskDone notes that the world has a disk. What became of the volume since the
+// world was asked stays as it is.
+func diskDone(tx *kind.Tx, done driver.Disk) error {
+	volumeID := id.Volume(done.ID)
+	if !Volumes.Has(tx, volumeID) {
+		return nil
+	}
+	v, err := Volumes.Get(tx, volumeID)
+	if err != nil || v.Applied >= done.Generation {
+		return err
+	}
+	v.Applied, v.MadeFrom = done.Generation, ""
+	made := false
+	event := "ready"
+	if len(v.LinkedVolumes) > 0 {
+		event = "ready with a VM"
+	}
+	if next, ok := volumeLife.Next(v.State, event); ok {
+		v.State, made = next, true
+	}
+	if to := v.Target; to != nil && *to == (VolumeUpdateParameters{done.Iops, done.Size, VolumeType(done.Type)}) {
+		v.Iops, v.Size, v.VolumeType = to.Iops, to.Size, to.VolumeType
+		if err := v.endUpdate(tx, "done", ""); err != nil {
+			return err
+		}
+	}
+	if err := Volumes.Put(tx, v); err != nil || !made || len(v.LinkedVolumes) == 0 {
+		return err
+	}
+	// The machine has waited for its disk.
+	return touchVm(tx, v.LinkedVolumes[0].VmId)
+}
+
+// diskFailed notes that the world cannot make a disk, or cannot update it: then
+// it shall stay as it was.
+func diskFailed(tx *kind.Tx, asked driver.Disk, why string) error {
+	if !Volumes.Has(tx, id.Volume(asked.ID)) {
+		return nil
+	}
+	v, err := Volumes.Get(tx, id.Volume(asked.ID))
+	if err != nil || v.Generation != asked.Generation {
+		return err
+	}
+	if next, ok := volumeLife.Next(v.State, "fail"); ok {
+		v.State, v.MadeFrom, v.Applied = next, "", v.Generation
+	} else {
+		if v.Target == nil {
+			return errors.New(why)
+		}
+		v.Generation++
+	}
+	if err := v.endUpdate(tx, "fail", why); err != nil {
+		return err
+	}
+	return Volumes.Put(tx, v)
+}
+
+// updateBegun notes that the world has begun an update, and when it will be done.
+func updateBegun(tx *kind.Tx, taskID id.VolumeUpdateTask, due time.Time) error {
+	if !VolumeUpdateTasks.Has(tx, taskID) {
+		return nil
+	}
+	task, err := VolumeUpdateTasks.Get(tx, taskID)
+	if err != nil || task.Due == api.At(due) {
+		return err
+	}
+	if next, ok := volumeUpdateLife.Next(task.State, "begin"); ok {
+		task.State = next
+	}
+	task.Due = api.At(due)
+	return VolumeUpdateTasks.Put(tx, task)
+}
+
+// wantedDisks are the disks that a machine should have, the one to boot from
+// first. ready is false while one of them is not made yet: the VM hears of it
+// when it is.
+func wantedDisks(tx *kind.Tx, vm *Vm) (disks []driver.MachineDisk, ready bool) {
+	ready = true
+	for v := range volumesOf(tx, vm.VmId) {
+		link := v.LinkedVolumes[0]
+		ready = ready && v.State != VolumeCreating && v.State != VolumeError
+		if link.State == VolumeDetaching {
+			continue
+		}
+		disk := driver.MachineDisk{Disk: string(v.VolumeId), Device: link.DeviceName}
+		if disk.Device == vm.RootDeviceName {
+			disks = append([]driver.MachineDisk{disk}, disks...)
+		} else {
+			disks = append(disks, disk)
+		}
+	}
+	return disks, ready
+}
+
+// disksLinked notes that the world has the disks of a machine as given. What
+// became of the links since the world was asked stays as it is.
+func disksLinked(tx *kind.Tx, vm id.Vm, has []driver.MachineDisk) error {
+	linked := map[driver.MachineDisk]bool{}
+	for _, d := range has {
+		linked[d] = true
+	}
+	for v := range Volumes.Of(tx, vm) {
+		link := v.LinkedVolumes[0]
+		there := linked[driver.MachineDisk{Disk: string(v.VolumeId), Device: link.DeviceName}]
+		next, ok := volumeLinkLife.Next(link.State, "done")
+		if !ok || there != (link.State == VolumeAttaching) {
+			continue
+		}
+		v.setLink(next)
+		if err := Volumes.Put(tx, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}

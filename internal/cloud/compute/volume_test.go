@@ -1,0 +1,291 @@
+package compute
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/driver"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+func TestCreateVolume(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, request    string
+		size, iops, kind string
+		refused          fault.Code
+	}{
+		{"least", `"Size": 1`, "1", "150", "standard", 0},
+		{"largest", `"Size": 14901, "VolumeType": "standard"`, "14901", "150", "standard", 0},
+		{"too large", `"Size": 14902`, "", "", "", fault.InvalidVolumeSize},
+		{"less than nothing", `"Size": -1`, "", "", "", fault.InvalidVolumeSize},
+		{"no size", `"VolumeType": "gp2"`, "", "", "", fault.MissingParameter},
+		{"gp2", `"Size": 500, "VolumeType": "gp2"`, "500", "100", "gp2", 0},
+		{"io1", `"Size": 4, "VolumeType": "io1", "Iops": 100`, "4", "100", "io1", 0},
+		{"most operations for a size", `"Size": 4, "VolumeType": "io1", "Iops": 1200`, "4", "1200", "io1", 0},
+		{"more operations than the size has", `"Size": 4, "VolumeType": "io1", "Iops": 1201`, "", "", "", fault.InvalidIopsRatio},
+		{"most operations", `"Size": 44, "VolumeType": "io1", "Iops": 13000`, "44", "13000", "io1", 0},
+		{"too many operations", `"Size": 100, "VolumeType": "io1", "Iops": 13001`, "", "", "", fault.InvalidIops},
+		{"too few operations", `"Size": 100, "VolumeType": "io1", "Iops": 99`, "", "", "", fault.InvalidIops},
+		{"io1 without operations", `"Size": 100, "VolumeType": "io1"`, "", "", "", fault.MissingParameter},
+		{"io1 that is too small", `"Size": 3, "VolumeType": "io1", "Iops": 100`, "", "", "", fault.InvalidVolumeSize},
+		{"operations for gp2", `"Size": 10, "VolumeType": "gp2", "Iops": 100`, "", "", "", fault.InvalidParameter},
+		{"operations for the default", `"Size": 10, "Iops": 150`, "", "", "", fault.InvalidParameter},
+		{"another type", `"Size": 10, "VolumeType": "st1"`, "", "", "", fault.InvalidValue},
+		{"an absent snapshot", `"Size": 10, "SnapshotId": "snap-00000000"`, "", "", "", fault.SnapshotNotFound},
+		{"a token too long", `"Size": 10, "ClientToken": "` + strings.Repeat("x", 65) + `"`, "", "", "", fault.InvalidLength},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			if test.refused != 0 {
+				l.refuse(test.refused, anna, "CreateVolume", `{"SubregionName": "test-1b", %s}`, test.request)
+				return
+			}
+			v := l.one(anna, "CreateVolume", `{"SubregionName": "test-1b", %s}`, test.request)
+			l.shows(v, `{"ClientToken": "", "CreationDate": "2026-11-20T10:00:00.000Z", "Iops": %s, "LinkedVolumes": [], "Size": %s,
+				"State": "creating", "SubregionName": "test-1b", "Tags": [], "VolumeId": %q, "VolumeType": %q}`, test.iops, test.size, v["VolumeId"], test.kind)
+		})
+	}
+}
+
+func TestVolumeLife(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	v := l.one(anna, "CreateVolume", `{"SubregionName": "test-1a", "Size": 4, "VolumeType": "io1", "Iops": 200}`).text("VolumeId")
+	for action, want := range map[string]fault.Code{
+		"DeleteVolume": fault.InvalidState, "CreateSnapshot": fault.InvalidVolumeState, "UnlinkVolume": fault.VolumeNotLinked,
+	} {
+		l.refuse(want, anna, action, `{"VolumeId": %q}`, v)
+	}
+	l.refuse(fault.InvalidVolumeState, anna, "UpdateVolume", `{"VolumeId": %q, "Size": 5}`, v)
+	l.refuse(fault.InvalidState, anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/xvdb"}`, v, l.vm(anna, "test-1a", VmRunning))
+	l.advance(delay - 1)
+	if state := l.read(anna, "ReadVolumes", "VolumeIds", v).text("State"); state != "creating" {
+		t.Errorf("a volume that the world has not made yet is %s", state)
+	}
+	l.advance(1)
+	if state := l.read(anna, "ReadVolumes", "VolumeIds", v).text("State"); state != "available" {
+		t.Errorf("a volume that the world has made is %s", state)
+	}
+	l.hasDisks(driver.Disk{Account: anna, ID: v, Generation: 1, Subregion: "test-1a", Size: 4, Type: "io1", Iops: 200})
+	l.selects(l.list(ben, "ReadVolumes", `{}`), "VolumeId")
+	l.refuse(fault.VolumeNotFound, ben, "DeleteVolume", `{"VolumeId": %q}`, v)
+
+	l.call(anna, "DeleteVolume", `{"VolumeId": %q}`, v)
+	l.refuse(fault.VolumeNotFound, anna, "DeleteVolume", `{"VolumeId": %q}`, v)
+	l.settle()
+	l.hasDisks()
+}
+
+// hasDisks checks which disks the world has.
+func (l *lab) hasDisks(want ...driver.Disk) {
+	l.Helper()
+	got, err := l.world.ObserveDisks(l.Context())
+	if err != nil {
+		l.Fatal(err)
+	}
+	byID := func(a, b driver.Disk) int { return strings.Compare(a.ID, b.ID) }
+	slices.SortFunc(got, byID)
+	slices.SortFunc(want, byID)
+	if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
+		l.Errorf("the world has the disks %+v, want %+v", got, want)
+	}
+}
+
+func TestVolumeRefusals(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.refuse(fault.SubregionNotFound, anna, "CreateVolume", `{"SubregionName": "test-2a", "Size": 1}`)
+	l.refuse(fault.MissingParameter, anna, "CreateVolume", `{"Size": 1}`)
+	l.refuse(fault.SubregionNotFound, anna, "CreateVolume", `{"SubregionName": "", "Size": 1}`)
+	for _, action := range []string{"DeleteVolume", "UnlinkVolume"} {
+		l.refuse(fault.VolumeNotFound, anna, action, `{"VolumeId": "vol-00000000"}`)
+		l.refuse(fault.InvalidID, anna, action, `{"VolumeId": "i-00000000"}`)
+	}
+	l.refuse(fault.VolumeNotFound, anna, "UpdateVolume", `{"VolumeId": "vol-00000000", "Size": 2}`)
+}
+
+func TestClientTokenOfVolumes(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	const request = `{"SubregionName": "test-1a", "Size": 1, "ClientToken": "once"}`
+	var wait sync.WaitGroup
+	ids := make([]string, 8)
+	for i := range ids {
+		wait.Go(func() {
+			if answer, err := l.try(anna, "CreateVolume", request); err == nil {
+				ids[i] = reply(answer["Volume"].(map[string]any)).text("VolumeId")
+			}
+		})
+	}
+	wait.Wait()
+	if ids = slices.Compact(ids); len(ids) != 1 || ids[0] == "" {
+		t.Fatalf("the same request at once made %q", ids)
+	}
+	l.settle()
+	if again := l.one(anna, "CreateVolume", request); again.text("VolumeId") != ids[0] || again.text("State") != "available" || again.text("ClientToken") != "once" {
+		t.Errorf("the same request later answers %v", again)
+	}
+	l.refuse(fault.TokenMismatch, anna, "CreateVolume", `{"SubregionName": "test-1a", "Size": 2, "ClientToken": "once"}`)
+	if other := l.one(ben, "CreateVolume", request).text("VolumeId"); other == ids[0] {
+		t.Error("another account is answered the volume of the first")
+	}
+	l.selects(l.list(anna, "ReadVolumes", `{"ClientTokens": ["once"]}`), "VolumeId", ids[0])
+	l.call(anna, "DeleteVolume", `{"VolumeId": %q}`, ids[0])
+	if after := l.one(anna, "CreateVolume", request).text("VolumeId"); after == ids[0] {
+		t.Error("a volume that was deleted is answered")
+	}
+}
+
+func TestVolumeFromSnapshot(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	snapshot := l.snapshot(anna, l.volume(anna, `"Size": 10`))
+	same := l.one(anna, "CreateVolume", `{"SubregionName": "test-1b", "SnapshotId": %q}`, snapshot)
+	if same.text("Size") != "10" || same.text("SnapshotId") != snapshot || same.text("VolumeType") != "standard" {
+		t.Errorf("a volume of a snapshot is %v", same)
+	}
+	larger := l.one(anna, "CreateVolume", `{"SubregionName": "test-1b", "SnapshotId": %q, "Size": 11, "VolumeType": "gp2"}`, snapshot)
+	if larger.text("Size") != "11" {
+		t.Errorf("a larger volume of a snapshot is %v", larger)
+	}
+	l.refuse(fault.VolumeTooSmall, anna, "CreateVolume", `{"SubregionName": "test-1a", "SnapshotId": %q, "Size": 9}`, snapshot)
+	l.refuse(fault.SnapshotNotFound, ben, "CreateVolume", `{"SubregionName": "test-1a", "SnapshotId": %q}`, snapshot)
+
+	// The snapshot is needed until the world has made the volumes, and no longer.
+	l.refuse(fault.InUse, anna, "DeleteSnapshot", `{"SnapshotId": %q}`, snapshot)
+	l.settle()
+	l.call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, snapshot)
+	if got := l.read(anna, "ReadVolumes", "VolumeIds", same.text("VolumeId")).text("SnapshotId"); got != snapshot {
+		t.Errorf("a volume says it was made from %s, want %s", got, snapshot)
+	}
+
+	// One that is not completed has nothing yet.
+	pending := l.one(anna, "CreateSnapshot", `{"VolumeId": %q}`, larger["VolumeId"]).text("SnapshotId")
+	l.refuse(fault.InvalidState, anna, "CreateVolume", `{"SubregionName": "test-1a", "SnapshotId": %q}`, pending)
+	disks, err := l.world.ObserveDisks(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range disks {
+		if want := (driver.SnapshotName{Account: anna, ID: snapshot}); d.ID == same.text("VolumeId") && (d.From == nil || *d.From != want) {
+			t.Errorf("the world made the disk from %v, want %v", d.From, want)
+		}
+	}
+}
+
+func TestVolumeFilters(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	vm := l.vm(anna, "test-1a", VmRunning)
+	snapshot := l.snapshot(anna, l.volume(anna, `"Size": 1`))
+	first := l.list(anna, "ReadVolumes", `{}`)[0].text("VolumeId")
+	second := l.volume(anna, `"Size": 4, "VolumeType": "io1", "Iops": 100, "ClientToken": "second"`)
+	third := l.volume(anna, `"SnapshotId": "`+snapshot+`"`)
+	last := l.one(anna, "CreateVolume", `{"SubregionName": "test-1b", "Size": 2}`).text("VolumeId")
+	l.call(anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/xvdb"}`, second, vm)
+	linked := l.clock.Now().Format("2006-01-02T15:04:05.000Z")
+	l.machine(anna, vm)
+	l.call(anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/xvdc"}`, third, vm)
+	l.update(anna, func(tx *kind.Tx) error {
+		tagged, _ := tx.Tagged(first)
+		tx.SetTags(tagged, []api.Tag{{Key: "env", Value: "test"}})
+		return setDeleteOnVmDeletion(tx, id.Vm(vm), "/dev/xvdc", true)
+	})
+	tests := []struct {
+		filters string
+		want    []string
+	}{
+		{`{}`, []string{first, second, third, last}},
+		{`{"ClientTokens": ["second", "third"]}`, []string{second}},
+		{`{"CreationDates": ["2026-11-20T10:00:00.000Z"]}`, []string{first}},
+		{`{"LinkVolumeDeleteOnVmDeletion": true}`, []string{third}},
+		{`{"LinkVolumeDeleteOnVmDeletion": false}`, []string{second}},
+		{`{"LinkVolumeDeviceNames": ["/dev/xvdb", "/dev/xvdd"]}`, []string{second}},
+		{`{"LinkVolumeLinkDates": ["` + linked + `"]}`, []string{second, third}},
+		{`{"LinkVolumeLinkDates": ["2026-11-20"]}`, nil},
+		{`{"LinkVolumeLinkStates": ["attached"]}`, []string{second}},
+		{`{"LinkVolumeLinkStates": ["attaching", "detaching", "detached"]}`, []string{third}},
+		{`{"LinkVolumeVmIds": ["` + vm + `"]}`, []string{second, third}},
+		{`{"LinkVolumeVmIds": ["` + vm + `"], "VolumeIds": ["` + third + `"]}`, []string{third}},
+		{`{"LinkVolumeVmIds": ["i-00000000"]}`, nil},
+		{`{"SnapshotIds": ["` + snapshot + `"]}`, []string{third}},
+		{`{"SubregionNames": ["test-1b"]}`, []string{last}},
+		{`{"TagKeys": ["env"]}`, []string{first}},
+		{`{"TagValues": ["test"]}`, []string{first}},
+		{`{"Tags": ["env=test"]}`, []string{first}},
+		{`{"VolumeIds": ["` + last + `", "` + first + `"]}`, []string{first, last}},
+		{`{"VolumeSizes": [1, 4]}`, []string{first, second, third}},
+		{`{"VolumeStates": ["creating"]}`, []string{last}},
+		{`{"VolumeStates": ["in-use"]}`, []string{second, third}},
+		{`{"VolumeTypes": ["io1", "gp2"]}`, []string{second}},
+	}
+	for _, test := range tests {
+		l.selects(l.list(anna, "ReadVolumes", "%s", test.filters), "VolumeId", test.want...)
+		if t.Failed() {
+			t.Fatal(test.filters)
+		}
+	}
+}
+
+func TestStorageQuotas(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, quota string
+		limit       int
+		fits, over  string
+		refused     fault.Code
+	}{
+		{"volumes", "volume_limit", 2, `"Size": 1`, `"Size": 1`, fault.TooManyVolumes},
+		{"size", "volume_size_limit", 100, `"Size": 90`, `"Size": 1, "VolumeType": "gp2"`, fault.TooMuchVolumeSize},
+		{"size of a type", "gp2_volume_size_limit", 100, `"Size": 100, "VolumeType": "gp2"`, `"Size": 1, "VolumeType": "gp2"`, fault.TooMuchVolumeSize},
+		{"size of the default type", "standard_volume_size_limit", 50, `"Size": 40`, `"Size": 1`, fault.TooMuchVolumeSize},
+		{"operations", "iops_limit", 500, `"Size": 10, "VolumeType": "io1", "Iops": 450`, `"Size": 10, "VolumeType": "io1", "Iops": 100`, fault.TooManyIops},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t, map[string]int{test.quota: test.limit})
+			l.volume(anna, `"Size": 10`)
+			fits := l.volume(anna, test.fits)
+			l.refuse(test.refused, anna, "CreateVolume", `{"SubregionName": "test-1a", %s}`, test.over)
+			l.call(anna, "DeleteVolume", `{"VolumeId": %q}`, fits)
+			l.volume(anna, test.over)
+		})
+	}
+}
+
+func TestStorageIsMetered(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.volume(anna, `"Size": 10`)
+	l.volume(anna, `"Size": 20, "VolumeType": "gp2"`)
+	io := l.volume(anna, `"Size": 40, "VolumeType": "io1", "Iops": 300`)
+	l.one(anna, "UpdateVolume", `{"VolumeId": %q, "Size": 50, "Iops": 400}`, io) // which is under way
+	want := map[string]int{
+		"volume_size_limit": 80, "standard_volume_size_limit": 10, "gp2_volume_size_limit": 20, "io1_volume_size_limit": 50, "iops_limit": 400,
+		"concurrent_snapshot_limit": 0,
+	}
+	for _, m := range Meters() {
+		l.view(anna, func(tx *kind.Tx) error {
+			for quotaType, use := range m.Read(tx) {
+				if use != want[m.Quota] || quotaType != kind.Global {
+					t.Errorf("%s: %d of %s are used, want %d", m.Quota, use, quotaType, want[m.Quota])
+				}
+				delete(want, m.Quota)
+			}
+			return nil
+		})
+	}
+	if len(want) > 0 {
+		t.Errorf("nobody reads %v", want)
+	}
+}

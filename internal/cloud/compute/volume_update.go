@@ -1,0 +1,192 @@
+package compute
+
+import (
+	"time"
+
+	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/state"
+)
+
+// VolumeUpdateTask is an update of a volume that takes time.
+type VolumeUpdateTask struct {
+	Comment        string              // What went wrong, if something did.
+	CompletionDate api.DateTime        // When the update came to its end.
+	Progress       int                 // How much of the update is done, in percent.
+	StartDate      api.DateTime        // When the update was asked for.
+	State          VolumeUpdateState   // The state of the update.
+	Tags           []api.Tag           // The tags of the task.
+	TaskId         id.VolumeUpdateTask // The ID of the task.
+	VolumeId       id.Volume           `ref:"-"` // The ID of the volume.
+	VolumeUpdate   VolumeUpdate        // What the update changes.
+
+	// Due is when the world said the update would be done.
+	Due api.DateTime `wire:"-"`
+}
+
+// VolumeUpdate is what an update changes.
+type VolumeUpdate struct {
+	Origin VolumeUpdateParameters // The volume before the update.
+	Target VolumeUpdateParameters // The volume after the update.
+}
+
+// VolumeUpdateParameters are what an update of a volume can change.
+type VolumeUpdateParameters struct {
+	Iops       int        `api:"required"` // The number of operations per second that the volume can do.
+	Size       int        `api:"required"` // The size of the volume, in gibibytes (GiB).
+	VolumeType VolumeType `api:"required"` // The type of the volume.
+}
+
+// VolumeUpdateTasks are the updates of volumes. One that has come to its end is
+// deleted: it cannot be changed any more, and stays readable for a while.
+var VolumeUpdateTasks = &kind.Kind[VolumeUpdateTask, id.VolumeUpdateTask]{
+	Name:    "VolumeUpdateTask",
+	Tag:     "volume-update-task",
+	Missing: fault.TaskNotFound,
+	Keep:    time.Hour,
+}
+
+// VolumeUpdateState is the state of an update of a volume.
+type VolumeUpdateState string
+
+// The states of an update.
+const (
+	UpdatePending   VolumeUpdateState = "pending"
+	UpdateActive    VolumeUpdateState = "active"
+	UpdateCompleted VolumeUpdateState = "completed"
+	UpdateFailed    VolumeUpdateState = "failed"
+	UpdateCanceled  VolumeUpdateState = "canceled"
+)
+
+// Literals implements [api.Enum].
+func (VolumeUpdateState) Literals() []string {
+	return []string{"pending", "active", "completed", "failed", "canceled"}
+}
+
+// volumeUpdateLife is the life of an update. Its ends are not left.
+var volumeUpdateLife = state.Machine[VolumeUpdateState]{
+	"":              {"create": UpdatePending},
+	UpdatePending:   {"begin": UpdateActive, "done": UpdateCompleted, "fail": UpdateFailed, "delete volume": UpdateCanceled},
+	UpdateActive:    {"done": UpdateCompleted, "fail": UpdateFailed, "delete volume": UpdateCanceled},
+	UpdateCompleted: {},
+	UpdateFailed:    {},
+	UpdateCanceled:  {},
+}
+
+func volumeUpdateTaskActions() []api.Action {
+	read := api.Read[ReadVolumeUpdateTasksRequest](api.NewResource(VolumeUpdateTasks, viewVolumeUpdateTask))
+	read.Family = "Volume"
+	return []api.Action{read}
+}
+
+// viewVolumeUpdateTask says how far an update is by the time that the world gave
+// itself for it.
+func viewVolumeUpdateTask(tx *kind.Tx, t *VolumeUpdateTask) *VolumeUpdateTask {
+	if whole := t.Due - t.StartDate; t.State == UpdateActive && whole > 0 {
+		gone := api.At(tx.Now()) - t.StartDate
+		t.Progress = int(min(99, 100*gone/whole))
+	}
+	return t
+}
+
+// ReadVolumeUpdateTasksRequest asks for updates of volumes.
+type ReadVolumeUpdateTasksRequest struct {
+	Filters *FiltersReadVolumeUpdateTask // Which tasks to list; all of them if absent.
+	api.Page
+}
+
+// FiltersReadVolumeUpdateTask selects updates of volumes.
+type FiltersReadVolumeUpdateTask struct {
+	TaskIds   []id.VolumeUpdateTask // The IDs of the tasks.
+	VolumeIds []id.Volume           // The IDs of the volumes.
+}
+
+// UpdateVolumeRequest changes what a volume is like. What is not given stays. A
+// change that takes time is a task, whose ID the answer has: that of the size,
+// and any of a volume that is linked to a VM that is not stopped.
+type UpdateVolumeRequest struct {
+	Iops       int        // The new number of operations per second, for a volume that is or becomes `io1`.
+	Size       int        // The new size, in gibibytes (GiB), not less than the present one.
+	VolumeId   id.Volume  `api:"required"` // The ID of the volume.
+	VolumeType VolumeType // The new type. For `io1`, give Iops too; those of the others follow from the type.
+}
+
+func updateVolume(tx *kind.Tx, v *Volume, req *UpdateVolumeRequest) error {
+	switch {
+	case req.Iops == 0 && req.Size == 0 && req.VolumeType == "":
+		return fault.MissingParameter.Errorf("One of Iops, Size and VolumeType is required.")
+	case v.State != VolumeAvailable && v.State != VolumeInUse:
+		return fault.InvalidVolumeState.Errorf("The volume %s is %s, neither available nor in-use.", v.VolumeId, v.State)
+	case v.Target != nil:
+		return fault.InvalidVolumeState.Errorf("The volume %s is being updated by the task %s.", v.VolumeId, v.TaskId)
+	case req.Size != 0 && req.Size < v.Size:
+		return fault.InvalidVolumeSize.Errorf("The Size %d is less than %d, the present one: a volume only grows.", req.Size, v.Size)
+	}
+	to := v.parameters()
+	if req.Size != 0 {
+		to.Size = req.Size
+	}
+	if req.VolumeType != "" {
+		to.VolumeType = req.VolumeType
+	}
+	if to.VolumeType != VolumeIo1 || v.VolumeType != VolumeIo1 || req.Iops != 0 {
+		to.Iops = req.Iops
+	}
+	if err := to.complete(); err != nil {
+		return err
+	}
+	if to == v.parameters() {
+		return nil
+	}
+	used := storageOf(tx)
+	if err := used.change(tx, v.parameters(), to); err != nil {
+		return err
+	}
+	v.Generation++
+	hot, err := v.isHot(tx)
+	if err != nil {
+		return err
+	}
+	if to.Size == v.Size && !hot {
+		v.Iops, v.VolumeType = to.Iops, to.VolumeType
+		return nil
+	}
+	task := &VolumeUpdateTask{
+		StartDate: api.At(tx.Now()), State: UpdatePending, VolumeId: v.VolumeId, VolumeUpdate: VolumeUpdate{Origin: v.parameters(), Target: to},
+	}
+	if err := VolumeUpdateTasks.Insert(tx, task); err != nil {
+		return err
+	}
+	v.Target, v.TaskId = &to, task.TaskId
+	return nil
+}
+
+// isHot reports whether a machine may be using the volume now.
+func (v *Volume) isHot(tx *kind.Tx) (bool, error) {
+	for _, link := range v.LinkedVolumes {
+		vm, err := Vms.Get(tx, link.VmId)
+		return err == nil && vm.State != VmStopped, err
+	}
+	return false, nil
+}
+
+// endUpdate ends the update under way by an event, if there is one, with a
+// comment if it went wrong.
+func (v *Volume) endUpdate(tx *kind.Tx, event, comment string) error {
+	if v.TaskId == "" {
+		return nil
+	}
+	task, err := VolumeUpdateTasks.Get(tx, v.TaskId)
+	if err != nil {
+		return err
+	}
+	task.State, _ = volumeUpdateLife.Next(task.State, event)
+	task.CompletionDate, task.Comment = api.At(tx.Now()), comment
+	if task.State == UpdateCompleted {
+		task.Progress = 100
+	}
+	v.TaskId, v.Target = "", nil
+	return VolumeUpdateTasks.Delete(tx, task)
+}

@@ -1,0 +1,78 @@
+package region
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"github.com/bastide-cloud/bastide/internal/objectstore"
+	"github.com/bastide-cloud/bastide/internal/objectstore/directory"
+	"github.com/bastide-cloud/bastide/internal/objectstore/s3"
+	"github.com/bastide-cloud/bastide/internal/seal"
+)
+
+// ObjectStore says where exports are written to.
+type ObjectStore struct {
+	// URL is that of an endpoint that speaks S3, with the region in its query if
+	// it is not this one's name, or file:///DIR. Empty: a directory in the data
+	// directory, or one that ends with the process.
+	URL string
+	// The operator's credentials at an endpoint; empty: there are none, and
+	// every export needs its own.
+	AccessKey, SecretKey string
+}
+
+// objectsDir is where the data directory has the objects.
+const objectsDir = "objects"
+
+// openObjects opens the object store, and answers how to close it.
+func (o *Options) openObjects(key *seal.Key) (objectstore.Store, closer, error) {
+	u, err := url.Parse(o.ObjectStore.URL)
+	if err != nil {
+		// The whole text may hold a password.
+		return nil, nil, errors.New("the URL of the object store cannot be read")
+	}
+	switch {
+	case u.User != nil:
+		return nil, nil, errors.New("the URL of the object store has credentials in it, where others can see them: they belong in the environment")
+	case u.Scheme == "https" || u.Scheme == "http":
+		region := u.Query().Get("region")
+		if region == "" {
+			region = o.Region
+		}
+		u.RawQuery = ""
+		store, err := s3.Open(s3.Options{Endpoint: u.String(), Region: region, AccessKey: o.ObjectStore.AccessKey, SecretKey: o.ObjectStore.SecretKey})
+		return store, func() error { return nil }, err
+	case u.Scheme == "file" && u.Host == "" && u.Path != "":
+		return o.openDirectory(u.Path, key)
+	case o.ObjectStore.URL != "":
+		return nil, nil, fmt.Errorf("the object store %q is neither http:, https: nor file:///DIR", o.ObjectStore.URL)
+	case o.Data != "":
+		return o.openDirectory(filepath.Join(o.Data, objectsDir), key)
+	}
+	dir, err := os.MkdirTemp("", "bastide-objects-")
+	if err != nil {
+		return nil, nil, err
+	}
+	store, end, err := o.openDirectory(dir, key)
+	if err != nil {
+		return nil, nil, errors.Join(err, os.Remove(dir))
+	}
+	return store, func() error { return errors.Join(end(), os.RemoveAll(dir)) }, nil
+}
+
+func (o *Options) openDirectory(dir string, key *seal.Key) (objectstore.Store, closer, error) {
+	store, err := directory.Open(dir, key.Derive("object store"), o.Clock.Now)
+	if err != nil {
+		return nil, nil, err
+	}
+	return store, store.Close, nil
+}
+
+// closer is a function that closes something.
+type closer func() error
+
+// Close implements [io.Closer].
+func (c closer) Close() error { return c() }
