@@ -184,11 +184,20 @@ func isOpaque(f reflect.StructField) bool {
 // Get finds a living resource. The caller owns the answer, but what its slices
 // and pointers lead to is shared: a rule that changes a list makes a new one.
 func (k *Kind[T, I]) Get(tx *Tx, id I) (*T, error) {
+	if v := k.Living(tx, id); v != nil {
+		return v, nil
+	}
+	return nil, k.missing(string(id))
+}
+
+// Living is the resource that Get finds; nil: there is none, which is no mistake
+// of those who ask this way.
+func (k *Kind[T, I]) Living(tx *Tx, id I) *T {
 	o, ok := tx.snapshot().Get(k.Name, string(id))
 	if !ok || o.Gone != 0 {
-		return nil, k.missing(string(id))
+		return nil
 	}
-	return own[T](o), nil
+	return own[T](o)
 }
 
 // Has reports whether there is a living resource of this id.

@@ -143,6 +143,7 @@ func TestGetAnswersACopy(t *testing.T) {
 		get  func(tx *kind.Tx) *town
 	}{
 		{"Get", func(tx *kind.Tx) *town { v, _ := towns.Get(tx, made.TownId); return v }},
+		{"Living", func(tx *kind.Tx) *town { return towns.Living(tx, made.TownId) }},
 		{"All", func(tx *kind.Tx) *town { return slices.Collect(towns.All(tx))[0] }},
 	} {
 		view(t, db, alice, func(tx *kind.Tx) {

@@ -34,8 +34,8 @@ func (l *ExportLoop) Step(ctx context.Context, account, file string) (again time
 	var want *driver.Export
 	err = l.db.View(ctx, caller, func(tx *kind.Tx) (err error) {
 		want = nil
-		if exportFiles.Has(tx, exportFileID(file)) {
-			want, err = wantedExport(tx, exportFileID(file))
+		if f := exportFiles.Living(tx, exportFileID(file)); f != nil {
+			want, err = wantedExport(tx, f)
 		}
 		return err
 	})
@@ -70,18 +70,14 @@ func (l *ExportLoop) Observe(ctx context.Context, found func(account, id string)
 }
 
 // wantedExport is a file as the world should write it.
-func wantedExport(tx *kind.Tx, file exportFileID) (*driver.Export, error) {
-	f, err := exportFiles.Get(tx, file)
-	if err != nil {
-		return nil, err
-	}
+func wantedExport(tx *kind.Tx, f *exportFile) (*driver.Export, error) {
 	task, err := f.task(tx)
 	if err != nil {
 		return nil, err
 	}
 	to := task.to()
 	return &driver.Export{
-		Account: tx.Account(), ID: string(file), Generation: 1,
+		Account: tx.Account(), ID: string(f.FileId), Generation: 1,
 		From: driver.SnapshotName{Account: string(f.Owner), ID: string(f.SnapshotId)}, Size: f.Size,
 		Format: string(to.Format), Bucket: string(to.Bucket), Object: f.Object,
 		AccessKey: to.AccessKey, SecretKey: string(to.SecretKey),
@@ -91,12 +87,9 @@ func wantedExport(tx *kind.Tx, file exportFileID) (*driver.Export, error) {
 // exportSeen notes how far the world is with a file. A task that was cancelled
 // since the world was asked stays so.
 func exportSeen(tx *kind.Tx, file exportFileID, status driver.ExportStatus) error {
-	if !exportFiles.Has(tx, file) {
+	f := exportFiles.Living(tx, file)
+	if f == nil {
 		return nil
-	}
-	f, err := exportFiles.Get(tx, file)
-	if err != nil {
-		return err
 	}
 	task, err := f.task(tx)
 	if err != nil {
@@ -175,12 +168,9 @@ func (l *ManifestLoop) Kind() kind.Any { return ImageExportTasks }
 func (l *ManifestLoop) Step(ctx context.Context, account, taskID string) (again time.Time, err error) {
 	caller := kind.Caller{Account: account}
 	var task *ImageExportTask
-	err = l.db.View(ctx, caller, func(tx *kind.Tx) (err error) {
-		task = nil
-		if ImageExportTasks.Has(tx, id.ImageExportTask(taskID)) {
-			task, err = ImageExportTasks.Get(tx, id.ImageExportTask(taskID))
-		}
-		return err
+	err = l.db.View(ctx, caller, func(tx *kind.Tx) error {
+		task = ImageExportTasks.Living(tx, id.ImageExportTask(taskID))
+		return nil
 	})
 	if err != nil || task == nil || task.ended() || !task.Written {
 		return again, err

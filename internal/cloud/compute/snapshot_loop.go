@@ -29,12 +29,9 @@ func (l *SnapshotLoop) Kind() kind.Any { return snapshotSets }
 func (l *SnapshotLoop) Step(ctx context.Context, account, set string) (again time.Time, err error) {
 	caller := kind.Caller{Account: account}
 	var s *snapshotSet
-	err = l.db.View(ctx, caller, func(tx *kind.Tx) (err error) {
-		s = nil
-		if snapshotSets.Has(tx, setID(set)) {
-			s, err = snapshotSets.Get(tx, setID(set))
-		}
-		return err
+	err = l.db.View(ctx, caller, func(tx *kind.Tx) error {
+		s = snapshotSets.Living(tx, setID(set))
+		return nil
 	})
 	switch {
 	case err != nil:
@@ -91,12 +88,9 @@ func wantedSnapshot(account string, s *snapshotSet) driver.Snapshot {
 // snapshotSeen notes how far the world is with a set of a generation. What was
 // deleted since the world was asked stays so.
 func snapshotSeen(tx *kind.Tx, set setID, generation uint64, status driver.SnapshotStatus) error {
-	if !snapshotSets.Has(tx, set) {
+	s := snapshotSets.Living(tx, set)
+	if s == nil {
 		return nil
-	}
-	s, err := snapshotSets.Get(tx, set)
-	if err != nil {
-		return err
 	}
 	event := "begin"
 	switch {

@@ -173,12 +173,9 @@ func (region Region) addVms(tx *kind.Tx, g *VmGroup, n int) error {
 
 // settleGroup moves a group on whose VMs have settled. An empty ID is none.
 func settleGroup(tx *kind.Tx, groupID id.VmGroup) error {
-	if groupID == "" || !VmGroups.Has(tx, groupID) {
+	g := VmGroups.Living(tx, groupID)
+	if g == nil {
 		return nil
-	}
-	g, err := VmGroups.Get(tx, groupID)
-	if err != nil {
-		return err
 	}
 	for v := range Vms.Of(tx, groupID) {
 		if v.State == VmPending || v.State == VmShuttingDown {

@@ -43,12 +43,9 @@ func (l *VmLoop) Step(ctx context.Context, account, vmID string) (again time.Tim
 	var want driver.Machine
 	var ready bool
 	err = l.db.View(ctx, kind.Caller{Account: account}, func(tx *kind.Tx) (err error) {
-		v, again = nil, time.Time{}
-		if !Vms.Has(tx, id.Vm(vmID)) {
+		v, again = Vms.Living(tx, id.Vm(vmID)), time.Time{}
+		if v == nil || v.State == VmShuttingDown {
 			return nil
-		}
-		if v, err = Vms.Get(tx, id.Vm(vmID)); err != nil || v.State == VmShuttingDown {
-			return err
 		}
 		want, ready = l.wanted(tx, v)
 		for _, n := range network.VmNics(tx, v.VmId) {
@@ -83,14 +80,10 @@ func (l *VmLoop) Step(ctx context.Context, account, vmID string) (again time.Tim
 // update changes a VM that is there.
 func (l *VmLoop) update(ctx context.Context, account, vmID string, fn func(*kind.Tx, *Vm) error) error {
 	return l.db.Update(ctx, kind.Caller{Account: account}, func(tx *kind.Tx) error {
-		if !Vms.Has(tx, id.Vm(vmID)) {
-			return nil
+		if v := Vms.Living(tx, id.Vm(vmID)); v != nil {
+			return fn(tx, v)
 		}
-		v, err := Vms.Get(tx, id.Vm(vmID))
-		if err != nil {
-			return err
-		}
-		return fn(tx, v)
+		return nil
 	})
 }
 

@@ -31,12 +31,9 @@ func (l *VolumeLoop) Kind() kind.Any { return Volumes }
 func (l *VolumeLoop) Step(ctx context.Context, account, volumeID string) (again time.Time, err error) {
 	caller := kind.Caller{Account: account}
 	var v *Volume
-	err = l.db.View(ctx, caller, func(tx *kind.Tx) (err error) {
-		v = nil
-		if Volumes.Has(tx, id.Volume(volumeID)) {
-			v, err = Volumes.Get(tx, id.Volume(volumeID))
-		}
-		return err
+	err = l.db.View(ctx, caller, func(tx *kind.Tx) error {
+		v = Volumes.Living(tx, id.Volume(volumeID))
+		return nil
 	})
 	switch {
 	case err != nil:
@@ -87,13 +84,9 @@ func wantedDisk(account string, v *Volume) driver.Disk {
 // diskDone notes that the world has a disk. What became of the volume since the
 // world was asked stays as it is.
 func diskDone(tx *kind.Tx, done driver.Disk) error {
-	volumeID := id.Volume(done.ID)
-	if !Volumes.Has(tx, volumeID) {
+	v := Volumes.Living(tx, id.Volume(done.ID))
+	if v == nil || v.Applied >= done.Generation {
 		return nil
-	}
-	v, err := Volumes.Get(tx, volumeID)
-	if err != nil || v.Applied >= done.Generation {
-		return err
 	}
 	v.Applied, v.MadeFrom = done.Generation, ""
 	made := false
@@ -120,12 +113,9 @@ func diskDone(tx *kind.Tx, done driver.Disk) error {
 // diskFailed notes that the world cannot make a disk, or cannot update it: then
 // it shall stay as it was.
 func diskFailed(tx *kind.Tx, asked driver.Disk, why string) error {
-	if !Volumes.Has(tx, id.Volume(asked.ID)) {
+	v := Volumes.Living(tx, id.Volume(asked.ID))
+	if v == nil || v.Generation != asked.Generation {
 		return nil
-	}
-	v, err := Volumes.Get(tx, id.Volume(asked.ID))
-	if err != nil || v.Generation != asked.Generation {
-		return err
 	}
 	if next, ok := volumeLife.Next(v.State, "fail"); ok {
 		v.State, v.MadeFrom, v.Applied = next, "", v.Generation
@@ -143,12 +133,9 @@ func diskFailed(tx *kind.Tx, asked driver.Disk, why string) error {
 
 // updateBegun notes that the world has begun an update, and when it will be done.
 func updateBegun(tx *kind.Tx, taskID id.VolumeUpdateTask, due time.Time) error {
-	if !VolumeUpdateTasks.Has(tx, taskID) {
+	task := VolumeUpdateTasks.Living(tx, taskID)
+	if task == nil || task.Due == api.At(due) {
 		return nil
-	}
-	task, err := VolumeUpdateTasks.Get(tx, taskID)
-	if err != nil || task.Due == api.At(due) {
-		return err
 	}
 	if next, ok := volumeUpdateLife.Next(task.State, "begin"); ok {
 		task.State = next

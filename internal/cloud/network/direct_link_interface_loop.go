@@ -32,11 +32,11 @@ func (l *InterfaceLoop) Step(ctx context.Context, account, interfaceID string) (
 	caller := kind.Caller{Account: account}
 	var isHere, isOver bool
 	var want *driver.Interface
-	err = l.db.View(ctx, caller, func(tx *kind.Tx) error {
+	err = l.db.View(ctx, caller, func(tx *kind.Tx) (err error) {
 		isHere, isOver, want = false, false, nil
-		i, err := livingInterface(tx, interfaceID)
+		i := Interfaces.Living(tx, id.DirectLinkInterface(interfaceID))
 		if i == nil {
-			return err
+			return nil
 		}
 		isHere, isOver = true, i.isOver(tx.Now())
 		want, err = i.wanted(tx)
@@ -58,18 +58,10 @@ func (l *InterfaceLoop) Step(ctx context.Context, account, interfaceID string) (
 	return again, l.db.Update(ctx, caller, func(tx *kind.Tx) error { return interfaceApplied(tx, *want) })
 }
 
-// livingInterface is the interface as it is stored; nil: it has ended.
-func livingInterface(tx *kind.Tx, which string) (*DirectLinkInterfaces, error) {
-	if !Interfaces.Has(tx, id.DirectLinkInterface(which)) {
-		return nil, nil
-	}
-	return Interfaces.Get(tx, id.DirectLinkInterface(which))
-}
-
 func expireInterface(tx *kind.Tx, which string) error {
-	i, err := livingInterface(tx, which)
+	i := Interfaces.Living(tx, id.DirectLinkInterface(which))
 	if i == nil || !i.isOver(tx.Now()) {
-		return err
+		return nil
 	}
 	return i.become(tx, "expire", onlyThat)
 }
@@ -99,9 +91,9 @@ func (i *DirectLinkInterfaces) wanted(tx *kind.Tx) (*driver.Interface, error) {
 // interfaceApplied notes that the world has an interface, unless it has ended
 // or the world has something newer.
 func interfaceApplied(tx *kind.Tx, done driver.Interface) error {
-	i, err := livingInterface(tx, done.ID)
+	i := Interfaces.Living(tx, id.DirectLinkInterface(done.ID))
 	if i == nil || i.Applied >= done.Generation {
-		return err
+		return nil
 	}
 	return onBothSides(tx, Interfaces, i.DirectLinkInterfaceId, i.sides(), func(tx *kind.Tx, own *DirectLinkInterfaces) error {
 		if next, ok := interfaceLife.Next(own.State, "ready"); ok {

@@ -32,12 +32,9 @@ var gigabits = map[Bandwidth]int{OneGigabit: 1, TenGigabits: 10}
 func (l *DirectLinkLoop) Step(ctx context.Context, account, linkID string) (again time.Time, err error) {
 	caller := kind.Caller{Account: account}
 	var link *DirectLink
-	err = l.db.View(ctx, caller, func(tx *kind.Tx) (err error) {
-		link = nil
-		if DirectLinks.Has(tx, id.DirectLink(linkID)) {
-			link, err = DirectLinks.Get(tx, id.DirectLink(linkID))
-		}
-		return err
+	err = l.db.View(ctx, caller, func(tx *kind.Tx) error {
+		link = DirectLinks.Living(tx, id.DirectLink(linkID))
+		return nil
 	})
 	if err != nil {
 		return again, err
@@ -64,12 +61,9 @@ func (l *DirectLinkLoop) Step(ctx context.Context, account, linkID string) (agai
 // follow notes what the world has, unless the link is gone or further by now.
 // Interfaces wait for a link to be available.
 func (l *DirectLink) follow(tx *kind.Tx, event string) error {
-	if !DirectLinks.Has(tx, l.DirectLinkId) {
+	now := DirectLinks.Living(tx, l.DirectLinkId)
+	if now == nil {
 		return nil
-	}
-	now, err := DirectLinks.Get(tx, l.DirectLinkId)
-	if err != nil {
-		return err
 	}
 	next, ok := directLinkLife.Next(now.State, event)
 	if !ok {

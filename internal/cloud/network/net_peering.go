@@ -183,12 +183,12 @@ func createNetPeering(tx *kind.Tx, req *CreateNetPeeringRequest) (*NetPeering, e
 	if owner == "" {
 		owner = caller
 	}
-	if !isResident(tx, owner) || !Nets.Has(tx.In(string(owner)), req.AccepterNetId) {
-		return nil, fault.NetNotFound.Errorf("The account %s has no Net '%s'.", owner, req.AccepterNetId)
+	var accepter *Net
+	if isResident(tx, owner) {
+		accepter = Nets.Living(tx.In(string(owner)), req.AccepterNetId)
 	}
-	accepter, err := Nets.Get(tx.In(string(owner)), req.AccepterNetId)
-	if err != nil {
-		return nil, err
+	if accepter == nil {
+		return nil, fault.NetNotFound.Errorf("The account %s has no Net '%s'.", owner, req.AccepterNetId)
 	}
 	if owner == caller && source.NetId == accepter.NetId {
 		return nil, fault.SameNet.Errorf("The Net %s cannot be peered with itself.", source.NetId)

@@ -42,28 +42,20 @@ func (l *PeeringLoop) Step(ctx context.Context, account, peering string) (again 
 	caller := kind.Caller{Account: account}
 	isOver := false
 	err = l.db.View(ctx, caller, func(tx *kind.Tx) error {
-		p, err := livingPeering(tx, peering)
+		p := NetPeerings.Living(tx, id.NetPeering(peering))
 		isOver = p != nil && p.isOver(tx.Now())
-		return err
+		return nil
 	})
 	if err != nil || !isOver {
 		return again, err
 	}
 	return again, l.db.Update(ctx, caller, func(tx *kind.Tx) error {
-		p, err := livingPeering(tx, peering)
+		p := NetPeerings.Living(tx, id.NetPeering(peering))
 		if p == nil || !p.isOver(tx.Now()) {
-			return err
+			return nil
 		}
 		return p.become(tx, "expire", expiredState.Message)
 	})
-}
-
-// livingPeering is the peering as it is stored; nil: it has ended.
-func livingPeering(tx *kind.Tx, peering string) (*NetPeering, error) {
-	if !NetPeerings.Has(tx, id.NetPeering(peering)) {
-		return nil, nil
-	}
-	return NetPeerings.Get(tx, id.NetPeering(peering))
 }
 
 // Observe finds nothing: a request is not in the world.

@@ -142,7 +142,7 @@ func (region Region) ShowNic(tx *kind.Tx, n *Nic) *Nic {
 	n.PrivateDnsName, n.LinkPublicIp = n.PrivateIps[0].PrivateDnsName, n.PrivateIps[0].LinkPublicIp
 	n.SecurityGroups = slices.Clone(n.SecurityGroups)
 	for i, g := range n.SecurityGroups {
-		if group, err := SecurityGroups.Get(tx, g.SecurityGroupId); err == nil {
+		if group := SecurityGroups.Living(tx, g.SecurityGroupId); group != nil {
 			n.SecurityGroups[i].SecurityGroupName = group.SecurityGroupName
 		}
 	}

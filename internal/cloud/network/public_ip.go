@@ -84,7 +84,7 @@ func (ip *PublicIp) Hidden() bool { return ip.Lent }
 
 func viewPublicIp(tx *kind.Tx, ip *PublicIp) *PublicIp {
 	ip.Placement = InNet
-	if n, err := Nics.Get(tx, ip.NicId); err == nil {
+	if n := Nics.Living(tx, ip.NicId); n != nil {
 		ip.NicAccountId = id.Account(tx.Account())
 		if n.LinkNic != nil {
 			ip.VmId = n.LinkNic.VmId
@@ -163,7 +163,7 @@ func (ip *PublicIp) checkMovable(tx *kind.Tx) error {
 	if ip.NatServiceId != "" {
 		return fault.InUse.Errorf("The public IP %s is of %s, which keeps it.", ip.PublicIp, ip.NatServiceId)
 	}
-	if n, err := Nics.Get(tx, ip.NicId); err == nil && n.Service != "" && n.LinkNic == nil {
+	if n := Nics.Living(tx, ip.NicId); n != nil && n.Hidden() && n.LinkNic == nil {
 		return fault.PublicIpLocked.Errorf("The public IP %s is of %s, which keeps it.", ip.PublicIp, n.Service)
 	}
 	return nil
@@ -187,7 +187,7 @@ func (region Region) deletePublicIp(tx *kind.Tx, req *DeletePublicIpRequest) (*D
 	if err := ip.checkMovable(tx); err != nil {
 		return nil, err
 	}
-	if n, err := Nics.Get(tx, ip.NicId); err == nil {
+	if n := Nics.Living(tx, ip.NicId); n != nil {
 		if n.NetId != "" {
 			return nil, fault.InUse.Errorf("The public IP %s is linked to %s: unlink it first.", ip.PublicIp, n.shownAs())
 		}

@@ -71,7 +71,7 @@ func (r *Route) complete(tx *kind.Tx, netID id.Net) {
 	if r.NicId == "" {
 		return
 	}
-	if nic, err := Nics.Get(tx, r.NicId); err == nil && nic.LinkNic != nil {
+	if nic := Nics.Living(tx, r.NicId); nic != nil && nic.LinkNic != nil {
 		r.VmId, r.VmAccountId = nic.LinkNic.VmId, id.Account(tx.Account())
 	}
 }
@@ -84,8 +84,8 @@ func (r *Route) works(tx *kind.Tx, netID id.Net) bool {
 	if r.NetPeeringId == "" {
 		return true
 	}
-	peering, err := NetPeerings.Get(tx, r.NetPeeringId)
-	return err == nil && peering.State.Name == PeeringActive
+	peering := NetPeerings.Living(tx, r.NetPeeringId)
+	return peering != nil && peering.State.Name == PeeringActive
 }
 
 // checkTarget refuses a target that is not there, or not of the Net. A Net

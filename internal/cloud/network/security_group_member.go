@@ -70,8 +70,7 @@ func GroupNamed(tx *kind.Tx, net id.Net, name string) (*SecurityGroup, error) {
 // name in the public Cloud; nil: there is none.
 func groupSaid(tx *kind.Tx, m SecurityGroupsMember) *SecurityGroup {
 	if m.SecurityGroupId != "" {
-		g, _ := SecurityGroups.Get(tx, m.SecurityGroupId) // nil if there is none
-		return g
+		return SecurityGroups.Living(tx, m.SecurityGroupId)
 	}
 	for g := range SecurityGroups.Find(tx, "Place", groupPlace("", m.SecurityGroupName)) {
 		return g

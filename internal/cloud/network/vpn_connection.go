@@ -111,7 +111,7 @@ func viewVpnConnection(tx *kind.Tx, c *VpnConnection) *VpnConnection {
 	c.Routes = c.routes(tx.Now())
 	c.VgwTelemetries = []VgwTelemetry{c.telemetry()}
 	// A deleted connection may have outlived the client gateway.
-	if client, err := ClientGateways.Get(tx, c.ClientGatewayId); err == nil && c.State != GatewayDeleted {
+	if client := ClientGateways.Living(tx, c.ClientGatewayId); client != nil && c.State != GatewayDeleted {
 		c.BgpAsn = client.BgpAsn
 		c.ClientGatewayConfiguration = c.configuration(client)
 	}
