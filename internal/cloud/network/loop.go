@@ -10,9 +10,9 @@ import (
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
-// NetLoop brings Nets to a driver, each with its Subnets and DHCP options as
-// one value, and moves the Subnets that the world has to available. What the
-// world has and the store does not, it removes.
+// NetLoop brings Nets to a driver, each with all that is in it as one value, and
+// moves what waits for the world to have it, such as Subnets and NAT services, to
+// available. What the world has and the store does not, it removes.
 type NetLoop struct {
 	db       *kind.DB
 	world    driver.Networks
@@ -34,11 +34,7 @@ func (l *NetLoop) Step(ctx context.Context, account, netID string) (again time.T
 	var net *Net
 	var want driver.Net
 	err = l.db.View(ctx, kind.Caller{Account: account}, func(tx *kind.Tx) (err error) {
-		net = nil
-		if !Nets.Has(tx, id.Net(netID)) {
-			return nil
-		}
-		if net, err = Nets.Get(tx, id.Net(netID)); err == nil {
+		if net = Nets.Living(tx, id.Net(netID)); net != nil && net.Unsettled() {
 			want, err = l.wanted(tx, net)
 		}
 		return err
@@ -114,13 +110,9 @@ func texts[S ~string](list []S) []string {
 // world was asked stays as it is: a Subnet may be gone, and a newer generation
 // is still to be applied.
 func applied(tx *kind.Tx, done driver.Net) error {
-	netID := id.Net(done.ID)
-	if !Nets.Has(tx, netID) {
+	net := Nets.Living(tx, id.Net(done.ID))
+	if net == nil || net.Applied >= done.Generation {
 		return nil
-	}
-	net, err := Nets.Get(tx, netID)
-	if err != nil || net.Applied >= done.Generation {
-		return err
 	}
 	net.Applied = done.Generation
 	if err := Nets.Put(tx, net); err != nil {

@@ -43,11 +43,8 @@ func (l *TunnelLoop) Step(ctx context.Context, account, connectionID string) (ag
 	var connection *VpnConnection
 	var want driver.Tunnel
 	err = l.db.View(ctx, kind.Caller{Account: account}, func(tx *kind.Tx) (err error) {
-		connection = nil
-		if !VpnConnections.Has(tx, id.VpnConnection(connectionID)) {
-			return nil
-		}
-		if connection, err = VpnConnections.Get(tx, id.VpnConnection(connectionID)); err == nil {
+		connection, want = VpnConnections.Living(tx, id.VpnConnection(connectionID)), driver.Tunnel{}
+		if connection != nil && connection.Unsettled() {
 			want, err = wantedTunnel(tx, connection)
 		}
 		return err
@@ -72,7 +69,9 @@ func (l *TunnelLoop) Step(ctx context.Context, account, connectionID string) (ag
 	if !connection.Unsettled() && report == connection.Report {
 		return again, nil
 	}
-	return again, l.db.Update(ctx, kind.Caller{Account: account}, func(tx *kind.Tx) error { return settleTunnel(tx, want, report) })
+	return again, l.db.Update(ctx, kind.Caller{Account: account}, func(tx *kind.Tx) error {
+		return settleTunnel(tx, connection.VpnConnectionId, want.Generation, report)
+	})
 }
 
 // Observe finds the tunnels that the world has.
@@ -162,17 +161,15 @@ func wantedTunnel(tx *kind.Tx, c *VpnConnection) (driver.Tunnel, error) {
 
 func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
 
-// settleTunnel notes that the world has a tunnel and how that is doing. A
-// connection that has changed since the world was asked stays as it is.
-func settleTunnel(tx *kind.Tx, done driver.Tunnel, report tunnelReport) error {
-	if !VpnConnections.Has(tx, id.VpnConnection(done.ID)) {
+// settleTunnel notes which generation of a connection the world has, 0 being
+// none newer, and how its tunnel is doing. A connection that has changed since
+// the world was asked is still behind, and one that is gone stays so.
+func settleTunnel(tx *kind.Tx, which id.VpnConnection, applied uint64, report tunnelReport) error {
+	c := VpnConnections.Living(tx, which)
+	if c == nil {
 		return nil
 	}
-	c, err := VpnConnections.Get(tx, id.VpnConnection(done.ID))
-	if err != nil {
-		return err
-	}
-	c.Applied, c.Report = max(c.Applied, done.Generation), report
+	c.Applied, c.Report = max(c.Applied, applied), report
 	if next, ok := vpnConnectionLife.Next(c.State, "ready"); ok && !c.Unsettled() {
 		c.State = next
 	}
