@@ -8,6 +8,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/state"
 )
 
 // NetLoop brings Nets to a driver, each with all that is in it as one value, and
@@ -122,11 +123,26 @@ func applied(tx *kind.Tx, done driver.Net) error {
 		if family.settle == nil {
 			continue
 		}
-		if err := family.settle(tx, net, done); err != nil {
+		if err := family.settle(tx, done); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// ready moves a resource that the world has now to its next state, if it is
+// still there and waits for that.
+func ready[T any, I kind.ID, S ~string](tx *kind.Tx, k *kind.Kind[T, I], which I, life state.Machine[S], of func(*T) *S) error {
+	v := k.Living(tx, which)
+	if v == nil {
+		return nil
+	}
+	next, ok := life.Next(*of(v), "ready")
+	if !ok {
+		return nil
+	}
+	*of(v) = next
+	return k.Put(tx, v)
 }
 
 // families are what a Net as the world should have it is made of.
@@ -135,7 +151,7 @@ var families = []struct {
 	want func(*kind.Tx, *Net, *driver.Net) error
 	// settle moves on what waited for the world to have it. What became of it
 	// since the world was asked stays as it is. nil: nothing waits.
-	settle func(*kind.Tx, *Net, driver.Net) error
+	settle func(*kind.Tx, driver.Net) error
 }{
 	{wantSubnets, settleSubnets},
 	{wantVirtualGateway, nil},

@@ -23,18 +23,9 @@ func wantNatServices(tx *kind.Tx, n *Net, want *driver.Net) error {
 	return nil
 }
 
-func settleNatServices(tx *kind.Tx, n *Net, done driver.Net) error {
-	had := map[id.NatService]bool{}
+func settleNatServices(tx *kind.Tx, done driver.Net) error {
 	for _, nat := range done.Nats {
-		had[id.NatService(nat.ID)] = true
-	}
-	for nat := range NatServices.Of(tx, n.NetId) {
-		next, ok := natServiceLife.Next(nat.State, "ready")
-		if !ok || !had[nat.NatServiceId] {
-			continue
-		}
-		nat.State = next
-		if err := NatServices.Put(tx, nat); err != nil {
+		if err := ready(tx, NatServices, id.NatService(nat.ID), natServiceLife, func(n *NatService) *NatServiceState { return &n.State }); err != nil {
 			return err
 		}
 	}

@@ -1,8 +1,6 @@
 package network
 
 import (
-	"slices"
-
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/kind"
@@ -23,15 +21,9 @@ func wantNetAccessPoints(tx *kind.Tx, n *Net, want *driver.Net) error {
 	return nil
 }
 
-func settleNetAccessPoints(tx *kind.Tx, n *Net, done driver.Net) error {
-	for p := range NetAccessPoints.Of(tx, n.NetId) {
-		next, ok := netAccessPointLife.Next(p.State, "ready")
-		had := slices.ContainsFunc(done.AccessPoints, func(a driver.AccessPoint) bool { return id.NetAccessPoint(a.ID) == p.NetAccessPointId })
-		if !ok || !had {
-			continue
-		}
-		p.State = next
-		if err := NetAccessPoints.Put(tx, p); err != nil {
+func settleNetAccessPoints(tx *kind.Tx, done driver.Net) error {
+	for _, p := range done.AccessPoints {
+		if err := ready(tx, NetAccessPoints, id.NetAccessPoint(p.ID), netAccessPointLife, func(p *NetAccessPoint) *NetAccessPointState { return &p.State }); err != nil {
 			return err
 		}
 	}

@@ -27,18 +27,9 @@ func wantSubnets(tx *kind.Tx, n *Net, want *driver.Net) error {
 	return nil
 }
 
-func settleSubnets(tx *kind.Tx, n *Net, done driver.Net) error {
-	had := map[id.Subnet]bool{}
+func settleSubnets(tx *kind.Tx, done driver.Net) error {
 	for _, s := range done.Subnets {
-		had[id.Subnet(s.ID)] = true
-	}
-	for s := range Subnets.Of(tx, n.NetId) {
-		next, ok := subnetLife.Next(s.State, "ready")
-		if !ok || !had[s.SubnetId] {
-			continue
-		}
-		s.State = next
-		if err := Subnets.Put(tx, s); err != nil {
+		if err := ready(tx, Subnets, id.Subnet(s.ID), subnetLife, func(s *Subnet) *SubnetState { return &s.State }); err != nil {
 			return err
 		}
 	}
