@@ -86,12 +86,12 @@ func (d *day) checkSettled(name string) {
 			}
 		}
 		for p := range network.NetAccessPoints.All(tx) {
-			if p.State != network.NetAccessPointAvailable {
+			if p.State != network.GatewayAvailable {
 				d.w.t.Errorf("the Net access point %s stays %s", p.NetAccessPointId, p.State)
 			}
 		}
 		for nat := range network.NatServices.All(tx) {
-			if nat.State != network.NatServiceAvailable {
+			if nat.State != network.GatewayAvailable {
 				d.w.t.Errorf("the NAT service %s stays %s", nat.NatServiceId, nat.State)
 			}
 		}

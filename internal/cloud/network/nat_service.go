@@ -7,7 +7,6 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
-	"github.com/bastide-cloud/bastide/internal/state"
 )
 
 // NatService lets VMs without a public IP reach the Internet, under its own.
@@ -16,7 +15,7 @@ type NatService struct {
 	NatServiceId id.NatService   // The ID of the NAT service.
 	NetId        id.Net          // The ID of the Net that it is in.
 	PublicIps    []PublicIpLight `json:"-"` // The public IP under which VMs reach the Internet.
-	State        NatServiceState // The state of the NAT service.
+	State        GatewayState    // The state of the NAT service.
 	SubnetId     id.Subnet       // The ID of the public Subnet that it is in.
 	Tags         []api.Tag       // The tags of the NAT service.
 
@@ -40,29 +39,6 @@ var NatServices = &kind.Kind[NatService, id.NatService]{
 	Unique:  []string{"ClientToken"},
 	Taken:   fault.NatServiceExists,
 	Keep:    time.Hour, // as long as AWS shows deleted ones
-}
-
-// NatServiceState is the state of a NAT service.
-type NatServiceState string
-
-// The states of a NAT service.
-const (
-	NatServicePending   NatServiceState = "pending"
-	NatServiceAvailable NatServiceState = "available"
-	NatServiceDeleted   NatServiceState = "deleted"
-)
-
-// Literals implements [api.Enum].
-func (NatServiceState) Literals() []string {
-	return []string{"pending", "available", "deleting", "deleted"}
-}
-
-// natServiceLife is the life of a NAT service. A deleted one is only shown.
-var natServiceLife = state.Machine[NatServiceState]{
-	"":                  {"create": NatServicePending},
-	NatServicePending:   {"ready": NatServiceAvailable, "delete": NatServiceDeleted},
-	NatServiceAvailable: {"delete": NatServiceDeleted},
-	NatServiceDeleted:   {"forget": ""},
 }
 
 func natServiceActions() []api.Action {
@@ -116,7 +92,7 @@ func createNatService(tx *kind.Tx, req *CreateNatServiceRequest) (*CreateNatServ
 	for other := range NatServices.Of(tx, subnet.SubnetId) {
 		return nil, fault.NatServiceExists.Errorf("The Subnet %s has the NAT service %s.", subnet.SubnetId, other.NatServiceId)
 	}
-	n := &NatService{ClientToken: req.ClientToken, NetId: subnet.NetId, State: NatServicePending, SubnetId: subnet.SubnetId}
+	n := &NatService{ClientToken: req.ClientToken, NetId: subnet.NetId, State: GatewayPending, SubnetId: subnet.SubnetId}
 	if err := NatServices.Insert(tx, n); err != nil {
 		return nil, err
 	}
@@ -173,11 +149,11 @@ type ReadNatServicesRequest struct {
 
 // FiltersNatService selects NAT services.
 type FiltersNatService struct {
-	ClientTokens  []string          // The tokens that the NAT services were asked for with.
-	NatServiceIds []id.NatService   // The IDs of the NAT services.
-	NetIds        []id.Net          // The IDs of the Nets that the NAT services are in.
-	States        []NatServiceState // The states of the NAT services.
-	SubnetIds     []id.Subnet       // The IDs of the Subnets that the NAT services are in.
+	ClientTokens  []string        // The tokens that the NAT services were asked for with.
+	NatServiceIds []id.NatService // The IDs of the NAT services.
+	NetIds        []id.Net        // The IDs of the Nets that the NAT services are in.
+	States        []GatewayState  // The states of the NAT services.
+	SubnetIds     []id.Subnet     // The IDs of the Subnets that the NAT services are in.
 	api.TagFilters
 }
 
@@ -201,6 +177,6 @@ func dropNatService(tx *kind.Tx, n *NatService) error {
 	if err := Nics.Delete(tx, nic); err != nil {
 		return err
 	}
-	n.State, n.NicId = NatServiceDeleted, ""
+	n.State, n.NicId = GatewayDeleted, ""
 	return touch(tx, n.NetId)
 }

@@ -25,7 +25,7 @@ func wantNatServices(tx *kind.Tx, n *Net, want *driver.Net) error {
 
 func settleNatServices(tx *kind.Tx, done driver.Net) error {
 	for _, nat := range done.Nats {
-		if err := ready(tx, NatServices, id.NatService(nat.ID), natServiceLife, func(n *NatService) *NatServiceState { return &n.State }); err != nil {
+		if err := ready(tx, NatServices, id.NatService(nat.ID), builtLife, func(n *NatService) *GatewayState { return &n.State }); err != nil {
 			return err
 		}
 	}

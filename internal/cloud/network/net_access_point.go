@@ -8,19 +8,18 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
-	"github.com/bastide-cloud/bastide/internal/state"
 )
 
 // NetAccessPoint leads from a [Net] to a [Service] of the region without the
 // Internet. Each of its route tables has a route to the service through it,
 // which comes and goes with the table's place in the list.
 type NetAccessPoint struct {
-	NetAccessPointId id.NetAccessPoint   // The ID of the Net access point.
-	NetId            id.Net              // The ID of the Net that it is in.
-	RouteTableIds    []id.RouteTable     `ref:"weak"` // The IDs of the route tables that lead to it.
-	ServiceName      string              // The name of the service that it leads to.
-	State            NetAccessPointState // The state of the Net access point. It is `pending` until packets can go through it.
-	Tags             []api.Tag           // The tags of the Net access point.
+	NetAccessPointId id.NetAccessPoint // The ID of the Net access point.
+	NetId            id.Net            // The ID of the Net that it is in.
+	RouteTableIds    []id.RouteTable   `ref:"weak"` // The IDs of the route tables that lead to it.
+	ServiceName      string            // The name of the service that it leads to.
+	State            GatewayState      // The state of the Net access point. It is `pending` until packets can go through it.
+	Tags             []api.Tag         // The tags of the Net access point.
 
 	ServiceId string `wire:"-"` // what its routes lead to
 }
@@ -33,30 +32,6 @@ var NetAccessPoints = &kind.Kind[NetAccessPoint, id.NetAccessPoint]{
 	Held:    fault.InUse,
 	Quota:   &kind.Quota{Name: "network_endpoint_limit", Code: fault.TooManyNetAccessPoints},
 	Keep:    time.Hour,
-}
-
-// NetAccessPointState is the state of a Net access point.
-type NetAccessPointState string
-
-// The states of a Net access point.
-const (
-	NetAccessPointPending   NetAccessPointState = "pending"
-	NetAccessPointAvailable NetAccessPointState = "available"
-	NetAccessPointDeleted   NetAccessPointState = "deleted"
-)
-
-// Literals implements [api.Enum].
-func (NetAccessPointState) Literals() []string {
-	return []string{"pending", "available", "deleting", "deleted"}
-}
-
-// netAccessPointLife is the life of a Net access point. A deleted one stays
-// readable until it is forgotten.
-var netAccessPointLife = state.Machine[NetAccessPointState]{
-	"":                      {"create": NetAccessPointPending},
-	NetAccessPointPending:   {"ready": NetAccessPointAvailable, "delete": NetAccessPointDeleted},
-	NetAccessPointAvailable: {"delete": NetAccessPointDeleted},
-	NetAccessPointDeleted:   {"forget": ""},
 }
 
 func netAccessPointActions(region Region) []api.Action {
@@ -91,7 +66,7 @@ func (region Region) createNetAccessPoint(tx *kind.Tx, req *CreateNetAccessPoint
 		}
 	}
 	return &NetAccessPoint{
-		NetId: req.NetId, RouteTableIds: distinct(req.RouteTableIds), State: NetAccessPointPending,
+		NetId: req.NetId, RouteTableIds: distinct(req.RouteTableIds), State: GatewayPending,
 		ServiceName: service.ServiceName, ServiceId: service.ServiceId,
 	}, nil
 }
@@ -114,10 +89,10 @@ type ReadNetAccessPointsRequest struct {
 
 // FiltersNetAccessPoint selects Net access points.
 type FiltersNetAccessPoint struct {
-	NetAccessPointIds []id.NetAccessPoint   // The IDs of the Net access points.
-	NetIds            []id.Net              // The IDs of the Nets that they are in.
-	ServiceNames      []string              // The names of the services that they lead to.
-	States            []NetAccessPointState // The states of the Net access points.
+	NetAccessPointIds []id.NetAccessPoint // The IDs of the Net access points.
+	NetIds            []id.Net            // The IDs of the Nets that they are in.
+	ServiceNames      []string            // The names of the services that they lead to.
+	States            []GatewayState      // The states of the Net access points.
 	api.TagFilters
 }
 
@@ -192,15 +167,11 @@ type DeleteNetAccessPointRequest struct {
 }
 
 func endNetAccessPoint(tx *kind.Tx, p *NetAccessPoint) error {
-	next, ok := netAccessPointLife.Next(p.State, "delete")
-	if !ok {
-		return fault.InvalidState.Errorf("The Net access point %s is %s.", p.NetAccessPointId, p.State)
-	}
 	for _, table := range p.RouteTableIds {
 		if err := p.removeRoute(tx, table); err != nil {
 			return err
 		}
 	}
-	p.State, p.RouteTableIds = next, nil
+	p.State, p.RouteTableIds = GatewayDeleted, nil
 	return touch(tx, p.NetId)
 }

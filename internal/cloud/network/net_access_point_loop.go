@@ -23,7 +23,7 @@ func wantNetAccessPoints(tx *kind.Tx, n *Net, want *driver.Net) error {
 
 func settleNetAccessPoints(tx *kind.Tx, done driver.Net) error {
 	for _, p := range done.AccessPoints {
-		if err := ready(tx, NetAccessPoints, id.NetAccessPoint(p.ID), netAccessPointLife, func(p *NetAccessPoint) *NetAccessPointState { return &p.State }); err != nil {
+		if err := ready(tx, NetAccessPoints, id.NetAccessPoint(p.ID), builtLife, func(p *NetAccessPoint) *GatewayState { return &p.State }); err != nil {
 			return err
 		}
 	}

@@ -58,11 +58,11 @@ func (t ConnectionType) Check() error {
 	return nil
 }
 
-// GatewayState is the state of a virtual gateway, a client gateway or a VPN
-// connection.
+// GatewayState is the state of whatever leads out of a Net: a virtual gateway, a
+// client gateway, a VPN connection, a NAT service or a Net access point.
 type GatewayState string
 
-// The states of gateways and connections.
+// The states of gateways and their like.
 const (
 	GatewayPending   GatewayState = "pending"
 	GatewayAvailable GatewayState = "available"
@@ -90,9 +90,18 @@ func (GatewayLinkState) Literals() []string {
 }
 
 // gatewayLife is the life of a virtual gateway or a client gateway: there is
-// nothing to wait for at either end of it.
+// nothing to wait for at either end of it. A deleted one is only shown.
 var gatewayLife = state.Machine[GatewayState]{
 	"":               {"create": GatewayAvailable},
+	GatewayAvailable: {"delete": GatewayDeleted},
+	GatewayDeleted:   {"forget": ""},
+}
+
+// builtLife is the life of a NAT service or a Net access point, which the world
+// must have before packets can go through it.
+var builtLife = state.Machine[GatewayState]{
+	"":               {"create": GatewayPending},
+	GatewayPending:   {"ready": GatewayAvailable, "delete": GatewayDeleted},
 	GatewayAvailable: {"delete": GatewayDeleted},
 	GatewayDeleted:   {"forget": ""},
 }
