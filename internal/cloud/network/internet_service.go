@@ -116,7 +116,7 @@ func linkInternetService(tx *kind.Tx, req *LinkInternetServiceRequest) (*struct{
 
 // internetService is the ID of the one that is linked to the Net; empty: none is.
 func (n *Net) internetService(tx *kind.Tx) id.InternetService {
-	for s := range InternetServices.Of(tx, n.NetId) {
+	if s := first(InternetServices.Of(tx, n.NetId)); s != nil {
 		return s.InternetServiceId
 	}
 	return ""

@@ -82,8 +82,14 @@ func createNatService(tx *kind.Tx, req *CreateNatServiceRequest) (*CreateNatServ
 	if err != nil {
 		return nil, err
 	}
-	ip, err := unusedPublicIp(tx, req.PublicIpId)
+	ip, err := findPublicIp(tx, "", req.PublicIpId)
 	if err != nil {
+		return nil, err
+	}
+	if ip.NicId != "" {
+		return nil, fault.InUse.Errorf("The public IP %s is linked to a NIC, as %s.", ip.PublicIp, ip.LinkPublicIpId)
+	}
+	if err := ip.checkMovable(tx); err != nil {
 		return nil, err
 	}
 	if err := subnet.checkPublic(tx); err != nil {
@@ -108,22 +114,6 @@ func createNatService(tx *kind.Tx, req *CreateNatServiceRequest) (*CreateNatServ
 		return nil, err
 	}
 	return &CreateNatServiceResponse{viewNatService(tx, n)}, nil
-}
-
-// unusedPublicIp finds a public IP that nothing uses.
-func unusedPublicIp(tx *kind.Tx, publicIp id.PublicIp) (*PublicIp, error) {
-	ip, err := PublicIps.Get(tx, publicIp)
-	switch {
-	case err != nil:
-		return nil, err
-	case ip.Lent: // which is never shown
-		return nil, fault.PublicIpNotFound.Errorf("The PublicIpId '%s' doesn't exist.", publicIp)
-	case ip.NatServiceId != "":
-		return nil, fault.InUse.Errorf("The public IP %s is that of the NAT service %s.", ip.PublicIp, ip.NatServiceId)
-	case ip.NicId != "":
-		return nil, fault.InUse.Errorf("The public IP %s is linked to %s.", ip.PublicIp, ip.LinkPublicIpId)
-	}
-	return ip, nil
 }
 
 // checkPublic refuses a Subnet that has no route to the Internet.

@@ -153,7 +153,7 @@ func (region Region) ShowNic(tx *kind.Tx, n *Nic) *Nic {
 // for its own needs.
 func OwnNic(tx *kind.Tx, nicID id.Nic) (*Nic, error) {
 	n, err := Nics.Get(tx, nicID)
-	if err == nil && n.Service != "" {
+	if err == nil && n.Hidden() {
 		return nil, Nics.Absent(nicID)
 	}
 	return n, err
@@ -163,7 +163,7 @@ func OwnNic(tx *kind.Tx, nicID id.Nic) (*Nic, error) {
 // it was made for.
 func (n *Nic) shownAs() string {
 	switch {
-	case n.Service != "":
+	case n.Hidden():
 		return n.Service
 	case n.LinkNic != nil:
 		return fmt.Sprintf("%s of %s", n.NicId, n.LinkNic.VmId)

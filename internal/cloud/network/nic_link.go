@@ -151,7 +151,7 @@ type UnlinkNicResponse struct{}
 
 func unlinkNic(tx *kind.Tx, req *UnlinkNicRequest) (*UnlinkNicResponse, error) {
 	n := first(Nics.Find(tx, "LinkNic.LinkNicId", string(req.LinkNicId)))
-	if n == nil || n.Service != "" {
+	if n == nil || n.Hidden() {
 		return nil, fault.NicLinkNotFound.Errorf("The LinkNicId '%s' doesn't exist.", req.LinkNicId)
 	}
 	if n.LinkNic.DeviceNumber == 0 {

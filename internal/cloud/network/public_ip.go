@@ -145,13 +145,13 @@ func findPublicIp(tx *kind.Tx, address api.IPv4, publicIpID id.PublicIp) (*Publi
 		return nil, fault.IncompatibleParameters.Errorf("PublicIp and PublicIpId cannot be given together.")
 	case address != "":
 		ip := first(PublicIps.Find(tx, "PublicIp", string(address)))
-		if ip == nil || ip.Lent {
+		if ip == nil || ip.Hidden() {
 			return nil, fault.PublicIpNotFound.Errorf("The PublicIp '%s' doesn't exist.", address)
 		}
 		return ip, nil
 	}
 	ip, err := PublicIps.Get(tx, publicIpID)
-	if err == nil && ip.Lent {
+	if err == nil && ip.Hidden() {
 		return nil, PublicIps.Absent(publicIpID)
 	}
 	return ip, err

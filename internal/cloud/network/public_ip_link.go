@@ -115,7 +115,7 @@ func (n *Nic) Rest(tx *kind.Tx, stays api.IPv4) error {
 // it is there and linked to nothing else.
 func (region Region) Attach(tx *kind.Tx, n *Nic, address api.IPv4) error {
 	ip := first(PublicIps.Find(tx, "PublicIp", string(address)))
-	if ip == nil || ip.Lent || ip.NicId != "" || ip.checkMovable(tx) != nil {
+	if ip == nil || ip.Hidden() || ip.NicId != "" || ip.checkMovable(tx) != nil {
 		return nil
 	}
 	return region.link(tx, ip, n, n.PrivateIps[0].PrivateIp, true)
@@ -176,7 +176,7 @@ func (region Region) linkPublicIp(tx *kind.Tx, req *LinkPublicIpRequest) (*LinkP
 	if !slices.Contains(n.addresses(), private) {
 		return nil, fault.InvalidParameter.Errorf("The private IP %s is none of %s.", private, n.shownAs())
 	}
-	if n.NetId != "" && first(InternetServices.Find(tx, "NetId", string(n.NetId))) == nil {
+	if n.NetId != "" && first(InternetServices.Of(tx, n.NetId)) == nil {
 		return nil, fault.GatewayNotLinked.Errorf("The Net %s has no internet service: link one first.", n.NetId)
 	}
 	if ip.NicId == n.NicId && ip.PrivateIp == private { // it is there already

@@ -192,10 +192,10 @@ func (to RouteTarget) route(tx *kind.Tx, t *RouteTable, destination api.CIDR) (r
 
 // onlyNic finds the NIC of a VM in a Net that has one.
 func onlyNic(tx *kind.Tx, vm id.Vm, netID id.Net) (id.Nic, error) {
-	nics := slices.Collect(Nics.Of(tx, vm))
+	nics, err := vmNics(tx, vm)
 	switch {
-	case len(nics) == 0:
-		return "", fault.VmNotFound.Errorf("The VmId '%s' doesn't exist.", vm)
+	case err != nil:
+		return "", err
 	case nics[0].NetId != netID:
 		return "", fault.InvalidParameter.Errorf("The VM %s is not in the Net %s.", vm, netID)
 	case len(nics) > 1:

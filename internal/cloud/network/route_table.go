@@ -115,10 +115,7 @@ func mainTable(tx *kind.Tx, netID id.Net) (*RouteTable, error) {
 // linkedTable finds the route table that a Subnet is linked to; nil: it is
 // linked to none.
 func linkedTable(tx *kind.Tx, subnetID id.Subnet) *RouteTable {
-	for t := range RouteTables.Of(tx, subnetID) {
-		return t
-	}
-	return nil
+	return first(RouteTables.Of(tx, subnetID))
 }
 
 // routeTable finds the route table that routes what leaves the Subnet.
@@ -131,21 +128,19 @@ func (s *Subnet) routeTable(tx *kind.Tx) (*RouteTable, error) {
 
 // newRouteTableLink chooses the ID of a link.
 func newRouteTableLink(tx *kind.Tx) id.LinkRouteTable {
-	for {
-		link := id.LinkRouteTable(id.LinkRouteTable("").Form().Random(tx.Chance()))
-		if t, _ := findRouteTableLink(tx, link); t == nil {
-			return link
-		}
-	}
+	return unused[id.LinkRouteTable](tx, func(link string) bool {
+		return first(RouteTables.Find(tx, "LinkRouteTables.LinkRouteTableId", link)) != nil
+	})
 }
 
 // findRouteTableLink finds the table that has a link, and which of its links
 // that is; nil: there is none.
 func findRouteTableLink(tx *kind.Tx, link id.LinkRouteTable) (*RouteTable, int) {
-	for t := range RouteTables.Find(tx, "LinkRouteTables.LinkRouteTableId", string(link)) {
-		return t, slices.IndexFunc(t.LinkRouteTables, func(l LinkRouteTable) bool { return l.LinkRouteTableId == link })
+	t := first(RouteTables.Find(tx, "LinkRouteTables.LinkRouteTableId", string(link)))
+	if t == nil {
+		return nil, 0
 	}
-	return nil, 0
+	return t, slices.IndexFunc(t.LinkRouteTables, func(l LinkRouteTable) bool { return l.LinkRouteTableId == link })
 }
 
 func noRouteTableLink(link id.LinkRouteTable) error {
