@@ -19,6 +19,14 @@ type Meter struct {
 // Global is the type of the quotas that are for a whole account.
 const Global = "global"
 
+// GlobalMeter reads one number for the whole account: how many public IPs it has,
+// or how many security groups the NIC that is in most of them.
+func GlobalMeter(quota string, used func(*Tx) int) Meter {
+	return Meter{Quota: quota, Read: func(tx *Tx) iter.Seq2[string, int] {
+		return func(yield func(string, int) bool) { yield(Global, used(tx)) }
+	}}
+}
+
 // CheckLimit refuses a use of a quota above its limit.
 func (tx *Tx) CheckLimit(quota string, code fault.Code, use int) error {
 	if limit, ok := tx.Limit(quota); ok && use > limit {

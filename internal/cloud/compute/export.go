@@ -204,12 +204,7 @@ func running[T any, I kind.ID](tx *kind.Tx, k *kind.Kind[T, I], ended func(*T) b
 }
 
 func exportMeters() []kind.Meter {
-	global := func(quota string, use func(*kind.Tx) int) kind.Meter {
-		return kind.Meter{Quota: quota, Read: func(tx *kind.Tx) iter.Seq2[string, int] {
-			return func(yield func(string, int) bool) { yield(kind.Global, use(tx)) }
-		}}
-	}
-	return []kind.Meter{global(imageExports, runningImageExports), global(snapshotExports, runningSnapshotExports)}
+	return []kind.Meter{kind.GlobalMeter(imageExports, runningImageExports), kind.GlobalMeter(snapshotExports, runningSnapshotExports)}
 }
 
 func exportActions(region Region) []api.Action {

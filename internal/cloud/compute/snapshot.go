@@ -1,8 +1,6 @@
 package compute
 
 import (
-	"iter"
-
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/fault"
@@ -154,9 +152,7 @@ func activeSnapshots(tx *kind.Tx) (active int) {
 }
 
 func snapshotMeters() []kind.Meter {
-	return []kind.Meter{{Quota: "concurrent_snapshot_limit", Read: func(tx *kind.Tx) iter.Seq2[string, int] {
-		return func(yield func(string, int) bool) { yield(kind.Global, activeSnapshots(tx)) }
-	}}}
+	return []kind.Meter{kind.GlobalMeter("concurrent_snapshot_limit", activeSnapshots)}
 }
 
 func snapshotActions(region Region) []api.Action {

@@ -1,8 +1,6 @@
 package compute
 
 import (
-	"iter"
-
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
@@ -70,9 +68,7 @@ func sizeQuota(t VolumeType) string { return string(t) + "_volume_size_limit" }
 
 func storageMeters() []kind.Meter {
 	read := func(quota string, use func(storage) int) kind.Meter {
-		return kind.Meter{Quota: quota, Read: func(tx *kind.Tx) iter.Seq2[string, int] {
-			return func(yield func(string, int) bool) { yield(kind.Global, use(storageOf(tx))) }
-		}}
+		return kind.GlobalMeter(quota, func(tx *kind.Tx) int { return use(storageOf(tx)) })
 	}
 	meters := []kind.Meter{
 		read("volume_size_limit", func(s storage) int { return s.size }),

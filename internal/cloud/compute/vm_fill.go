@@ -1,7 +1,6 @@
 package compute
 
 import (
-	"iter"
 	"maps"
 	"sort"
 
@@ -41,9 +40,7 @@ func (f fleet) grow(tx *kind.Tx, cores, memory int) error {
 
 func vmMeters() []kind.Meter {
 	read := func(quota string, use func(fleet) int) kind.Meter {
-		return kind.Meter{Quota: quota, Read: func(tx *kind.Tx) iter.Seq2[string, int] {
-			return func(yield func(string, int) bool) { yield(kind.Global, use(fleetOf(tx))) }
-		}}
+		return kind.GlobalMeter(quota, func(tx *kind.Tx) int { return use(fleetOf(tx)) })
 	}
 	return []kind.Meter{
 		read("core_limit", func(f fleet) int { return f.cores }),

@@ -281,19 +281,14 @@ func activePeerings(tx *kind.Tx, net id.Net) (n int) {
 }
 
 func netPeeringMeters() []kind.Meter {
-	global := func(use func(*kind.Tx) int) func(*kind.Tx) iter.Seq2[string, int] {
-		return func(tx *kind.Tx) iter.Seq2[string, int] {
-			return func(yield func(string, int) bool) { yield(kind.Global, use(tx)) }
-		}
-	}
 	return []kind.Meter{
-		{Quota: "networklink_request_limit", Read: global(requests)},
-		{Quota: "networklink_limit", Read: global(func(tx *kind.Tx) (most int) {
+		kind.GlobalMeter("networklink_request_limit", requests),
+		kind.GlobalMeter("networklink_limit", func(tx *kind.Tx) (most int) {
 			for n := range Nets.All(tx) {
 				most = max(most, activePeerings(tx, n.NetId))
 			}
 			return most
-		})},
+		}),
 	}
 }
 

@@ -2,7 +2,6 @@ package network
 
 import (
 	"fmt"
-	"iter"
 	"slices"
 
 	"github.com/bastide-cloud/bastide/internal/api"
@@ -91,16 +90,12 @@ func (NicState) Literals() []string { return []string{"available", "attaching", 
 // nicMeters read how many security groups a NIC has: a VM is in those of its
 // NICs.
 func nicMeters() []kind.Meter {
-	most := func(tx *kind.Tx) iter.Seq2[string, int] {
-		return func(yield func(string, int) bool) {
-			groups := 0
-			for _, n := range Nics.Each(tx, 0) {
-				groups = max(groups, len(n.SecurityGroups))
-			}
-			yield(kind.Global, groups)
+	return []kind.Meter{kind.GlobalMeter("vm_sg_limit", func(tx *kind.Tx) (most int) {
+		for _, n := range Nics.Each(tx, 0) {
+			most = max(most, len(n.SecurityGroups))
 		}
-	}
-	return []kind.Meter{{Quota: "vm_sg_limit", Read: most}}
+		return most
+	})}
 }
 
 func nicActions(region Region) []api.Action {

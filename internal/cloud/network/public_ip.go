@@ -1,8 +1,6 @@
 package network
 
 import (
-	"iter"
-
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/fault"
@@ -52,10 +50,7 @@ const (
 
 // publicIpMeters read how many public IPs an account has of its own.
 func publicIpMeters() []kind.Meter {
-	own := func(tx *kind.Tx) iter.Seq2[string, int] {
-		return func(yield func(string, int) bool) { yield(kind.Global, ownPublicIps(tx)) }
-	}
-	return []kind.Meter{{Quota: "ip_limit", Read: own}}
+	return []kind.Meter{kind.GlobalMeter("ip_limit", ownPublicIps)}
 }
 
 // ownPublicIps is how many public IPs an account has, without those lent to it.

@@ -1,7 +1,6 @@
 package network
 
 import (
-	"iter"
 	"slices"
 	"strings"
 
@@ -209,15 +208,12 @@ const routeLimit = "rtb_rule_limit"
 
 // routeMeters read the use of the quota of routes: that of the fullest table.
 func routeMeters() []kind.Meter {
-	return []kind.Meter{{Quota: routeLimit, Read: func(tx *kind.Tx) iter.Seq2[string, int] {
-		return func(yield func(string, int) bool) {
-			most := 0
-			for t := range RouteTables.All(tx) {
-				most = max(most, countRoutes(t.Routes))
-			}
-			yield(kind.Global, most)
+	return []kind.Meter{kind.GlobalMeter(routeLimit, func(tx *kind.Tx) (most int) {
+		for t := range RouteTables.All(tx) {
+			most = max(most, countRoutes(t.Routes))
 		}
-	}}}
+		return most
+	})}
 }
 
 // countRoutes is what the quota counts.

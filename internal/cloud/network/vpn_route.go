@@ -1,7 +1,6 @@
 package network
 
 import (
-	"iter"
 	"slices"
 	"time"
 
@@ -128,13 +127,12 @@ const (
 // the most.
 func vpnMeters() []kind.Meter {
 	most := func(quota string, of func(*VpnConnection) int) kind.Meter {
-		return kind.Meter{Quota: quota, Read: func(tx *kind.Tx) iter.Seq2[string, int] {
-			used := 0
+		return kind.GlobalMeter(quota, func(tx *kind.Tx) (used int) {
 			for c := range VpnConnections.All(tx) {
 				used = max(used, of(c))
 			}
-			return func(yield func(string, int) bool) { yield(kind.Global, used) }
-		}}
+			return used
+		})
 	}
 	return []kind.Meter{
 		most(staticRouteLimit, func(c *VpnConnection) int { return len(c.destinations()) }),
