@@ -2,7 +2,6 @@ package network
 
 import (
 	"fmt"
-	"iter"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -122,7 +121,7 @@ func createSecurityGroup(tx *kind.Tx, req *CreateSecurityGroupRequest) (*Securit
 		}
 		g.OutboundRules = []SecurityGroupRule{everywhere(tx)}
 	}
-	for other := range SecurityGroups.Find(tx, "Place", g.Place) {
+	if other := groupNamed(tx, g.NetId, g.SecurityGroupName); other != nil {
 		return nil, fault.SecurityGroupNameTaken.Errorf("The security group %s has the name '%s' already.", other.SecurityGroupId, g.SecurityGroupName)
 	}
 	return g, tx.CheckLimit(g.groupQuota(), fault.TooManySecurityGroups, siblings(tx, g.NetId)+1)
@@ -135,6 +134,12 @@ func newGroup(net id.Net, name, description string) *SecurityGroup {
 // groupPlace is a name with the Net that it is unique in; no Net is the public
 // Cloud.
 func groupPlace(net id.Net, name string) string { return string(net) + "/" + name }
+
+// groupNamed is the security group of a Net or, without one, of the public Cloud
+// that has a name; nil: there is none.
+func groupNamed(tx *kind.Tx, net id.Net, name string) *SecurityGroup {
+	return first(SecurityGroups.Find(tx, "Place", groupPlace(net, name)))
+}
 
 // siblings is the number of groups of a Net or, without one, of the public
 // Cloud.
@@ -170,13 +175,8 @@ func (g *SecurityGroup) ruleQuota() string {
 // securityGroupMeters read the quotas of groups and of their rules. Those of a
 // Net or of a group show what the fullest one uses.
 func securityGroupMeters() []kind.Meter {
-	meter := func(quota string, read func(*kind.Tx) int) kind.Meter {
-		return kind.Meter{Quota: quota, Read: func(tx *kind.Tx) iter.Seq2[string, int] {
-			return func(yield func(string, int) bool) { yield(kind.Global, read(tx)) }
-		}}
-	}
 	mostGroups := func(quota string) kind.Meter {
-		return meter(quota, func(tx *kind.Tx) (most int) {
+		return kind.GlobalMeter(quota, func(tx *kind.Tx) (most int) {
 			used := map[id.Net]int{}
 			for g := range SecurityGroups.All(tx) {
 				if g.groupQuota() == quota {
@@ -188,7 +188,7 @@ func securityGroupMeters() []kind.Meter {
 		})
 	}
 	mostRules := func(quota string) kind.Meter {
-		return meter(quota, func(tx *kind.Tx) (most int) {
+		return kind.GlobalMeter(quota, func(tx *kind.Tx) (most int) {
 			for g := range SecurityGroups.All(tx) {
 				if g.ruleQuota() == quota {
 					most = max(most, g.ruleCount())
@@ -264,7 +264,7 @@ func groupToDelete(tx *kind.Tx, req *DeleteSecurityGroupRequest) (*SecurityGroup
 		}
 		return g, err
 	}
-	for g := range SecurityGroups.Find(tx, "Place", groupPlace("", name)) {
+	if g := groupNamed(tx, "", name); g != nil {
 		return g, nil
 	}
 	return nil, fault.SecurityGroupNotFound.Errorf("The SecurityGroupName '%s' is that of no security group for the public Cloud.", name)
@@ -304,20 +304,21 @@ func insertDefaultGroup(tx *kind.Tx, net id.Net) error {
 
 // dropDefaultGroup deletes the default group of a Net that is deleted.
 func dropDefaultGroup(tx *kind.Tx, net *Net) error {
-	for g := range SecurityGroups.Find(tx, "Place", groupPlace(net.NetId, defaultGroup)) {
-		err := SecurityGroups.Delete(tx, g)
-		if fault.SecurityGroupInUse.Is(err) {
-			err = fault.NetInUse.Errorf("The Net %s stays while its default group does. %s", net.NetId, fault.From(err).Details)
-		}
-		return err
+	g := groupNamed(tx, net.NetId, defaultGroup)
+	if g == nil {
+		return nil
 	}
-	return nil
+	err := SecurityGroups.Delete(tx, g)
+	if fault.SecurityGroupInUse.Is(err) {
+		err = fault.NetInUse.Errorf("The Net %s stays while its default group does. %s", net.NetId, fault.From(err).Details)
+	}
+	return err
 }
 
 // defaultGroupOf finds the default group of a Net or, without one, of the
 // public Cloud.
 func defaultGroupOf(tx *kind.Tx, net id.Net) (id.SecurityGroup, error) {
-	for g := range SecurityGroups.Find(tx, "Place", groupPlace(net, defaultGroup)) {
+	if g := groupNamed(tx, net, defaultGroup); g != nil {
 		return g.SecurityGroupId, nil
 	}
 	return "", fmt.Errorf("there is no default security group of the Net '%s'", net)

@@ -60,7 +60,7 @@ func (g *SecurityGroup) findMember(tx *kind.Tx, m SecurityGroupsMember) (Securit
 // GroupNamed finds a security group of the account by its name, in a Net or, if
 // there is none, in the public Cloud.
 func GroupNamed(tx *kind.Tx, net id.Net, name string) (*SecurityGroup, error) {
-	for g := range SecurityGroups.Find(tx, "Place", groupPlace(net, name)) {
+	if g := groupNamed(tx, net, name); g != nil {
 		return g, nil
 	}
 	return nil, fault.SecurityGroupNotFound.Errorf("The SecurityGroupName '%.255s' doesn't exist.", name)
@@ -72,10 +72,7 @@ func groupSaid(tx *kind.Tx, m SecurityGroupsMember) *SecurityGroup {
 	if m.SecurityGroupId != "" {
 		return SecurityGroups.Living(tx, m.SecurityGroupId)
 	}
-	for g := range SecurityGroups.Find(tx, "Place", groupPlace("", m.SecurityGroupName)) {
-		return g
-	}
-	return nil
+	return groupNamed(tx, "", m.SecurityGroupName)
 }
 
 // peered reports whether a Net is peered with another one of an account, or
