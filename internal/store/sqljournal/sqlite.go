@@ -118,7 +118,7 @@ func Open(ctx context.Context, dir string, opts ...Option) (_ *SQLite, err error
 }
 
 func (j *SQLite) connect(ctx context.Context) (err error) {
-	path := filepath.Join(j.dir, "region.db")
+	path := filepath.Join(j.dir, File)
 	// SQLite would make a file that everybody may read.
 	f, err := os.OpenFile(path, os.O_CREATE, 0o600)
 	if err != nil {
@@ -204,21 +204,28 @@ func (j *SQLite) Load(ctx context.Context, account string, each func(store.Row) 
 			return version, nil
 		}
 		version = uint64(stmt.ColumnInt64(0))
-		if stmt.ColumnIsNull(1) {
-			continue
+		if row := sqliteRow(stmt, 1); row != nil {
+			if err := each(*row); err != nil {
+				return 0, err
+			}
 		}
-		doc := make([]byte, stmt.ColumnLen(6))
-		stmt.ColumnBytes(6, doc)
-		if err := each(store.Row{
-			Kind:    stmt.ColumnText(1),
-			ID:      stmt.ColumnText(2),
-			Version: uint64(stmt.ColumnInt64(3)),
-			Seq:     uint64(stmt.ColumnInt64(4)),
-			Gone:    stmt.ColumnInt64(5),
-			Doc:     doc,
-		}); err != nil {
-			return 0, err
-		}
+	}
+}
+
+// sqliteRow reads the columns of a row; nil: there is none.
+func sqliteRow(stmt *sqlite.Stmt, from int) *store.Row {
+	if stmt.ColumnIsNull(from) {
+		return nil
+	}
+	doc := make([]byte, stmt.ColumnLen(from+5))
+	stmt.ColumnBytes(from+5, doc)
+	return &store.Row{
+		Kind:    stmt.ColumnText(from),
+		ID:      stmt.ColumnText(from + 1),
+		Version: uint64(stmt.ColumnInt64(from + 2)),
+		Seq:     uint64(stmt.ColumnInt64(from + 3)),
+		Gone:    stmt.ColumnInt64(from + 4),
+		Doc:     doc,
 	}
 }
 
@@ -245,20 +252,27 @@ func (j *SQLite) write(batches []store.Batch) (err error) {
 	}
 	defer end(&err)
 	for _, b := range batches {
-		stmt, err := j.writer.Prepare(sqlitePutAccount)
-		if err != nil {
+		if err := j.writeBatch(b); err != nil {
 			return err
 		}
-		stmt.BindText(1, b.Account)
-		stmt.BindInt64(2, int64(b.Version))
-		stmt.BindInt64(3, int64(b.Unsettled))
-		if _, err := stmt.Step(); err != nil {
+	}
+	return nil
+}
+
+func (j *SQLite) writeBatch(b store.Batch) error {
+	stmt, err := j.writer.Prepare(sqlitePutAccount)
+	if err != nil {
+		return err
+	}
+	stmt.BindText(1, b.Account)
+	stmt.BindInt64(2, int64(b.Version))
+	stmt.BindInt64(3, int64(b.Unsettled))
+	if _, err := stmt.Step(); err != nil {
+		return err
+	}
+	for _, r := range b.Rows {
+		if err := j.writeRow(b.Account, r); err != nil {
 			return err
-		}
-		for _, r := range b.Rows {
-			if err := j.writeRow(b.Account, r); err != nil {
-				return err
-			}
 		}
 	}
 	return nil

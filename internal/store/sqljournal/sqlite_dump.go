@@ -60,23 +60,6 @@ func (j *SQLite) dump(ctx context.Context, p *pieces) error {
 	}
 }
 
-// sqliteRow reads the columns of a row, if there is one.
-func sqliteRow(stmt *sqlite.Stmt, from int) *store.Row {
-	if stmt.ColumnIsNull(from) {
-		return nil
-	}
-	doc := make([]byte, stmt.ColumnLen(from+5))
-	stmt.ColumnBytes(from+5, doc)
-	return &store.Row{
-		Kind:    stmt.ColumnText(from),
-		ID:      stmt.ColumnText(from + 1),
-		Version: uint64(stmt.ColumnInt64(from + 2)),
-		Seq:     uint64(stmt.ColumnInt64(from + 3)),
-		Gone:    stmt.ColumnInt64(from + 4),
-		Doc:     doc,
-	}
-}
-
 // Fill implements [store.Dumper]. It is one transaction: until it ends, its rows
 // are in the log only, and the directory needs room for them twice. Nobody else
 // runs on the journal: the lock of its directory sees to that.
@@ -109,25 +92,6 @@ func (j *SQLite) fill(batches iter.Seq2[store.Batch, error], replace bool) (err 
 			return err
 		}
 		if err := j.writeBatch(b); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (j *SQLite) writeBatch(b store.Batch) error {
-	stmt, err := j.writer.Prepare(sqlitePutAccount)
-	if err != nil {
-		return err
-	}
-	stmt.BindText(1, b.Account)
-	stmt.BindInt64(2, int64(b.Version))
-	stmt.BindInt64(3, int64(b.Unsettled))
-	if _, err := stmt.Step(); err != nil {
-		return err
-	}
-	for _, r := range b.Rows {
-		if err := j.writeRow(b.Account, r); err != nil {
 			return err
 		}
 	}
