@@ -74,7 +74,7 @@ func createNatService(tx *kind.Tx, req *CreateNatServiceRequest) (*CreateNatServ
 	for n := range NatServices.Find(tx, "ClientToken", req.ClientToken) {
 		n = viewNatService(tx, n)
 		if n.SubnetId != req.SubnetId || n.PublicIps[0].PublicIpId != req.PublicIpId {
-			return nil, fault.NatServiceExists.Errorf("The ClientToken '%s' was given with another request, for %s.", req.ClientToken, n.NatServiceId)
+			return nil, fault.TokenMismatch.Errorf("The ClientToken '%s' came with another request before, for %s.", req.ClientToken, n.NatServiceId)
 		}
 		return &CreateNatServiceResponse{n}, nil
 	}

@@ -142,8 +142,8 @@ func TestNatServiceToken(t *testing.T) {
 	if after := r.generation(alice); after != before {
 		t.Error("the same request has changed the account again")
 	}
-	r.refuse(fault.NatServiceExists, alice, "CreateNatService", ask(other, second, "once"))
-	r.refuse(fault.NatServiceExists, alice, "CreateNatService", ask(subnet, second, "once"))
+	r.refuse(fault.TokenMismatch, alice, "CreateNatService", ask(other, second, "once"))
+	r.refuse(fault.TokenMismatch, alice, "CreateNatService", ask(subnet, second, "once"))
 	r.refuse(fault.InUse, alice, "CreateNatService", ask(subnet, ip, "twice"))
 	r.refuse(fault.NatServiceExists, alice, "CreateNatService", ask(subnet, second, "twice"))
 	r.call(alice, "CreateNatService", ask(other, second, ""))
