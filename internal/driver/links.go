@@ -41,7 +41,7 @@ type Tunnel struct {
 
 	Secret         string // the pre-shared key: nobody else may learn it
 	Phase1, Phase2 Phase
-	DpdAction      string // what to do when the other end is dead: restart or clear
+	DpdAction      string // what to do when the other end is dead: clear, none or restart
 	DpdTimeout     time.Duration
 	StartUp        string // whether we begin (start) or wait for the client (add)
 	IkeVersions    []string

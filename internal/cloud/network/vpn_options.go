@@ -25,7 +25,7 @@ type VpnOptions struct {
 // Phase1Options is the first phase of the key exchange of a VPN connection.
 type Phase1Options struct {
 	DpdTimeoutAction           string   // What our end does when the other one seems dead: `clear` (end the tunnel), `none` (nothing) or `restart` (begin again).
-	DpdTimeoutSeconds          int      // After how many seconds without an answer the other end seems dead; 30 or more.
+	DpdTimeoutSeconds          int      // After how many seconds without an answer the other end seems dead, between 30 and 28800.
 	IkeVersions                []string // The versions of IKE that may be used: `ikev1`, `ikev2`.
 	Phase1DhGroupNumbers       []int    // The Diffie-Hellman groups that may be used: 2, 14 to 24.
 	Phase1EncryptionAlgorithms []string // The encryptions that may be used: `AES128`, `AES256`, `AES128-GCM-16`, `AES256-GCM-16`.
