@@ -264,9 +264,9 @@ func (want DirectLinkInterface) ends(tx *kind.Tx, owner id.Account) (ours, clien
 	case clients == "":
 		return "", "", fault.MissingParameter.Errorf("DirectLinkInterface.ClientPrivateIp is required with OutscalePrivateIp.")
 	case ours.Prefix().Masked() != clients.Prefix().Masked():
-		return "", "", fault.InvalidParameter.Errorf("The addresses %s and %s are not of the same range.", ours, clients)
+		return "", "", fault.InvalidParameter.Errorf("OutscalePrivateIp %s and ClientPrivateIp %s are not of the same range.", ours, clients)
 	case ours == clients:
-		return "", "", fault.InvalidParameter.Errorf("Both ends cannot have the address %s.", ours)
+		return "", "", fault.InvalidParameter.Errorf("OutscalePrivateIp and ClientPrivateIp cannot both be %s.", ours)
 	}
 	return ours, clients, nil
 }

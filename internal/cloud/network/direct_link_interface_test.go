@@ -218,6 +218,12 @@ func TestDirectLinkInterfaceRefusals(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) { r.refuse(test.want, alice, test.action, test.body) })
 	}
+	for _, clients := range []string{"10.0.0.5/30", "10.0.0.1/30"} {
+		_, err := r.try(alice, "CreateDirectLinkInterface", ends("10.0.0.1/30", clients))
+		if text := fault.From(err).Details; !strings.Contains(text, "OutscalePrivateIp") || !strings.Contains(text, "ClientPrivateIp") {
+			t.Errorf("the refusal of %s as the client's end names no parameter: %s", clients, text)
+		}
+	}
 	r.refuse(fault.DirectLinkInterfaceNotFound, bob, "DeleteDirectLinkInterface", naming("DirectLinkInterfaceId", taken))
 	for n, body := range []string{plugging(link, gateway, 2, ""), plugging(link, gateway, 4094, ""), strings.Replace(asn(64512), "102", "3", 1), strings.Replace(asn(65534), "102", "4", 1)} {
 		if _, err := r.try(alice, "CreateDirectLinkInterface", body); err != nil {

@@ -1,6 +1,7 @@
 package network
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/bastide-cloud/bastide/internal/api"
@@ -143,17 +144,22 @@ func (g *SecurityGroup) said(tx *kind.Tx, flow Flow, flat SecurityGroupRule, lis
 	case given && len(list) > 0:
 		return nil, fault.InvalidParameterSet.Errorf("Rules is given together with parameters that say a rule by themselves.")
 	case len(list) > 0:
-		list = slices.Clone(list)
+		return completed(tx, list, flow, g.NetId != "")
 	case len(flat.ends()) == 0:
 		return nil, fault.MissingParameter.Errorf("A rule needs an IpRange or another security group, or is in Rules.")
 	case len(flat.ends()) > 1:
 		return nil, fault.InvalidParameterSet.Errorf("An IpRange is given together with another security group.")
-	default:
-		list = []SecurityGroupRule{flat}
 	}
+	err := flat.complete(tx, flow, g.NetId != "")
+	return []SecurityGroupRule{flat}, err
+}
+
+// completed are the rules of a list in the form in which groups keep them.
+func completed(tx *kind.Tx, list []SecurityGroupRule, flow Flow, inNet bool) ([]SecurityGroupRule, error) {
+	list = slices.Clone(list)
 	for i := range list {
-		if err := list[i].complete(tx, flow, g.NetId != ""); err != nil {
-			return nil, err
+		if err := list[i].complete(tx, flow, inNet); err != nil {
+			return nil, fault.In(fmt.Sprintf("Rules.%d", i), err)
 		}
 	}
 	return list, nil

@@ -464,3 +464,22 @@ func TestSecurityGroupRulesAddUp(t *testing.T) {
 		})
 	})
 }
+
+// Whoever says many rules is told which of them is wrong, and where.
+func TestSecurityGroupRefusalsNameTheParameter(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	public := r.group(alice, "", "web")
+	for name, test := range map[string]struct{ said, want string }{
+		"a rule of several": {`"Rules": [{"IpRanges": ["10.0.0.0/24"]}, {"IpProtocol": "tcp", "IpRanges": ["10.0.0.0/24"]}]`, "Rules.1: tcp needs a FromPortRange"},
+		"a rule by itself":  {`"IpProtocol": "tcp", "IpRange": "10.0.0.0/24"`, "tcp needs a FromPortRange"},
+		"a type of ICMP":    {`"IpProtocol": "icmp", "FromPortRange": 256, "IpRange": "10.0.0.0/24"`, "icmp needs a type as FromPortRange"},
+		"a protocol":        {`"IpProtocol": "50", "IpRange": "10.0.0.0/24"`, "The IpProtocol 50"},
+	} {
+		for _, action := range []string{"CreateSecurityGroupRule", "DeleteSecurityGroupRule"} {
+			if _, err := r.try(alice, action, ask(public, "Inbound", test.said)); err == nil || !strings.HasPrefix(fault.From(err).Details, test.want) {
+				t.Errorf("%s with %s is refused with %v, want %q", action, name, err, test.want)
+			}
+		}
+	}
+}

@@ -78,13 +78,13 @@ func (t traffic) normal(inNet bool) (traffic, error) {
 		return t, nil
 	case Icmp:
 		if min(t.from, t.to) < -1 || max(t.from, t.to) > highestIcmp || t.from == -1 && t.to != -1 {
-			return t, fault.InvalidPorts.Errorf("icmp needs a type and a code between 0 and %d, or -1 for all; all types go with all codes.", highestIcmp)
+			return t, fault.InvalidPorts.Errorf("icmp needs a type as FromPortRange and a code as ToPortRange, between 0 and %d, or -1 for all; all types go with all codes.", highestIcmp)
 		}
 		return t, nil
 	case AllProtocols:
 	default:
 		if !inNet {
-			return t, fault.InvalidProtocol.Errorf("The protocol %s is for groups of a Net only.", t.protocol)
+			return t, fault.InvalidProtocol.Errorf("The IpProtocol %s is for groups of a Net only.", t.protocol)
 		}
 	}
 	t.from, t.to = -1, -1 // There are no ports: if any were given, they do not count.
