@@ -134,8 +134,6 @@ const (
 	InvalidTransition           Code = 6004 // the state of a Net peering does not allow the call
 	InvalidVmState              Code = 6006
 	InvalidVolumeState          Code = 6007
-	InvalidGatewayState         Code = 6008
-	InvalidVpnConnectionState   Code = 6009
 	MissingParameter            Code = 7000
 	DeletionProtected           Code = 8018
 	AlreadyExists               Code = 9000
@@ -161,7 +159,6 @@ const (
 	ReservedBlock               Code = 9050 // a range that no Net may have
 	DefaultSecurityGroup        Code = 9051 // which cannot be deleted
 	RouteExists                 Code = 9052
-	NoSuchRoute                 Code = 9053
 	SubnetOverlaps              Code = 9058 // a range that overlaps another Subnet's
 	SubnetLinked                Code = 9059 // to a route table
 	VmNotInNet                  Code = 9062
@@ -182,7 +179,6 @@ const (
 	TooManyActiveSnapshots      Code = 10008
 	TooManyVms                  Code = 10010
 	TooManyPublicIps            Code = 10011
-	TooManyNics                 Code = 10015
 	TooManyRules                Code = 10017 // of a security group; API access rules have no code of their own
 	TooManyVolumes              Code = 10018
 	TooManyVirtualGatewayLinks  Code = 10020
