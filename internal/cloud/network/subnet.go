@@ -146,8 +146,8 @@ func keepInhabited(tx *kind.Tx, s *Subnet) error {
 	const most = 5 // that a refusal names
 	var holders []string
 	for n := range Nics.Of(tx, s.SubnetId) {
-		if len(holders) < most {
-			holders = append(holders, n.shownAs())
+		if holders = append(holders, n.shownAs()); len(holders) == most {
+			break
 		}
 	}
 	if len(holders) > 0 {
