@@ -28,21 +28,27 @@ type Exporter struct {
 var converted = []string{"qcow2", "vdi", "vmdk"}
 
 // Write writes the content of an export, of so many bytes, where the export
-// says and as the format that it says. Its errors are sentences for whoever asked
-// for it.
-func (x *Exporter) Write(ctx context.Context, e driver.Export, size int64, content io.Reader) error {
-	err := x.write(ctx, e, size, content)
+// says and as the format that it says. It tells how much is done, in percent:
+// the first half is to read, the second one to send. Its errors are sentences
+// for whoever asked for it.
+func (x *Exporter) Write(ctx context.Context, e driver.Export, size int64, content io.Reader, far func(percent int)) error {
+	err := x.write(ctx, e, size, content, far)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	if f, ok := errors.AsType[*fault.Error](err); ok {
+	f, ok := errors.AsType[*fault.Error](err)
+	if ok && err == error(f) {
 		return errors.New(f.Details)
 	}
+	// There is more to it than whoever asked may know.
 	x.Log.Error("an export was not written", "account", e.Account, "export", e.ID, "error", err)
+	if ok {
+		return errors.New(f.Details)
+	}
 	return errors.New("The region could not write the file.")
 }
 
-func (x *Exporter) write(ctx context.Context, e driver.Export, size int64, content io.Reader) (err error) {
+func (x *Exporter) write(ctx context.Context, e driver.Export, size int64, content io.Reader, far func(percent int)) (err error) {
 	program := ""
 	if slices.Contains(converted, e.Format) {
 		if program, err = x.program(); err != nil {
@@ -55,20 +61,30 @@ func (x *Exporter) write(ctx context.Context, e driver.Export, size int64, conte
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	defer func() {
+		if failure := os.RemoveAll(dir); failure != nil {
+			err = errors.Join(err, failure)
+		}
+	}()
 	raw := filepath.Join(dir, "disk.raw")
-	filled, err := spool(ctx, raw, size, content)
+	filled, err := spool(ctx, raw, size, content, half(far, 0, size))
 	if err != nil {
 		return err
 	}
 	if program == "" {
-		return x.put(ctx, e, raw, filled)
+		return x.put(ctx, e, raw, filled, far)
 	}
 	made := filepath.Join(dir, "disk."+e.Format)
 	if err := convert(ctx, program, e.Format, raw, made); err != nil {
 		return err
 	}
-	return x.put(ctx, e, made, nil)
+	return x.put(ctx, e, made, nil, far)
+}
+
+// half tells of the half of the way that begins at so many percent by how many
+// of its bytes are done.
+func half(far func(percent int), from int, size int64) func(done int64) {
+	return func(done int64) { far(from + int(50*float64(done)/float64(max(size, 1)))) }
 }
 
 func (x *Exporter) program() (string, error) {
@@ -80,29 +96,34 @@ func (x *Exporter) program() (string, error) {
 
 // spool writes content of so many bytes to a new file, and answers which of its
 // blocks are filled.
-func spool(ctx context.Context, name string, size int64, content io.Reader) (filled []bool, err error) {
+func spool(ctx context.Context, name string, size int64, content io.Reader, far func(done int64)) (filled []bool, err error) {
 	f, err := os.Create(name)
 	if err != nil {
 		return nil, err
 	}
-	written, filled, err := writeSparse(f, until{ctx, content})
+	written, filled, err := writeSparse(f, &watched{ctx: ctx, Reader: content, far: far})
 	if err == nil && written != size {
 		err = fmt.Errorf("the disk has %d bytes, and %d were read", size, written)
 	}
 	return filled, errors.Join(err, f.Close())
 }
 
-// until reads until a context ends.
-type until struct {
+// watched reads until a context ends, and tells how far it is.
+type watched struct {
 	ctx context.Context
 	io.Reader
+	done int64
+	far  func(done int64)
 }
 
-func (r until) Read(p []byte) (int, error) {
+func (r *watched) Read(p []byte) (int, error) {
 	if err := r.ctx.Err(); err != nil {
 		return 0, err
 	}
-	return r.Reader.Read(p)
+	n, err := r.Reader.Read(p)
+	r.done += int64(n)
+	r.far(r.done)
+	return n, err
 }
 
 // convert makes a file of a format of a raw one.
@@ -116,7 +137,7 @@ func convert(ctx context.Context, program, format, from, to string) error {
 
 // put puts a file into the store. filled says which of its blocks are, if that is
 // known.
-func (x *Exporter) put(ctx context.Context, e driver.Export, file string, filled []bool) error {
+func (x *Exporter) put(ctx context.Context, e driver.Export, file string, filled []bool, far func(percent int)) error {
 	f, err := os.Open(file)
 	if err != nil {
 		return err
@@ -126,18 +147,24 @@ func (x *Exporter) put(ctx context.Context, e driver.Export, file string, filled
 	if err != nil {
 		return err
 	}
-	return x.Store.Put(ctx, Bucket{Name: e.Bucket, AccessKey: e.AccessKey, SecretKey: e.SecretKey}, e.Object, sparse{f, filled}, is.Size())
+	return x.Store.Put(ctx, Bucket{Name: e.Bucket, AccessKey: e.AccessKey, SecretKey: e.SecretKey}, e.Object, sparse{f, filled, ctx, half(far, 50, is.Size())}, is.Size())
 }
 
 // sparse is a file of which it may be known where nothing is. To read that from
-// the file takes far longer.
+// the file takes far longer. It is read until a context ends, and tells up to
+// where.
 type sparse struct {
 	io.ReaderAt
 	filled []bool // by block; unknown past the end
+	ctx    context.Context
+	far    func(done int64)
 }
 
 // ReadAt implements [io.ReaderAt].
 func (s sparse) ReadAt(p []byte, at int64) (n int, err error) {
+	if err := s.ctx.Err(); err != nil {
+		return 0, err
+	}
 	for n < len(p) && err == nil {
 		block := at / blockSize
 		part := p[n:min(int64(len(p)), int64(n)+(block+1)*blockSize-at)]
@@ -149,6 +176,7 @@ func (s sparse) ReadAt(p []byte, at int64) (n int, err error) {
 		}
 		n, at = n+read, at+int64(read)
 	}
+	s.far(at)
 	return n, err
 }
 

@@ -9,12 +9,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/driver"
+	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/objectstore"
 	"github.com/bastide-cloud/bastide/internal/objectstore/directory"
 )
@@ -38,6 +40,9 @@ func newWorkshop(t *testing.T, program string) *workshop {
 	w.Exporter = objectstore.Exporter{Store: s, Dir: w.temporary, Image: program, Log: slog.New(slog.NewTextHandler(&w.log, nil))}
 	return w
 }
+
+// ignored is for who does not want to know how far an export is.
+func ignored(int) {}
 
 // script is a program that stands for qemu-img.
 func script(t *testing.T, body string) string {
@@ -67,7 +72,7 @@ func TestWriteRaw(t *testing.T) {
 		content = append(content, part...)
 	}
 	w := newWorkshop(t, "")
-	if err := w.Write(t.Context(), export("raw"), int64(len(content)), bytes.NewReader(content)); err != nil {
+	if err := w.Write(t.Context(), export("raw"), int64(len(content)), bytes.NewReader(content), ignored); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := os.ReadFile(filepath.Join(w.objects, "bucket", "exports", "snap-export-1.raw")); !bytes.Equal(got, content) {
@@ -86,7 +91,7 @@ func TestWrite(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorkshop(t, script(t, test.program))
-			if err := w.Write(t.Context(), export(test.format), 7, strings.NewReader("content")); err != nil {
+			if err := w.Write(t.Context(), export(test.format), 7, strings.NewReader("content"), ignored); err != nil {
 				t.Fatal(err)
 			}
 			got, err := os.ReadFile(filepath.Join(w.objects, "bucket", "exports", "snap-export-1."+test.format))
@@ -126,7 +131,7 @@ func TestWriteFails(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorkshop(t, test.program)
-			err := w.Write(t.Context(), test.export, 7, test.content)
+			err := w.Write(t.Context(), test.export, 7, test.content, ignored)
 			if err == nil || err.Error() != test.said {
 				t.Errorf("it says %v, want %s", err, test.said)
 			}
@@ -135,6 +140,37 @@ func TestWriteFails(t *testing.T) {
 			}
 			w.leavesNothing(t)
 		})
+	}
+}
+
+// hopeless is a store that says why to the operator only.
+type hopeless struct{ objectstore.Store }
+
+func (hopeless) Put(context.Context, objectstore.Bucket, string, io.ReaderAt, int64) error {
+	return errors.Join(fault.StoreUnreachable.Errorf("The object store does not answer."), errors.New("10.0.0.1 is on fire"))
+}
+
+func TestWriteToNobody(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop(t, "")
+	w.Store = hopeless{}
+	err := w.Write(t.Context(), export("raw"), 7, strings.NewReader("content"), ignored)
+	if err == nil || err.Error() != "The object store does not answer." || !strings.Contains(w.log.String(), "10.0.0.1 is on fire") {
+		t.Errorf("it says %v, and the operator is told %q", err, w.log.String())
+	}
+}
+
+// Half of the way is to read, and half to send; it only goes on.
+func TestWriteTellsHowFarItIs(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop(t, script(t, `cat "$6" > "$7"`))
+	var told []int
+	content := bytes.Repeat([]byte("content!"), 1<<20)
+	if err := w.Write(t.Context(), export("vdi"), int64(len(content)), bytes.NewReader(content), func(percent int) { told = append(told, percent) }); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.IsSorted(told) || !slices.Contains(told, 25) || !slices.Contains(told, 75) || told[len(told)-1] != 100 {
+		t.Errorf("it told %v", told)
 	}
 }
 
@@ -155,7 +191,7 @@ func TestWriteEnds(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	w := newWorkshop(t, "")
-	if err := w.Write(ctx, export("raw"), 1<<60, endless{cancel}); !errors.Is(err, context.Canceled) {
+	if err := w.Write(ctx, export("raw"), 1<<60, endless{cancel}, ignored); !errors.Is(err, context.Canceled) {
 		t.Errorf("it says %v", err)
 	}
 	w.leavesNothing(t)
@@ -173,7 +209,7 @@ func TestRealFormats(t *testing.T) {
 		t.Run(format, func(t *testing.T) {
 			t.Parallel()
 			w := newWorkshop(t, program)
-			if err := w.Write(t.Context(), export(format), int64(len(content)), bytes.NewReader(content)); err != nil {
+			if err := w.Write(t.Context(), export(format), int64(len(content)), bytes.NewReader(content), ignored); err != nil {
 				t.Fatalf("%v: %s", err, w.log.String())
 			}
 			object := filepath.Join(w.objects, "bucket", "exports", "snap-export-1."+format)

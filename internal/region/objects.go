@@ -43,7 +43,9 @@ func (o *Options) openObjects(key *seal.Key) (objectstore.Store, closer, error) 
 			region = o.Region
 		}
 		u.RawQuery = ""
-		store, err := s3.Open(s3.Options{Endpoint: u.String(), Region: region, AccessKey: o.ObjectStore.AccessKey, SecretKey: o.ObjectStore.SecretKey})
+		store, err := s3.Open(s3.Options{
+			Endpoint: u.String(), Region: region, AccessKey: o.ObjectStore.AccessKey, SecretKey: o.ObjectStore.SecretKey, Now: o.Clock.Now,
+		})
 		return store, func() error { return nil }, err
 	case u.Scheme == "file" && u.Host == "" && u.Path != "":
 		return o.openDirectory(u.Path, key)

@@ -70,7 +70,7 @@ func TestImagesOfARegion(t *testing.T) {
 func export(t *testing.T, r *Region, object string) {
 	t.Helper()
 	e := driver.Export{Format: "raw", Bucket: "bucket", Object: object}
-	if err := r.World.Write(context.Background(), e, 5, io.LimitReader(strings.NewReader("content"), 5)); err != nil {
+	if err := r.World.Write(context.Background(), e, 5, io.LimitReader(strings.NewReader("content"), 5), func(int) {}); err != nil {
 		t.Fatal(err)
 	}
 }

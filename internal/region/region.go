@@ -158,7 +158,7 @@ func Open(ctx context.Context, o Options) (*Region, error) {
 	g := gate.New(gate.Options{DB: r.DB, Now: o.Clock.Now, Limits: o.Limits, TrustedProxies: o.TrustedProxies})
 	pager := api.NewPager(key.Derive("page tokens"))
 	r.World = sim.New(o.Clock.Now, o.Transitions)
-	r.World.Write = (&objectstore.Exporter{Store: objects, Log: o.Logger}).Write
+	r.World.Write, r.World.After = (&objectstore.Exporter{Store: objects, Log: o.Logger}).Write, o.after
 	if o.World != nil {
 		o.World(r.World)
 	}
@@ -188,6 +188,14 @@ func Open(ctx context.Context, o Options) (*Region, error) {
 		r.stop = func() { endWatch(); endLoops(); endLeases() }
 	}
 	return r, nil
+}
+
+// after is [time.After] by the clock of the region.
+func (o *Options) after(d time.Duration) <-chan time.Time {
+	come := make(chan time.Time, 1)
+	at := o.Clock.Now().Add(d)
+	o.Clock.At(at, func() { come <- at })
+	return come
 }
 
 // watch wakes the loop of a machine that does something by itself.
@@ -295,6 +303,7 @@ func (r *Region) Failed() <-chan error { return r.DB.Failed() }
 func (r *Region) Close() error {
 	r.closed.Store(true)
 	r.stop()
+	r.World.Close()
 	return errors.Join(r.Calls.Close(), r.objects.Close(), r.DB.Close())
 }
 

@@ -111,9 +111,9 @@ func newWorld(t tester, change ...func(*region.Options)) *world {
 // a billion of them on the smallest, take long to write.
 func smallDisks(w *sim.World) {
 	write := w.Write
-	w.Write = func(ctx context.Context, e driver.Export, size int64, content io.Reader) error {
+	w.Write = func(ctx context.Context, e driver.Export, size int64, content io.Reader, far func(percent int)) error {
 		size = min(size, 1<<10)
-		return write(ctx, e, size, io.LimitReader(content, size))
+		return write(ctx, e, size, io.LimitReader(content, size), far)
 	}
 }
 

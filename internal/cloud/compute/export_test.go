@@ -125,10 +125,10 @@ func TestExportImage(t *testing.T) {
 	// What is written is told apart by the credentials.
 	var asked []string
 	write := l.world.Write
-	l.world.Write = func(ctx context.Context, e driver.Export, size int64, content io.Reader) error {
+	l.world.Write = func(ctx context.Context, e driver.Export, size int64, content io.Reader, far func(int)) error {
 		asked = append(asked, fmt.Sprint(e.Object, " ", size>>30, " ", e.AccessKey, "/", e.SecretKey))
 		e.Format = "raw" // which needs no other program
-		return write(ctx, e, 1, io.LimitReader(content, 1))
+		return write(ctx, e, 1, io.LimitReader(content, 1), far)
 	}
 	task := l.one(anna, "CreateImageExportTask", `{"ImageId": %q, "OsuExport": {"DiskImageFormat": "qcow2", "OsuBucket": "backups", "OsuPrefix": "images/",
 		"OsuApiKey": {"ApiKeyId": "ACCESS", "SecretKey": "hunter2"}}}`, image)
@@ -212,7 +212,7 @@ func TestExportFails(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	image, snapshot := l.image(anna)
-	l.world.Write = func(context.Context, driver.Export, int64, io.Reader) error {
+	l.world.Write = func(context.Context, driver.Export, int64, io.Reader, func(int)) error {
 		return errors.New("The region cannot make the format vdi: the program qemu-img is not installed.")
 	}
 	for _, task := range []reply{

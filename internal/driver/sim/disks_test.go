@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -73,7 +75,7 @@ func TestBreak(t *testing.T) {
 			t.Parallel()
 			c := clock.NewVirtual(start)
 			w := sim.New(c.Now, delay)
-			w.Write = func(context.Context, driver.Export, int64, io.Reader) error {
+			w.Write = func(context.Context, driver.Export, int64, io.Reader, func(int)) error {
 				t.Error("a broken export is written")
 				return nil
 			}
@@ -119,7 +121,7 @@ func TestExportIsWritten(t *testing.T) {
 				if gib == 0 {
 					bytesOf = 2 << 30 // the size of the part that is exported
 				}
-				w.Write = func(_ context.Context, e driver.Export, size int64, content io.Reader) error {
+				w.Write = func(_ context.Context, e driver.Export, size int64, content io.Reader, far func(int)) error {
 					writes++
 					if e != want || size != bytesOf {
 						t.Errorf("got %+v of %d bytes, want %+v of %d", e, size, want, bytesOf)
@@ -131,7 +133,7 @@ func TestExportIsWritten(t *testing.T) {
 					if rest, err := io.Copy(io.Discard, content); err != nil || rest != bytesOf-1<<20 {
 						t.Errorf("the content ends after %d more bytes, %v", rest, err)
 					}
-					if status, _, err := w.Export(t.Context(), account, e.ID); err != nil || status.Progress != 99 || status.SecretKey != "" {
+					if status, _, err := w.Export(t.Context(), account, e.ID); err != nil || status.Progress != 75 || status.SecretKey != "" {
 						t.Errorf("while it is written: %+v, %v", status, err)
 					}
 					return nil
@@ -173,7 +175,7 @@ func TestExportFails(t *testing.T) {
 		t.Errorf("without a store: %q, %v", failure(), err)
 	}
 	full := errors.New("the bucket is full")
-	w.Write = func(context.Context, driver.Export, int64, io.Reader) error { return full }
+	w.Write = func(context.Context, driver.Export, int64, io.Reader, func(int)) error { return full }
 	again := func() {
 		t.Helper()
 		if err := w.RemoveExport(t.Context(), account, export.ID); err != nil {
@@ -192,21 +194,118 @@ func TestExportFails(t *testing.T) {
 	// A call that ends has failed, and not the export.
 	again()
 	ending, end := context.WithCancel(t.Context())
-	w.Write = func(ctx context.Context, _ driver.Export, _ int64, _ io.Reader) error {
+	release := make(chan struct{})
+	w.Write = func(context.Context, driver.Export, int64, io.Reader, func(int)) error {
 		end()
-		<-ctx.Done()
-		return ctx.Err()
+		<-release
+		return nil
 	}
 	if err := w.EnsureExport(ending, export); !errors.Is(err, context.Canceled) || failure() != "" {
 		t.Errorf("a call that ends: %q, %v", failure(), err)
 	}
-	w.Write = func(context.Context, driver.Export, int64, io.Reader) error { return nil }
+	close(release)
 	if err := w.EnsureExport(t.Context(), export); err != nil {
 		t.Errorf("the call after one that ended: %v", err)
 	}
 	if status, _, err := w.Export(t.Context(), account, export.ID); err != nil || status.Progress != 100 {
 		t.Errorf("after one that ended: %+v, %v", status, err)
 	}
+}
+
+// A file that takes long is written by itself: calls answer soon, and say how far
+// it is.
+func TestLongExport(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := sim.New(time.Now, 0)
+		w.After = time.After
+		w.Write = func(_ context.Context, _ driver.Export, _ int64, _ io.Reader, far func(int)) error {
+			for percent := range 100 {
+				far(percent)
+				time.Sleep(time.Minute)
+			}
+			return nil
+		}
+		seen := map[int]bool{}
+		for begin := time.Now(); ; {
+			asked := time.Now()
+			err := w.EnsureExport(t.Context(), export)
+			status, _, _ := w.Export(t.Context(), account, export.ID)
+			seen[status.Progress] = true
+			if took := time.Since(asked); took > 100*time.Millisecond {
+				t.Fatalf("a call takes %s", took)
+			}
+			later, under := errors.AsType[driver.Later](err)
+			if !under {
+				if took := time.Since(begin).Round(time.Minute); err != nil || took != 100*time.Minute || status.Progress != 100 {
+					t.Errorf("after %s: %+v, %v", took, status, err)
+				}
+				break
+			}
+			time.Sleep(time.Until(later.At))
+		}
+		if len(seen) != 26 || !seen[75] || !seen[99] || !seen[100] {
+			t.Errorf("it was at %v", seen)
+		}
+	})
+}
+
+// No more files are written at once than the process can bear, and those that
+// wait are not forgotten.
+func TestManyExports(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := sim.New(time.Now, 0)
+		w.After = time.After
+		now, most, all := 0, 0, 0
+		var mu sync.Mutex // guards these
+		w.Write = func(context.Context, driver.Export, int64, io.Reader, func(int)) error {
+			mu.Lock()
+			now, all = now+1, all+1
+			most = max(most, now)
+			mu.Unlock()
+			time.Sleep(time.Hour)
+			mu.Lock()
+			defer mu.Unlock()
+			now--
+			return nil
+		}
+		for n := range 20 {
+			e := export
+			e.ID = fmt.Sprint("snap-export-", n)
+			if _, under := errors.AsType[driver.Later](w.EnsureExport(t.Context(), e)); !under {
+				t.Errorf("%s is done at once", e.ID)
+			}
+		}
+		if err := w.RemoveExport(t.Context(), account, "snap-export-19"); err != nil {
+			t.Errorf("one that waits is removed: %v", err)
+		}
+		time.Sleep(24 * time.Hour)
+		if most != 4 || all != 19 {
+			t.Errorf("%d of %d files were written at once", most, all)
+		}
+	})
+}
+
+// The end of the world ends what it writes.
+func TestCloseEndsExports(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := sim.New(clock.NewVirtual(start).Now, 0)
+		ended := false
+		w.Write = func(ctx context.Context, _ driver.Export, _ int64, _ io.Reader, _ func(int)) error {
+			<-ctx.Done()
+			ended = true
+			return ctx.Err()
+		}
+		call := make(chan error)
+		go func() { call <- w.EnsureExport(t.Context(), export) }()
+		synctest.Wait()
+		w.Close()
+		if err := <-call; !ended || !errors.Is(err, context.Canceled) {
+			t.Errorf("ended: %t; who waits hears %v", ended, err)
+		}
+	})
 }
 
 // Two calls do not write the same, and a removal ends what is written.
@@ -216,7 +315,7 @@ func TestExportUnderWay(t *testing.T) {
 		c := clock.NewVirtual(start)
 		w := sim.New(c.Now, 0)
 		writes := 0
-		w.Write = func(ctx context.Context, _ driver.Export, _ int64, _ io.Reader) error {
+		w.Write = func(ctx context.Context, _ driver.Export, _ int64, _ io.Reader, _ func(int)) error {
 			writes++
 			<-ctx.Done()
 			return ctx.Err()
@@ -224,6 +323,7 @@ func TestExportUnderWay(t *testing.T) {
 		first := make(chan error)
 		go func() { first <- w.EnsureExport(t.Context(), export) }()
 		synctest.Wait()
+		w.After = time.After
 		if err := w.EnsureExport(t.Context(), export); err != (driver.Later{At: start.Add(time.Second)}) || writes != 1 {
 			t.Errorf("a second call: got %v and %d writes, want one, and to come again in a second", err, writes)
 		}
@@ -238,7 +338,7 @@ func TestExportUnderWay(t *testing.T) {
 		if status, ok, err := w.Export(t.Context(), account, export.ID); ok || err != nil {
 			t.Errorf("after the removal: %+v, %v", status, err)
 		}
-		w.Write = func(context.Context, driver.Export, int64, io.Reader) error { return nil }
+		w.Write = func(context.Context, driver.Export, int64, io.Reader, func(int)) error { return nil }
 		if err := w.EnsureExport(t.Context(), export); err != nil {
 			t.Errorf("made again: %v", err)
 		}
@@ -251,7 +351,7 @@ func TestExportRemovalEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sim.New(clock.NewVirtual(start).Now, 0)
 		release := make(chan struct{})
-		w.Write = func(context.Context, driver.Export, int64, io.Reader) error {
+		w.Write = func(context.Context, driver.Export, int64, io.Reader, func(int)) error {
 			<-release // it does not hear that it is to end
 			return nil
 		}

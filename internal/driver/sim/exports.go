@@ -14,55 +14,88 @@ type write struct {
 	cancel  func()
 	removed bool // the export is, and the file is not wanted any more
 	over    chan struct{}
+	percent int // of the file that is written so far
 	written bool
 	failure string
 }
 
-// errRemoved answers who asked for an export that somebody else has removed.
-var errRemoved = errors.New("the export was removed while it was written")
+// writesAtOnce bounds how many files are written at a time: each takes room on
+// the disk of the process, and what reads or sends it.
+const writesAtOnce = 4
 
-// EnsureExport implements [driver.Disks]. The call that finds the export due
-// writes it.
+// A call waits this long for a file, so that a short one is there at once, and
+// who is told to come again comes after the pace.
+const patience, writePace = 100 * time.Millisecond, time.Second
+
+// EnsureExport implements [driver.Disks]. The file of an export that is due is
+// written by itself, however long that takes.
 func (w *World) EnsureExport(ctx context.Context, e driver.Export) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.fault(ctx, "EnsureExport"); err != nil {
 		return err
 	}
-	if err := w.exports.make(e); err != nil {
+	if err := w.exports.make(e); err != nil || w.broken[e.ID] != "" {
 		return err
 	}
 	at := place{e.Account, e.ID}
 	file := w.writes[at]
-	switch {
-	case w.broken[e.ID] != "" || file != nil && (file.written || file.failure != ""):
-		return nil
-	case file != nil:
-		return driver.Later{At: w.now().Add(time.Second)} // another call writes it
+	if file == nil {
+		file = w.begin(at, e)
 	}
-	writing, cancel := context.WithCancel(ctx)
-	defer cancel()
-	file = &write{cancel: cancel, over: make(chan struct{})}
-	w.writes[at] = file
+	var enough <-chan time.Time
+	if w.After != nil {
+		enough = w.After(patience)
+	}
+	err := w.unlocked(func() error {
+		select {
+		case <-file.over:
+			return nil
+		case <-enough:
+			return driver.Later{At: w.now().Add(writePace)}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+	switch {
+	case err != nil:
+		return err
+	case file.removed:
+		return errRemoved
+	case !file.written && file.failure == "":
+		return w.life.Err()
+	}
+	return nil
+}
+
+// errRemoved answers who waits for an export that somebody else has removed.
+var errRemoved = errors.New("the export was removed while it was written")
+
+// begin has the file of an export written. The caller holds the mutex.
+func (w *World) begin(at place, e driver.Export) *write {
 	size := int64(e.Size) << 30
 	if size == 0 {
 		size = w.size(e.From)
 	}
-	err := w.unlocked(func() error { return w.write(writing, e, size) })
-	close(file.over)
-	switch {
-	case file.removed:
-		delete(w.writes, at)
-		return errRemoved
-	case err != nil && ctx.Err() != nil:
-		delete(w.writes, at) // so that the next call writes it again
-		return ctx.Err()
-	case err != nil:
-		file.failure = err.Error()
-	default:
-		file.written = true
-	}
-	return nil
+	ctx, cancel := context.WithCancel(w.life)
+	file := &write{cancel: cancel, over: make(chan struct{})}
+	w.writes[at] = file
+	w.writing.Go(func() {
+		defer cancel()
+		err := w.write(ctx, e, size, file)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		close(file.over)
+		switch {
+		case file.removed || w.life.Err() != nil:
+			delete(w.writes, at)
+		case err != nil:
+			file.failure = err.Error()
+		default:
+			file.written = true
+		}
+	})
+	return file
 }
 
 // unlocked does what takes long without the mutex, which the caller holds.
@@ -72,11 +105,28 @@ func (w *World) unlocked(do func() error) error {
 	return do()
 }
 
-func (w *World) write(ctx context.Context, e driver.Export, size int64) error {
+func (w *World) write(ctx context.Context, e driver.Export, size int64, file *write) error {
 	if w.Write == nil {
 		return errors.New("this world has no object store")
 	}
-	return w.Write(ctx, e, size, io.LimitReader(zeroes{}, size))
+	select {
+	case w.writers <- struct{}{}:
+		defer func() { <-w.writers }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return w.Write(ctx, e, size, io.LimitReader(zeroes{}, size), func(percent int) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		file.percent = max(file.percent, percent)
+	})
+}
+
+// Close ends what the world does by itself: files that are being written are
+// given up. Nobody may ask it for exports any more.
+func (w *World) Close() {
+	w.end()
+	w.writing.Wait()
 }
 
 // zeroes is what is on all disks of the world.
@@ -156,5 +206,8 @@ func (w *World) exportStatus(e driver.Export) driver.ExportStatus {
 		status.Failure = file.failure
 	}
 	status.Progress = w.exports.progress(at, status.Failure == "" && file != nil && file.written)
+	if status.Progress == 99 && file != nil {
+		status.Progress = 75 + min(file.percent, 99)/4 // the last quarter is the file
+	}
 	return status
 }

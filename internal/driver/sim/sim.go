@@ -21,12 +21,22 @@ import (
 // World implements the interfaces of package driver.
 type World struct {
 	// Write puts the content of an export, of the given number of bytes, where
-	// the export says. An error fails the export for good, unless the context
-	// has ended. It is set before the world is used; nil fails all exports.
-	Write func(ctx context.Context, e driver.Export, size int64, content io.Reader) error
+	// the export says, and tells as often as it likes how much is done. An error
+	// fails the export for good, unless the context has ended. It is set before
+	// the world is used; nil fails all exports.
+	Write func(ctx context.Context, e driver.Export, size int64, content io.Reader, far func(percent int)) error
+
+	// After is [time.After] by the world's clock. It bounds how long a call waits
+	// for a file that is being written; nil: it waits until its context ends.
+	After func(time.Duration) <-chan time.Time
 
 	now   func() time.Time
 	delay time.Duration
+
+	life    context.Context // of what the world does by itself, until end
+	end     func()
+	writing sync.WaitGroup
+	writers chan struct{} // has room for those who may write a file
 
 	mu         sync.Mutex // guards what follows
 	fail       func(op string) error
@@ -53,8 +63,9 @@ func New(now func() time.Time, delay time.Duration) *World {
 	w := &World{
 		now: now, delay: delay,
 		clients: map[place]client{}, cables: map[place]*cable{}, guests: map[place]*guest{}, watchers: map[*watcher]bool{},
-		writes: map[place]*write{}, broken: map[string]string{},
+		writes: map[place]*write{}, broken: map[string]string{}, writers: make(chan struct{}, writesAtOnce),
 	}
+	w.life, w.end = context.WithCancel(context.Background())
 	w.nets = newThings(w, "Net", ownNet, func(at place) driver.Net {
 		return driver.Net{Account: at.account, ID: at.id}
 	})

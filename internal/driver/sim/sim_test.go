@@ -28,7 +28,7 @@ func suites[D any](t *testing.T, run func(*testing.T, func(*testing.T) (D, func(
 			run(t, func(*testing.T) (D, func(time.Time)) {
 				c := clock.NewVirtual(start)
 				w := sim.New(c.Now, delay)
-				w.Write = func(context.Context, driver.Export, int64, io.Reader) error { return nil }
+				w.Write = func(context.Context, driver.Export, int64, io.Reader, func(int)) error { return nil }
 				return any(w).(D), c.AdvanceTo
 			})
 		})

@@ -2,7 +2,8 @@
 // OUTSCALE's, MinIO or Ceph.
 //
 // The SDK of AWS spares us the signatures, the retries and the ways in which
-// answers can fail. It goes by the clock of the machine, as the store does.
+// answers can fail. It signs by the clock that it is given; how long it waits for
+// the network it measures itself.
 package s3
 
 import (
@@ -10,10 +11,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/smithy-go"
@@ -28,17 +31,47 @@ type Options struct {
 	Endpoint             string // its URL
 	Region               string // what the store takes itself to be in
 	AccessKey, SecretKey string // the operator's credentials; empty: there are none
+	Now                  func() time.Time
 
-	// Part is how many bytes are sent at once at most; 64 MiB if zero. S3 wants
-	// 5 MiB or more, and an object of 10,000 parts or fewer.
+	// Part is how many bytes are sent at once; 64 MiB if zero. S3 wants 5 MiB or
+	// more. An object of more than 10,000 parts has larger ones.
 	Part int64
+}
+
+// maxParts is how many parts an object has at most: what S3 allows.
+const maxParts = 10_000
+
+// How long a store may take for an answer, and more for each MiB that it is sent:
+// the way to it may be slow, and it shall not keep us for ever.
+const patience, patiencePerMiB = 10 * time.Second, 10 * time.Second
+
+// allow bounds a call with which so many bytes are sent.
+func allow(ctx context.Context, size int64) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, patience+time.Duration(size>>20)*patiencePerMiB)
 }
 
 // Store implements [objectstore.Store].
 type Store struct {
 	Options
 	client *s3.Client
+	signer signer
 	web    *web.Client
+}
+
+// signer signs by another clock than the machine's.
+type signer struct {
+	by  *v4.Signer
+	now func() time.Time
+}
+
+// SignHTTP implements [s3.HTTPSignerV4].
+func (s signer) SignHTTP(ctx context.Context, with aws.Credentials, r *http.Request, payload, service, region string, _ time.Time, how ...func(*v4.SignerOptions)) error {
+	return s.by.SignHTTP(ctx, with, r, payload, service, region, s.now(), how...)
+}
+
+// PresignHTTP implements [s3.HTTPPresignerV4].
+func (s signer) PresignHTTP(ctx context.Context, with aws.Credentials, r *http.Request, payload, service, region string, _ time.Time, how ...func(*v4.SignerOptions)) (string, http.Header, error) {
+	return s.by.PresignHTTP(ctx, with, r, payload, service, region, s.now(), how...)
 }
 
 // Open makes the store. It does not ask whether anybody is there.
@@ -50,9 +83,12 @@ func Open(o Options) (*Store, error) {
 	if o.Part == 0 {
 		o.Part = 64 << 20
 	}
-	s := &Store{Options: o, web: web.New(withPort(endpoint))}
+	s := &Store{
+		Options: o, web: web.New(withPort(endpoint)),
+		signer: signer{v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true }), o.Now},
+	}
 	s.client = s3.New(s3.Options{
-		BaseEndpoint: &o.Endpoint, Region: o.Region, UsePathStyle: true, Credentials: s.credentials(objectstore.Bucket{}),
+		BaseEndpoint: &o.Endpoint, Region: o.Region, UsePathStyle: true, Credentials: s.credentials(objectstore.Bucket{}), HTTPSignerV4: s.signer,
 		// Not all stores know the checksums that AWS has added later.
 		RequestChecksumCalculation: aws.RequestChecksumCalculationWhenRequired,
 		ResponseChecksumValidation: aws.ResponseChecksumValidationWhenRequired,
@@ -93,7 +129,7 @@ func (s *Store) with(b objectstore.Bucket) func(*s3.Options) {
 
 // CheckBucket implements [objectstore.Store].
 func (s *Store) CheckBucket(ctx context.Context, b objectstore.Bucket) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := allow(ctx, 0)
 	defer cancel()
 	_, err := s.client.HeadBucket(ctx, &s3.HeadBucketInput{Bucket: &b.Name}, s.with(b))
 	return explain(b, err)
@@ -104,6 +140,8 @@ func (s *Store) Put(ctx context.Context, b objectstore.Bucket, key string, conte
 	if size > s.Part {
 		return explain(b, s.putParts(ctx, b, key, content, size))
 	}
+	ctx, cancel := allow(ctx, size)
+	defer cancel()
 	_, err := s.client.PutObject(ctx, &s3.PutObjectInput{
 		Bucket: &b.Name, Key: &key, Body: io.NewSectionReader(content, 0, size), ContentLength: &size,
 	}, s.with(b))
@@ -113,7 +151,9 @@ func (s *Store) Put(ctx context.Context, b objectstore.Bucket, key string, conte
 // putParts sends an object part by part. The store has none of it until all are
 // there.
 func (s *Store) putParts(ctx context.Context, b objectstore.Bucket, key string, content io.ReaderAt, size int64) (err error) {
-	upload, err := s.client.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{Bucket: &b.Name, Key: &key}, s.with(b))
+	beginning, cancel := allow(ctx, 0)
+	defer cancel()
+	upload, err := s.client.CreateMultipartUpload(beginning, &s3.CreateMultipartUploadInput{Bucket: &b.Name, Key: &key}, s.with(b))
 	if err != nil {
 		return err
 	}
@@ -123,32 +163,50 @@ func (s *Store) putParts(ctx context.Context, b objectstore.Bucket, key string, 
 		}
 		// What was sent takes room until it is given up, also when we were
 		// told to end.
-		_, failure := s.client.AbortMultipartUpload(context.WithoutCancel(ctx),
-			&s3.AbortMultipartUploadInput{Bucket: &b.Name, Key: &key, UploadId: upload.UploadId}, s.with(b))
+		ending, cancel := allow(context.WithoutCancel(ctx), 0)
+		defer cancel()
+		_, failure := s.client.AbortMultipartUpload(ending, &s3.AbortMultipartUploadInput{Bucket: &b.Name, Key: &key, UploadId: upload.UploadId}, s.with(b))
 		err = errors.Join(err, failure)
 	}()
 	var parts []types.CompletedPart
-	for at := int64(0); at < size; at += s.Part {
-		number, length := int32(len(parts)+1), min(s.Part, size-at)
-		sent, err := s.client.UploadPart(ctx, &s3.UploadPartInput{
+	for at, part := int64(0), s.partOf(size); at < size; at += part {
+		number, length := int32(len(parts)+1), min(part, size-at)
+		etag, err := s.putPart(ctx, b, &s3.UploadPartInput{
 			Bucket: &b.Name, Key: &key, UploadId: upload.UploadId, PartNumber: &number,
 			Body: io.NewSectionReader(content, at, length), ContentLength: &length,
-		}, s.with(b))
+		})
 		if err != nil {
 			return err
 		}
-		parts = append(parts, types.CompletedPart{ETag: sent.ETag, PartNumber: &number})
+		parts = append(parts, types.CompletedPart{ETag: etag, PartNumber: &number})
 	}
-	_, err = s.client.CompleteMultipartUpload(ctx, &s3.CompleteMultipartUploadInput{
+	// The store puts them together, which may take it minutes.
+	joining, cancel := allow(ctx, s.Part)
+	defer cancel()
+	_, err = s.client.CompleteMultipartUpload(joining, &s3.CompleteMultipartUploadInput{
 		Bucket: &b.Name, Key: &key, UploadId: upload.UploadId, MultipartUpload: &types.CompletedMultipartUpload{Parts: parts},
 	}, s.with(b))
 	return err
 }
 
+// partOf is how large the parts of an object are.
+func (s *Store) partOf(size int64) int64 { return max(s.Part, (size+maxParts-1)/maxParts) }
+
+func (s *Store) putPart(ctx context.Context, b objectstore.Bucket, part *s3.UploadPartInput) (etag *string, err error) {
+	ctx, cancel := allow(ctx, *part.ContentLength)
+	defer cancel()
+	sent, err := s.client.UploadPart(ctx, part, s.with(b))
+	if err != nil {
+		return nil, err
+	}
+	return sent.ETag, nil
+}
+
 // Sign implements [objectstore.Store].
 func (s *Store) Sign(ctx context.Context, b objectstore.Bucket, key string, lifetime time.Duration) (string, error) {
 	signed, err := s3.NewPresignClient(s.client).PresignGetObject(ctx, &s3.GetObjectInput{Bucket: &b.Name, Key: &key},
-		s3.WithPresignExpires(min(lifetime, objectstore.MaxLifetime)), s3.WithPresignClientFromClientOptions(s.with(b)))
+		s3.WithPresignExpires(min(lifetime, objectstore.MaxLifetime)), s3.WithPresignClientFromClientOptions(s.with(b)),
+		func(o *s3.PresignOptions) { o.Presigner = s.signer })
 	if err != nil {
 		return "", explain(b, err)
 	}

@@ -1,18 +1,23 @@
 package s3
 
 import (
+	"bytes"
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/objectstore"
@@ -26,6 +31,7 @@ type cellar struct {
 	objects map[string][]byte
 	uploads map[string]map[string][]byte // the parts of each upload by their numbers
 	asked   []string                     // the access keys that were used
+	dates   []string                     // when calls say that they were signed
 }
 
 func (c *cellar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -39,6 +45,9 @@ func (c *cellar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	access, _, _ := strings.Cut(credential, "/")
 	c.asked = append(c.asked, access)
+	if date := r.Header.Get("X-Amz-Date") + query.Get("X-Amz-Date"); date != "" {
+		c.dates = append(c.dates, date)
+	}
 	switch {
 	case access == "":
 		refuse(w, http.StatusForbidden, "AccessDenied")
@@ -127,7 +136,7 @@ func openCellar(t *testing.T, o Options) (*Store, *cellar) {
 	c := &cellar{objects: map[string][]byte{}, uploads: map[string]map[string][]byte{}}
 	server := httptest.NewServer(c)
 	t.Cleanup(server.Close)
-	o.Endpoint, o.Region = server.URL, "eu-west-2"
+	o.Endpoint, o.Region, o.Now = server.URL, "eu-west-2", now
 	s, err := Open(o)
 	if err != nil {
 		t.Fatal(err)
@@ -146,6 +155,65 @@ func TestStore(t *testing.T) {
 		})
 		return s, objectstore.Bucket{Name: "bucket"}
 	})
+}
+
+// now is the time of the stores under test: not that of the machine.
+func now() time.Time { return time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC) }
+
+// Calls and URLs are signed by the clock that the store was given.
+func TestClock(t *testing.T) {
+	t.Parallel()
+	s, c := openCellar(t, Options{AccessKey: "OPERATOR", SecretKey: "secret", Part: 5 << 20})
+	b := objectstore.Bucket{Name: "bucket"}
+	if err := errors.Join(s.CheckBucket(t.Context(), b), s.Put(t.Context(), b, "one", bytes.NewReader(make([]byte, 6<<20)), 6<<20)); err != nil {
+		t.Fatal(err)
+	}
+	url, err := s.Sign(t.Context(), b, "one", time.Hour)
+	if err != nil || !strings.Contains(url, "X-Amz-Date=20310203T040506Z") {
+		t.Errorf("the URL is %s, %v", url, err)
+	}
+	if len(c.dates) != 5 || strings.Join(slices.Compact(c.dates), " ") != "20310203T040506Z" {
+		t.Errorf("calls were signed at %v", c.dates)
+	}
+}
+
+// A large object has larger parts: S3 takes no more than 10,000.
+func TestPartOf(t *testing.T) {
+	t.Parallel()
+	s, _ := openCellar(t, Options{})
+	for size, want := range map[int64]int64{65 << 20: 64 << 20, 625 << 30: 64 << 20, 14901 << 30: 1599982692} {
+		if got := s.partOf(size); got != want || (size+got-1)/got > 10_000 {
+			t.Errorf("the parts of %d bytes have %d, want %d", size, got, want)
+		}
+	}
+}
+
+// A store that takes calls and never answers is given up.
+func TestSilence(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, size := range []int64{7, 3 << 20} {
+			s, err := Open(Options{Endpoint: "http://oos.example.com", Region: "eu-west-2", AccessKey: "OPERATOR", SecretKey: "secret", Now: now, Part: 1 << 20})
+			if err != nil {
+				t.Fatal(err)
+			}
+			silent := func(o *s3.Options) { o.HTTPClient = silence{} }
+			s.client = s3.New(s.client.Options(), silent)
+			asked := time.Now()
+			err = s.Put(t.Context(), objectstore.Bucket{Name: "bucket"}, "one", bytes.NewReader(make([]byte, size)), size)
+			if took := time.Since(asked); !fault.StoreUnreachable.Is(err) || took != 10*time.Second {
+				t.Errorf("%d bytes: after %s it says %v", size, took, err)
+			}
+		}
+	})
+}
+
+// silence answers when it is told to end.
+type silence struct{}
+
+func (silence) Do(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
 }
 
 // A bucket is used with its own credentials, or with the operator's.
@@ -176,7 +244,7 @@ func TestCredentials(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	s, _ := openCellar(t, Options{})
-	away, err := Open(Options{Endpoint: "http://127.0.0.1:1", Region: "eu-west-2", AccessKey: "OPERATOR", SecretKey: "secret"})
+	away, err := Open(Options{Endpoint: "http://127.0.0.1:1", Region: "eu-west-2", AccessKey: "OPERATOR", SecretKey: "secret", Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}
