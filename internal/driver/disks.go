@@ -17,9 +17,10 @@ type Disks interface {
 	RemoveDisk(ctx context.Context, account, id string) error
 	ObserveDisks(ctx context.Context) ([]Disk, error)
 
-	// EnsureSnapshot takes all parts of the value at one instant, and returns
-	// nil once they are complete or never will be. A part does not change any
-	// more. A later generation has fewer parts: what it lacks is removed.
+	// EnsureSnapshot takes all parts of the value at one instant, which is over
+	// with its first answer that is nil or [Later]: a machine may write to the
+	// disks again. It returns nil once they are complete or never will be. A part
+	// does not change any more. A later generation has fewer parts: what it lacks is removed.
 	EnsureSnapshot(ctx context.Context, s Snapshot) error
 	// RemoveSnapshot removes all parts, be they not complete yet. Disks and
 	// copies that were made from them stay.

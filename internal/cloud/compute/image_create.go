@@ -21,7 +21,7 @@ type CreateImageRequest struct {
 	Description         string                    // The description of the image. By default, that of the image that it is a copy of.
 	FileLocation        string                    // The pre-signed URL of the manifest of an exported image, which works for seven days after the export; or, if the account has exported it itself, its bucket and key, with a slash between them.
 	ImageName           ImageName                 // The name of the image, unique in the account. By default, its ID.
-	NoReboot            bool                      // Whether a running VM goes on while the image of it is made. By default, it is rebooted.
+	NoReboot            bool                      // Whether a running VM goes on while the image of it is made. By default, it shuts down before its snapshots are taken, and boots again as soon as they are.
 	ProductCodes        []ProductCode             // What the software in the image is billed as. By default, as the VM or the image that it is made of; otherwise `0001`.
 	RootDeviceName      DeviceName                // The name of the root device of an image of snapshots: `/dev/sda1`.
 	SourceImageId       id.Image                  // The ID of the image to copy: one of your own, or one that you may make VMs from.
@@ -154,6 +154,7 @@ type newImage struct {
 	Image
 	taken []newSnapshot
 	of    []int // the mapping that each is for
+	off   id.Vm // the VM that is off at that instant; empty: none needs be
 }
 
 // take adds a mapping whose snapshot is taken for the image.
@@ -168,7 +169,7 @@ func (n *newImage) insert(tx *kind.Tx) error {
 	n.State = ImageAvailable
 	if len(n.taken) > 0 {
 		n.State = ImagePending
-		if err := takeSnapshots(tx, n.taken...); err != nil {
+		if err := takeSnapshots(tx, n.off, n.taken...); err != nil {
 			return err
 		}
 	}
@@ -216,6 +217,7 @@ func imageOf(tx *kind.Tx, vmID id.Vm, noReboot bool) (*newImage, error) {
 		return nil, fault.InvalidVmState.Errorf("The VM %s has no root device.", vmID)
 	}
 	if !noReboot && vm.State == VmRunning {
+		n.off = vmID
 		return n, reboot(tx, vm)
 	}
 	return n, nil
@@ -268,7 +270,7 @@ func (req *CreateImageRequest) register(tx *kind.Tx) (*newImage, error) {
 		case mapping.DeviceName == "":
 			return nil, fault.MissingParameter.Errorf("DeviceName is required in each of BlockDeviceMappings.")
 		case seen[mapping.DeviceName]:
-			return nil, fault.DeviceNameTaken.Errorf("The DeviceName %s is given twice.", mapping.DeviceName)
+			return nil, fault.InvalidMappings.Errorf("The DeviceName %s is given twice.", mapping.DeviceName)
 		}
 		seen[mapping.DeviceName] = true
 		registered, err := n.complete(tx, mapping)
@@ -280,7 +282,7 @@ func (req *CreateImageRequest) register(tx *kind.Tx) (*newImage, error) {
 	if !slices.ContainsFunc(n.BlockDeviceMappings, func(m BlockDeviceMappingImage) bool {
 		return m.DeviceName == req.RootDeviceName && m.Bsu.SnapshotId != ""
 	}) {
-		return nil, fault.MissingParameter.Errorf("None of BlockDeviceMappings has the DeviceName %s, that of the root device, and a SnapshotId.", req.RootDeviceName)
+		return nil, fault.InvalidRootMapping.Errorf("None of BlockDeviceMappings has the DeviceName %s, that of the root device, and a SnapshotId.", req.RootDeviceName)
 	}
 	return n, nil
 }

@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/driver"
+	"github.com/bastide-cloud/bastide/internal/driver/sim"
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
@@ -54,7 +56,7 @@ func TestImageOfVm(t *testing.T) {
 	data := l.volume(anna, `"Size": 20, "VolumeType": "io1", "Iops": 200`)
 	l.call(anna, "LinkVolume", `{"VmId": %q, "VolumeId": %q, "DeviceName": "/dev/xvdb"}`, vm, data)
 	l.machine(anna, vm)
-	i := l.one(anna, "CreateImage", `{"VmId": %q, "ImageName": "golden"}`, vm)
+	i := l.one(anna, "CreateImage", `{"VmId": %q, "ImageName": "golden", "NoReboot": true}`, vm)
 	l.advance(0)
 	var set snapshotSet
 	l.view(anna, func(tx *kind.Tx) error {
@@ -87,29 +89,125 @@ func TestImageOfVm(t *testing.T) {
 	l.call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, set.Parts[1].SnapshotId)
 }
 
-// A VM that runs is rebooted unless it shall not be.
+// A VM that runs is off while its snapshots are taken, unless it shall not be,
+// and no longer than that.
 func TestImageReboots(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		name, more string
-		state      VmStateName
-		reboots    int
+		name, create, image string
+		on                  []string // is the machine on, and is there a snapshot of it, at each time
+		boots               int
 	}{
-		{"running", ``, VmRunning, 1},
-		{"running and to go on", `, "NoReboot": true`, VmRunning, 0},
-		{"stopped", `, "NoReboot": false`, VmStopped, 0},
+		{"running", ``, ``, []string{"true false", "false true", "true true"}, 2},
+		{"running and to go on", ``, `, "NoReboot": true`, []string{"true true"}, 1},
+		{"stopped", `"BootOnCreation": false`, `, "NoReboot": false`, []string{"false true"}, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			l := newLab(t)
-			vm, _ := l.vmWithRoot(anna, test.state, 1)
-			before := l.storedVm(vm)
-			l.call(anna, "CreateImage", `{"VmId": %q%s}`, vm, test.more)
-			after := l.storedVm(vm)
-			if got := after.Boots - before.Boots; got != test.reboots || int(after.Generation-before.Generation) != test.reboots {
-				t.Errorf("it was rebooted %d times, and the world hears of %d changes", got, after.Generation-before.Generation)
+			l := newVmLab(t)
+			vm := l.vmIn(anna, test.create)
+			state := l.state(anna, vm)
+			l.world.Slow(func(op string) time.Duration {
+				if op == "EnsureSnapshot" {
+					return time.Hour
+				}
+				return delay
+			})
+			image := l.one(anna, "CreateImage", `{"VmId": %q%s}`, vm, test.image).text("ImageId")
+			var on []string
+			for next := l.rest(); !next.IsZero(); next = l.rest() {
+				snapshots, err := l.world.ObserveSnapshots(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				on = append(on, fmt.Sprint(l.inWorld(anna, vm).On, " ", len(snapshots) > 0))
+				if got := l.state(anna, vm); got != state {
+					t.Errorf("the VM is %s, want that it stays %s", got, state)
+				}
+				l.clock.AdvanceTo(next)
+			}
+			if got := slices.Compact(on); !slices.Equal(got, test.on) {
+				t.Errorf("it is on, and is there a snapshot: %q, want %q", got, test.on)
+			}
+			if got := l.readImage(anna, image).text("State"); got != "available" {
+				t.Errorf("the image is %s", got)
+			}
+			if got := l.inWorld(anna, vm).Boots; got != test.boots {
+				t.Errorf("it has booted %d times, want %d", got, test.boots)
 			}
 		})
+	}
+}
+
+// What becomes of a VM that is off for an image does not keep the image, nor the
+// other way round.
+func TestImageRebootInterrupted(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, action string
+		vm, image    string // their states in the end
+	}{
+		{"stopped", "StopVms", "stopped", "available"},
+		{"rebooted", "RebootVms", "running", "available"},
+		{"terminated", "DeleteVms", "", "available"},
+		{"another image", "CreateImage", "running", "available"},
+		{"no image", "DeleteImage", "running", ""},
+	} {
+		for _, wait := range []time.Duration{0, delay / 2, delay, 3 * delay / 2} {
+			t.Run(fmt.Sprint(test.name, " after ", wait), func(t *testing.T) {
+				t.Parallel()
+				l := newVmLab(t)
+				vm := l.vmIn(anna, ``)
+				i := l.one(anna, "CreateImage", `{"VmId": %q}`, vm)
+				image := i.text("ImageId")
+				l.advance(wait)
+				switch test.action {
+				case "CreateImage":
+					l.call(anna, "CreateImage", `{"VmId": %q}`, vm)
+				case "DeleteImage":
+					l.call(anna, "DeleteImage", `{"ImageId": %q}`, image)
+					l.call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, i.objects("BlockDeviceMappings")[0].object("Bsu")["SnapshotId"])
+				default:
+					l.call(anna, test.action, `{"VmIds": [%q]}`, vm)
+				}
+				l.settle()
+				for _, end := range []struct{ action, filter, of, want string }{
+					{"ReadVms", "VmIds", vm, test.vm}, {"ReadImages", "ImageIds", image, test.image},
+				} {
+					state := ""
+					for _, is := range l.list(anna, end.action, `{%q: [%q]}`, end.filter, end.of) {
+						state = is.text("State")
+					}
+					if state != end.want {
+						t.Errorf("%s: it is %q, want %q", end.action, state, end.want)
+					}
+				}
+				if m := l.inWorld(anna, vm); m != nil && m.On != (test.vm == "running") {
+					t.Errorf("the machine is on: %t", m.On)
+				}
+				for _, image := range l.list(anna, "ReadImages", `{}`) {
+					if image.text("State") != "available" {
+						t.Errorf("an image is %s", image.text("State"))
+					}
+				}
+			})
+		}
+	}
+}
+
+// A VM that finds no room after it was off for an image is stopped.
+func TestImageRebootWithoutRoom(t *testing.T) {
+	t.Parallel()
+	l := newVmLab(t)
+	vm := l.vmIn(anna, ``)
+	image := l.one(anna, "CreateImage", `{"VmId": %q}`, vm).text("ImageId")
+	l.world.Limit(sim.Room{Subregion: "test-1a"})
+	l.settle()
+	if got := l.read(anna, "ReadVms", "VmIds", vm); got.text("State") != "stopped" || !strings.Contains(got.text("StateReason"), "InsufficientInstanceCapacity") {
+		t.Errorf("the VM is %v", got)
+	}
+	if got := l.readImage(anna, image).text("State"); got != "available" {
+		t.Errorf("the image is %s", got)
 	}
 }
 
@@ -236,9 +334,9 @@ func TestRegisterImageRefused(t *testing.T) {
 		want           fault.Code
 	}{
 		{"no device", fmt.Sprintf(`{"Bsu": {"SnapshotId": %q}}`, s), fault.MissingParameter},
-		{"no root device", fmt.Sprintf(`{"DeviceName": "/dev/sdb", "Bsu": {"SnapshotId": %q}}`, s), fault.MissingParameter},
-		{"a root device without a snapshot", `{"DeviceName": "/dev/sda1", "Bsu": {"VolumeSize": 10}}`, fault.MissingParameter},
-		{"a device twice", root + `, ` + root, fault.DeviceNameTaken},
+		{"no root device", fmt.Sprintf(`{"DeviceName": "/dev/sdb", "Bsu": {"SnapshotId": %q}}`, s), fault.InvalidRootMapping},
+		{"a root device without a snapshot", `{"DeviceName": "/dev/sda1", "Bsu": {"VolumeSize": 10}}`, fault.InvalidRootMapping},
+		{"a device twice", root + `, ` + root, fault.InvalidMappings},
 		{"a device that is none", root + `, {"DeviceName": "/dev/hda", "Bsu": {"VolumeSize": 1}}`, fault.InvalidDeviceName},
 		{"a snapshot of another account", fmt.Sprintf(`{"DeviceName": "/dev/sda1", "Bsu": {"SnapshotId": %q}}`, theirs), fault.SnapshotNotFound},
 		{"a snapshot that is not completed", fmt.Sprintf(`{"DeviceName": "/dev/sda1", "Bsu": {"SnapshotId": %q}}`, young), fault.InvalidState},
@@ -277,6 +375,27 @@ func TestImageOfLentSnapshot(t *testing.T) {
 	l.call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, s)
 	l.refuse(fault.SnapshotNotFound, ben, "CreateImage", `{"SourceImageId": %q, "SourceRegionName": "test-1"}`, i["ImageId"])
 	l.call(ben, "DeleteImage", `{"ImageId": %q}`, i["ImageId"])
+}
+
+// A resource is shared with so many accounts and no more.
+func TestSharedWithTooMany(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	image, snapshot := l.image(anna)
+	accounts := func(from, n int) string {
+		var ids []string
+		for i := range n {
+			ids = append(ids, fmt.Sprintf("%012d", from+i))
+		}
+		return jsonOf(ids)
+	}
+	l.call(anna, "UpdateImage", `{"ImageId": %q, "PermissionsToLaunch": {"Additions": {"AccountIds": %s}}}`, image, accounts(100, maxShared))
+	l.refuse(fault.InvalidCount, anna, "UpdateImage", `{"ImageId": %q, "PermissionsToLaunch": {"Additions": {"AccountIds": %s}}}`, image, accounts(5000, 1))
+	l.refuse(fault.InvalidCount, anna, "UpdateSnapshot", `{"SnapshotId": %q, "PermissionsToCreateVolume": {"Additions": {"AccountIds": %s}}}`, snapshot, accounts(100, maxShared+1))
+	l.call(anna, "UpdateImage", `{"ImageId": %q, "PermissionsToLaunch": {"Removals": {"AccountIds": %s}}}`, image, accounts(100, 1))
+	l.call(anna, "UpdateImage", `{"ImageId": %q, "PermissionsToLaunch": {"Additions": {"AccountIds": %s}}}`, image, accounts(5000, 1))
+	l.call(anna, "DeleteImage", `{"ImageId": %q}`, image)
+	l.selects(l.list("000000005000", "ReadImages", `{}`), "ImageId")
 }
 
 func TestSharedImages(t *testing.T) {

@@ -47,12 +47,20 @@ type PermissionsOnResourceCreation struct {
 	Removals  *PermissionsOnResource // Who may not any more.
 }
 
+// maxShared is with how many accounts a resource can be shared by their IDs. For
+// each of them there is an account of the region's own, all of which one call may
+// change: a transaction that reaches so many takes a while.
+const maxShared = 100
+
 // apply is what the permissions become.
 func (c PermissionsOnResourceCreation) apply(p PermissionsOnResource) (PermissionsOnResource, error) {
 	switch {
 	case c.Additions != nil && c.Removals != nil:
 		return p, fault.InvalidParameterSet.Errorf("Additions and Removals cannot be given together.")
 	case c.Additions != nil:
+		if all := len(p.AccountIds) + len(c.Additions.AccountIds); all > maxShared {
+			return p, fault.InvalidCount.Errorf("A resource is shared with at most %d accounts, and not with %d: share it with everybody.", maxShared, all)
+		}
 		for _, account := range c.Additions.AccountIds {
 			if !slices.Contains(p.AccountIds, account) {
 				p.AccountIds = append(slices.Clip(p.AccountIds), account)

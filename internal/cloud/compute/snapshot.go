@@ -85,6 +85,11 @@ type snapshotSet struct {
 	Volumes []id.Volume `ref:"weak"`
 	Sources []id.Snapshot
 
+	// Vm is off while the snapshots are taken, and runs again after that. Off
+	// says that it is.
+	Vm  id.Vm `ref:"weak"`
+	Off bool
+
 	// Generation and Applied are as in [network.Net].
 	Generation, Applied uint64
 }
@@ -103,6 +108,9 @@ type snapshotPart struct {
 // Unsettled reports whether the world is behind.
 func (s *snapshotSet) Unsettled() bool { return s.Applied < s.Generation }
 
+// waits reports whether a VM is not off yet that shall be.
+func (s *snapshotSet) waits() bool { return s.Vm != "" && !s.Off }
+
 var snapshotSets = &kind.Kind[snapshotSet, setID]{Name: "SnapshotSet"}
 
 // setID is the id of the first snapshot of a set.
@@ -119,9 +127,45 @@ func isBeingTaken(tx *kind.Tx, volume id.Volume) bool {
 	return false
 }
 
+// isKeptOff reports whether a VM that runs is off while snapshots are taken.
+func isKeptOff(tx *kind.Tx, vm id.Vm) bool {
+	for range snapshotSets.Find(tx, "Vm", string(vm)) {
+		return true
+	}
+	return false
+}
+
+// vmIsOff has the snapshots taken that wait for a VM to be off.
+func vmIsOff(tx *kind.Tx, vm id.Vm) error {
+	for s := range snapshotSets.Find(tx, "Vm", string(vm)) {
+		s.Off = true
+		if err := snapshotSets.Put(tx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// letRun lets the VM run again: what is on its disks from now on is not in the
+// snapshots.
+func (s *snapshotSet) letRun(tx *kind.Tx) error {
+	vm := s.Vm
+	if vm == "" {
+		return nil
+	}
+	s.Vm, s.Off = "", false
+	if err := snapshotSets.Put(tx, s); err != nil {
+		return err
+	}
+	return touchVm(tx, vm)
+}
+
 // taken lets go of what the snapshots of a set are taken of. A volume that only
 // stayed for that goes.
 func (s *snapshotSet) taken(tx *kind.Tx) error {
+	if err := s.letRun(tx); err != nil {
+		return err
+	}
 	volumes := s.Volumes
 	s.Volumes, s.Sources = nil, nil
 	if err := snapshotSets.Put(tx, s); err != nil {

@@ -53,7 +53,7 @@ func (region Region) createSnapshot(tx *kind.Tx, req *CreateSnapshotRequest) (*C
 	if req.ClientToken != "" {
 		n.ClientToken, n.Asked = string(req.ClientToken), digest(req)
 	}
-	if err := takeSnapshots(tx, n); err != nil {
+	if err := takeSnapshots(tx, "", n); err != nil {
 		return nil, err
 	}
 	return &CreateSnapshotResponse{viewSnapshot(tx, n.Snapshot)}, nil
@@ -146,12 +146,13 @@ func importOf(location string, size int64) (newSnapshot, error) {
 	return newSnapshot{&Snapshot{VolumeSize: int((size + gib - 1) / gib)}, snapshotPart{FileLocation: kind.Secret(location)}}, nil
 }
 
-// takeSnapshots makes snapshots, all of one instant. Each says what it is like.
-func takeSnapshots(tx *kind.Tx, all ...newSnapshot) error {
+// takeSnapshots makes snapshots, all of one instant, at which a VM is off unless
+// it is empty. Each says what it is like.
+func takeSnapshots(tx *kind.Tx, vm id.Vm, all ...newSnapshot) error {
 	if err := tx.CheckLimit("concurrent_snapshot_limit", fault.TooManyActiveSnapshots, activeSnapshots(tx)+len(all)); err != nil {
 		return err
 	}
-	set := &snapshotSet{Generation: 1}
+	set := &snapshotSet{Vm: vm, Generation: 1}
 	for _, n := range all {
 		n.State, n.CreationDate = SnapshotInQueue, api.At(tx.Now())
 		if err := Snapshots.Insert(tx, n.Snapshot); err != nil {

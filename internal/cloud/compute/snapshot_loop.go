@@ -38,11 +38,16 @@ func (l *SnapshotLoop) Step(ctx context.Context, account, set string) (again tim
 		return again, err
 	case s == nil:
 		return untilDone(l.world.RemoveSnapshot(ctx, account, set))
-	case !s.Unsettled():
+	case !s.Unsettled() || s.waits(): // a VM that is off wakes the loop
 		return again, nil
 	}
 	if again, err = untilDone(l.world.EnsureSnapshot(ctx, wantedSnapshot(account, s))); err != nil {
 		return again, err
+	}
+	if s.Vm != "" {
+		if err := l.db.Update(ctx, caller, func(tx *kind.Tx) error { return instantOver(tx, s.SetId) }); err != nil {
+			return again, err
+		}
 	}
 	status, ok, err := l.world.Snapshot(ctx, account, set)
 	if err != nil {
@@ -83,6 +88,18 @@ func wantedSnapshot(account string, s *snapshotSet) driver.Snapshot {
 		want.Parts = append(want.Parts, p)
 	}
 	return want
+}
+
+// instantOver lets a VM run that was off for a set.
+func instantOver(tx *kind.Tx, set setID) error {
+	if !snapshotSets.Has(tx, set) {
+		return nil
+	}
+	s, err := snapshotSets.Get(tx, set)
+	if err != nil {
+		return err
+	}
+	return s.letRun(tx)
 }
 
 // snapshotSeen notes how far the world is with a set of a generation. What was

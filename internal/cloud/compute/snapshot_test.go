@@ -218,7 +218,7 @@ func TestSnapshotsOfOneInstant(t *testing.T) {
 			}
 			all = append(all, s)
 		}
-		if err := takeSnapshots(tx, all...); err != nil {
+		if err := takeSnapshots(tx, "", all...); err != nil {
 			return err
 		}
 		ids = nil

@@ -154,6 +154,11 @@ func (region Region) machineDone(tx *kind.Tx, v *Vm, done driver.Machine) error 
 	if err := disksLinked(tx, v.VmId, done.Disks); err != nil {
 		return err
 	}
+	if !done.On {
+		if err := vmIsOff(tx, v.VmId); err != nil {
+			return err
+		}
+	}
 	if err := reread(tx, v); err != nil {
 		return err
 	}
@@ -184,7 +189,7 @@ func (v *Vm) arrive(tx *kind.Tx, event string) error {
 
 // noRoom stops a VM that no host has room for.
 func (region Region) noRoom(tx *kind.Tx, v *Vm, asked driver.Machine) error {
-	if v.State != VmPending || v.Generation != asked.Generation {
+	if _, ok := vmLife.Next(v.State, "no room"); !ok || v.Generation != asked.Generation {
 		return nil
 	}
 	v.StateReason = stoppedForRoom
@@ -200,7 +205,7 @@ func (l *VmLoop) wanted(tx *kind.Tx, v *Vm) (want driver.Machine, ready bool) {
 		Subregion: v.Placement.SubregionName, Tenancy: string(v.Placement.Tenancy),
 		Cores: v.Vcores, CpuModel: v.generation(), Performance: string(v.Performance), Memory: v.Memory,
 		Nested: v.NestedVirtualization, Windows: v.isWindows(), BootMode: string(v.BootMode), Tpm: v.TpmEnabled,
-		On: v.Running, Boots: v.Boots, Forced: v.Forced,
+		On: v.Running && !isKeptOff(tx, v.VmId), Boots: v.Boots, Forced: v.Forced,
 		OnGuest: string(v.VmInitiatedShutdownBehavior), OnHost: string(v.ShutdownBehaviorConfiguration.HostAction),
 		UserData: v.UserData.bytes(),
 	}

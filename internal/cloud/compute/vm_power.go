@@ -273,6 +273,11 @@ func gone(tx *kind.Tx, v *Vm) error {
 			return err
 		}
 	}
+	for s := range snapshotSets.Find(tx, "Vm", string(v.VmId)) {
+		if err := s.letRun(tx); err != nil {
+			return err
+		}
+	}
 	if err := leaveVm(tx, v.VmId); err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ func (VmStateName) Literals() []string {
 var vmLife = state.Machine[VmStateName]{
 	"":             {"create": VmPending},
 	VmPending:      {"on": VmRunning, "off": VmStopped, "no room": VmStopped, "start": VmPending, "delete": VmShuttingDown},
-	VmRunning:      {"stop": VmStopping, "reboot": VmRunning, "start": VmRunning, "delete": VmShuttingDown, "ended by itself": VmStopped},
+	VmRunning:      {"stop": VmStopping, "reboot": VmRunning, "start": VmRunning, "delete": VmShuttingDown, "ended by itself": VmStopped, "no room": VmStopped},
 	VmStopping:     {"off": VmStopped, "stop": VmStopping, "delete": VmShuttingDown},
 	VmStopped:      {"start": VmPending, "stop": VmStopped, "delete": VmShuttingDown},
 	VmShuttingDown: {"gone": VmTerminated, "delete": VmShuttingDown},

@@ -12,7 +12,7 @@ import (
 
 // VolumeUpdateTask is an update of a volume that takes time.
 type VolumeUpdateTask struct {
-	Comment        string              // What went wrong, if something did.
+	Comment        string              // What the task does, or why it has failed.
 	CompletionDate api.DateTime        // When the update came to its end.
 	Progress       int                 // How much of the update is done, in percent.
 	StartDate      api.DateTime        // When the update was asked for.
@@ -43,7 +43,7 @@ type VolumeUpdateParameters struct {
 // deleted: it cannot be changed any more, and stays readable for a while.
 var VolumeUpdateTasks = &kind.Kind[VolumeUpdateTask, id.VolumeUpdateTask]{
 	Name:    "VolumeUpdateTask",
-	Tag:     "volume-update-task",
+	Tag:     "task",
 	Missing: fault.TaskNotFound,
 	Keep:    time.Hour,
 }
@@ -154,7 +154,8 @@ func updateVolume(tx *kind.Tx, v *Volume, req *UpdateVolumeRequest) error {
 		return nil
 	}
 	task := &VolumeUpdateTask{
-		StartDate: api.At(tx.Now()), State: UpdatePending, VolumeId: v.VolumeId, VolumeUpdate: VolumeUpdate{Origin: v.parameters(), Target: to},
+		Comment: "Update of volume " + string(v.VolumeId), StartDate: api.At(tx.Now()), State: UpdatePending,
+		VolumeId: v.VolumeId, VolumeUpdate: VolumeUpdate{Origin: v.parameters(), Target: to},
 	}
 	if err := VolumeUpdateTasks.Insert(tx, task); err != nil {
 		return err
@@ -183,7 +184,10 @@ func (v *Volume) endUpdate(tx *kind.Tx, event, comment string) error {
 		return err
 	}
 	task.State, _ = volumeUpdateLife.Next(task.State, event)
-	task.CompletionDate, task.Comment = api.At(tx.Now()), comment
+	task.CompletionDate = api.At(tx.Now())
+	if comment != "" {
+		task.Comment = comment
+	}
 	if task.State == UpdateCompleted {
 		task.Progress = 100
 	}

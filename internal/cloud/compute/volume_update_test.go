@@ -95,7 +95,7 @@ func TestVolumeUpdateTask(t *testing.T) {
 	task := l.one(anna, "UpdateVolume", `{"VolumeId": %q, "Size": 20, "VolumeType": "io1", "Iops": 600}`, v).text("TaskId")
 	shown := func(more string, args ...any) {
 		t.Helper()
-		l.shows(l.read(anna, "ReadVolumeUpdateTasks", "TaskIds", task), `{"Comment": "", "StartDate": %q, "Tags": [], "TaskId": %q, "VolumeId": %q,
+		l.shows(l.read(anna, "ReadVolumeUpdateTasks", "TaskIds", task), `{"Comment": "Update of volume %[3]s", "StartDate": %[1]q, "Tags": [], "TaskId": %[2]q, "VolumeId": %[3]q,
 			"VolumeUpdate": {"Origin": {"Iops": 150, "Size": 10, "VolumeType": "standard"}, "Target": {"Iops": 600, "Size": 20, "VolumeType": "io1"}}, `+more+`}`,
 			append([]any{asked, task, v}, args...)...)
 	}
