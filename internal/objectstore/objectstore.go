@@ -35,5 +35,8 @@ type Bucket struct {
 	AccessKey, SecretKey string // nobody else may learn the secret
 }
 
+// Scheme is that of signed URLs that work in the region only.
+const Scheme = "object"
+
 // MaxLifetime is how long a signed URL works at most: what S3 allows.
 const MaxLifetime = 7 * 24 * time.Hour

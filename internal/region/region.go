@@ -190,14 +190,6 @@ func Open(ctx context.Context, o Options) (*Region, error) {
 	return r, nil
 }
 
-// after is [time.After] by the clock of the region.
-func (o *Options) after(d time.Duration) <-chan time.Time {
-	come := make(chan time.Time, 1)
-	at := o.Clock.Now().Add(d)
-	o.Clock.At(at, func() { come <- at })
-	return come
-}
-
 // watch wakes the loop of a machine that does something by itself.
 func (r *Region) watch(ctx context.Context, log *slog.Logger) {
 	err := r.World.WatchMachines(ctx, func(account, vm string) {
@@ -255,6 +247,14 @@ func (o *Options) sweep() time.Duration {
 		return time.Second
 	}
 	return 0
+}
+
+// after is [time.After] by the clock of the region.
+func (o *Options) after(d time.Duration) <-chan time.Time {
+	come := make(chan time.Time, 1)
+	at := o.Clock.Now().Add(d)
+	o.Clock.At(at, func() { come <- at })
+	return come
 }
 
 // workers is how many steps of loops run at once; 0: the usual number. On a

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -133,14 +134,18 @@ func (m *manifest) check() error {
 	return nil
 }
 
+// manifestDevices are more than those that requests may name: the manifest that
+// the real service shows has a volume at /dev/sda2.
+var manifestDevices = regexp.MustCompile(`^/dev/(sd|xvd)[a-z]{1,2}[0-9]{0,2}$`)
+
 func (s *manifestSnapshot) check() error {
-	if err := DeviceName(s.Device).Check(); err != nil {
-		return err
+	if !manifestDevices.MatchString(s.Device) {
+		return fault.InvalidManifest.Errorf("'%.100s' is not the name of a device such as /dev/sda1.", s.Device)
 	}
 	if !slices.Contains(VolumeType("").Literals(), s.VolumeType) {
 		return fault.InvalidManifest.Errorf("the VolumeType '%.100s' of %s is none of standard, gp2 and io1.", s.VolumeType, s.Device)
 	}
-	if u, err := url.Parse(s.PreSignedUrl); err != nil || u.Scheme == "" || u.Path == "" {
+	if !isFile(s.PreSignedUrl) {
 		return fault.InvalidManifest.Errorf("the PreSignedUrl of %s is not a URL.", s.Device)
 	}
 	if s.Size < 1 || s.Size > maxVolumeSize*gib {

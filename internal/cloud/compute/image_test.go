@@ -724,6 +724,8 @@ func TestManifests(t *testing.T) {
 		{"operations of a type without a choice", `"io1"`, `"gp2"`, fault.InvalidManifest},
 		{"no operations", `300`, `null`, fault.InvalidManifest},
 		{"no URL", `"https://example.com/b"`, `""`, fault.InvalidManifest},
+		{"a URL of no file", `"https://example.com/b"`, `"https://example.com"`, fault.InvalidManifest},
+		{"a file of the world's own", `"https://example.com/b"`, `"file:///etc/passwd"`, fault.InvalidManifest},
 		{"a size below nothing", `5368709120`, `-1`, fault.InvalidManifest},
 		{"a size above all", `5368709120`, `16000829587457`, fault.InvalidManifest},
 	} {
@@ -734,6 +736,9 @@ func TestManifests(t *testing.T) {
 				t.Errorf("got %v, %v, want %s", m, err, test.want)
 			}
 		})
+	}
+	if m, err := parseManifest([]byte(strings.Replace(fine, `/dev/sdb`, `/dev/sda2`, 1))); err != nil {
+		t.Errorf("the device of the published sample: %v, %v", m, err)
 	}
 	if m, err := parseManifest([]byte(strings.Replace(fine, `"Architecture": "x86_64", "Type": "machine", `, ``, 1))); err != nil || m.Image.Architecture != "x86_64" {
 		t.Errorf("what may be missing: %v, %v", m, err)

@@ -2,11 +2,13 @@ package compute
 
 import (
 	"net/url"
+	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/objectstore"
 )
 
 // CreateSnapshotRequest asks for a snapshot: of a volume (VolumeId), as a copy of
@@ -44,7 +46,7 @@ func (region Region) createSnapshot(tx *kind.Tx, req *CreateSnapshotRequest) (*C
 			n, err = copyOf(tx, req.SourceSnapshotId)
 		}
 	default:
-		n, err = importOf(req.FileLocation, req.SnapshotSize)
+		n, err = importOf(tx, req.FileLocation, req.SnapshotSize)
 	}
 	if err != nil {
 		return nil, err
@@ -135,15 +137,30 @@ func copyFrom(owner *kind.Tx, s *Snapshot) (newSnapshot, error) {
 }
 
 // importOf is a snapshot whose content is in a file, so many bytes of it.
-func importOf(location string, size int64) (newSnapshot, error) {
-	const gib = 1 << 30
-	if u, err := url.Parse(location); err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+func importOf(tx *kind.Tx, location string, size int64) (newSnapshot, error) {
+	if !isFile(location) {
 		return newSnapshot{}, fault.InvalidURL.Errorf("The FileLocation is not the URL of a file, such as https://example.com/bucket/snapshot.qcow2.")
+	}
+	if at, ok := expiry(location); ok && tx.Now().After(at) {
+		return newSnapshot{}, fault.InvalidURL.Errorf("The FileLocation has expired: it worked until %s.", at.Format(time.RFC3339))
 	}
 	if size < 1 || size > maxVolumeSize*gib {
 		return newSnapshot{}, fault.InvalidSnapshotSize.Errorf("The SnapshotSize %d is not between 1 and %d bytes.", size, int64(maxVolumeSize*gib))
 	}
 	return newSnapshot{&Snapshot{VolumeSize: int((size + gib - 1) / gib)}, snapshotPart{FileLocation: kind.Secret(location)}}, nil
+}
+
+// isFile reports whether a text is the URL of a file that the world may be asked
+// to fetch: from the web, or from the region's own object store.
+func isFile(location string) bool {
+	u, err := url.Parse(location)
+	switch {
+	case err != nil || u.Path == "" || u.Path == "/":
+		return false
+	case u.Scheme == objectstore.Scheme:
+		return u.Host == ""
+	}
+	return u.Host != "" && (u.Scheme == "https" || u.Scheme == "http")
 }
 
 // takeSnapshots makes snapshots, all of one instant, at which a VM is off unless

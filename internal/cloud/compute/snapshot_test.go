@@ -102,6 +102,8 @@ func TestCopyAndImport(t *testing.T) {
 	if got := l.source(imported.text("SnapshotId")); got.URL != url || got.Size != 11 {
 		t.Errorf("the world imports %v", got)
 	}
+	l.call(anna, "CreateSnapshot", `{"FileLocation": "object:///backups/snap.raw?Expires=%d&Signature=x", "SnapshotSize": 1}`, l.clock.Now().Unix()) // the region's own store has it
+	l.settle()
 	l.view(anna, func(tx *kind.Tx) error {
 		for set := range snapshotSets.All(tx) {
 			for _, part := range set.Parts {
@@ -137,6 +139,8 @@ func TestCreateSnapshotRefusals(t *testing.T) {
 		{"a size without a file", `"SnapshotSize": 1`, fault.MissingParameter},
 		{"a file of less than nothing", `"SnapshotSize": -1, ` + url, fault.InvalidSnapshotSize},
 		{"a file that is too large", fmt.Sprintf(`"SnapshotSize": %d, `, 14901<<30+1) + url, fault.InvalidSnapshotSize},
+		{"a file that was there", `"SnapshotSize": 1, "FileLocation": "https://example.com/snap.qcow2?Expires=1795168799&Signature=x"`, fault.InvalidURL},
+		{"a file without a name", `"SnapshotSize": 1, "FileLocation": "https://example.com/"`, fault.InvalidURL},
 		{"a file that is nowhere", `"SnapshotSize": 1, "FileLocation": "bucket/snap.qcow2"`, fault.InvalidURL},
 		{"a file of this machine", `"SnapshotSize": 1, "FileLocation": "file:///etc/passwd"`, fault.InvalidURL},
 		{"no volume", `"VolumeId": "vol-00000000"`, fault.VolumeNotFound},

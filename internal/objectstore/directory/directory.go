@@ -138,9 +138,6 @@ func taken(key string, err error) error {
 	return err
 }
 
-// scheme is that of the URLs that the store signs.
-const scheme = "object"
-
 // Sign implements [objectstore.Store].
 func (s *Store) Sign(_ context.Context, b objectstore.Bucket, key string, lifetime time.Duration) (string, error) {
 	name, err := file(b.Name, key)
@@ -148,7 +145,7 @@ func (s *Store) Sign(_ context.Context, b objectstore.Bucket, key string, lifeti
 		return "", err
 	}
 	expires := strconv.FormatInt(s.now().Add(min(lifetime, objectstore.MaxLifetime)).Unix(), 10)
-	u := url.URL{Scheme: scheme, Path: "/" + name, RawQuery: url.Values{"Expires": {expires}, "Signature": {s.signature(name, expires)}}.Encode()}
+	u := url.URL{Scheme: objectstore.Scheme, Path: "/" + name, RawQuery: url.Values{"Expires": {expires}, "Signature": {s.signature(name, expires)}}.Encode()}
 	return u.String(), nil
 }
 
@@ -161,7 +158,7 @@ func (s *Store) signature(name, expires string) string {
 // Fetch implements [objectstore.Store].
 func (s *Store) Fetch(ctx context.Context, location string, most int64) ([]byte, error) {
 	u, err := url.Parse(location)
-	if err != nil || u.Scheme != scheme {
+	if err != nil || u.Scheme != objectstore.Scheme {
 		return s.web.Fetch(ctx, location, most)
 	}
 	name, expires := strings.TrimPrefix(u.Path, "/"), u.Query().Get("Expires")
