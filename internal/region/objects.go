@@ -65,6 +65,23 @@ func (o *Options) openObjects(key *seal.Key) (objectstore.Store, closer, error) 
 	return store, func() error { return errors.Join(end(), os.RemoveAll(dir)) }, nil
 }
 
+// exportingDir is where files are made that are to be put into the object store,
+// and where the data directory has them; empty: where the system has such files.
+// What a process left there that was killed is taken away, unless another node
+// may be at it.
+func (o *Options) exportingDir() (string, error) {
+	if o.Data == "" {
+		return "", nil
+	}
+	dir := filepath.Join(o.Data, "exporting")
+	if o.Postgres == "" {
+		if err := os.RemoveAll(dir); err != nil {
+			return "", err
+		}
+	}
+	return dir, os.MkdirAll(dir, 0o700)
+}
+
 func (o *Options) openDirectory(dir string, key *seal.Key) (objectstore.Store, closer, error) {
 	store, err := directory.Open(dir, key.Derive("object store"), o.Clock.Now)
 	if err != nil {

@@ -95,6 +95,27 @@ func TestObjectsAreInTheDataDirectory(t *testing.T) {
 	}
 }
 
+// Files are made in the data directory: there may be no other. What was left
+// there by a process that was killed is gone after the start of the next one.
+func TestFilesAreMadeInTheDataDirectory(t *testing.T) {
+	nowhere := filepath.Join(t.TempDir(), "nowhere")
+	t.Setenv("TMPDIR", nowhere)
+	data := filepath.Join(t.TempDir(), "data")
+	left := filepath.Join(data, "exporting", "export-1")
+	if err := os.MkdirAll(left, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Open(t.Context(), options(data, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	export(t, r, "a.raw")
+	if got := names(t, filepath.Join(data, "exporting")); len(got) != 0 {
+		t.Errorf("%v is left", got)
+	}
+}
+
 // A region without a directory leaves nothing behind.
 func TestObjectsEndWithTheRegion(t *testing.T) {
 	temporary := t.TempDir()

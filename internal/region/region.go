@@ -158,7 +158,11 @@ func Open(ctx context.Context, o Options) (*Region, error) {
 	g := gate.New(gate.Options{DB: r.DB, Now: o.Clock.Now, Limits: o.Limits, TrustedProxies: o.TrustedProxies})
 	pager := api.NewPager(key.Derive("page tokens"))
 	r.World = sim.New(o.Clock.Now, o.Transitions)
-	r.World.Write, r.World.After = (&objectstore.Exporter{Store: objects, Log: o.Logger}).Write, o.after
+	exporting, err := o.exportingDir()
+	if err != nil {
+		return fail(err)
+	}
+	r.World.Write, r.World.After = (&objectstore.Exporter{Store: objects, Dir: exporting, Log: o.Logger}).Write, o.after
 	if o.World != nil {
 		o.World(r.World)
 	}
