@@ -14,6 +14,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/driver/sim"
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/state"
 )
 
 func TestVmStateCodes(t *testing.T) {
@@ -474,7 +475,7 @@ func TestVmsWalkTheTable(t *testing.T) {
 				return
 			}
 			now := VmStateName(found[0].text("State"))
-			if !leads(state, now) {
+			if !leads(vmLife, state, now) {
 				r.Fatalf("from %s it came to %s", state, now)
 			}
 			state = now
@@ -518,10 +519,10 @@ func TestVmsWalkTheTable(t *testing.T) {
 }
 
 // leads reports whether the table leads from one state to another.
-func leads(from, to VmStateName) bool {
-	seen := map[VmStateName]bool{from: true}
-	for todo := []VmStateName{from}; len(todo) > 0; todo = todo[1:] {
-		for _, next := range vmLife[todo[0]] {
+func leads[S ~string](life state.Machine[S], from, to S) bool {
+	seen := map[S]bool{from: true}
+	for todo := []S{from}; len(todo) > 0; todo = todo[1:] {
+		for _, next := range life[todo[0]] {
 			if !seen[next] {
 				seen[next] = true
 				todo = append(todo, next)
