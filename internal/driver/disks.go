@@ -29,8 +29,9 @@ type Disks interface {
 	// Snapshot is how far one snapshot is; ok is false if there is none.
 	Snapshot(ctx context.Context, account, id string) (status SnapshotStatus, ok bool, err error)
 
-	// EnsureExport writes a snapshot to an object store, once. An export does
-	// not change: a later generation differs in nothing else.
+	// EnsureExport has a snapshot written to an object store, once, however long
+	// that takes: the call answers soon. An export does not change: a later
+	// generation differs in nothing else.
 	EnsureExport(ctx context.Context, e Export) error
 	// RemoveExport ends an export, be it under way, and forgets it. What it
 	// wrote stays.

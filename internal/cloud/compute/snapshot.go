@@ -248,7 +248,7 @@ type UpdateSnapshotRequest struct {
 func updateSnapshot(tx *kind.Tx, s *Snapshot, req *UpdateSnapshotRequest) error {
 	to, err := req.PermissionsToCreateVolume.apply(s.PermissionsToCreateVolume)
 	if err != nil {
-		return err
+		return fault.In("PermissionsToCreateVolume", err)
 	}
 	return sharedSnapshots.permit(tx, s, to)
 }

@@ -281,6 +281,8 @@ func TestManyExports(t *testing.T) {
 			t.Errorf("one that waits is removed: %v", err)
 		}
 		time.Sleep(24 * time.Hour)
+		mu.Lock()
+		defer mu.Unlock()
 		if most != 4 || all != 19 {
 			t.Errorf("%d of %d files were written at once", most, all)
 		}
