@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -123,10 +124,13 @@ func TestExportImage(t *testing.T) {
 	l.settle()
 
 	// What is written is told apart by the credentials.
+	var mu sync.Mutex // guards asked
 	var asked []string
 	write := l.world.Write
 	l.world.Write = func(ctx context.Context, e driver.Export, size int64, content io.Reader, far func(int)) error {
+		mu.Lock()
 		asked = append(asked, fmt.Sprint(e.Object, " ", size>>30, " ", e.AccessKey, "/", e.SecretKey))
+		mu.Unlock()
 		e.Format = "raw" // which needs no other program
 		return write(ctx, e, 1, io.LimitReader(content, 1), far)
 	}

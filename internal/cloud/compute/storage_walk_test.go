@@ -90,7 +90,7 @@ func TestStorageWalksTheTables(t *testing.T) {
 			})
 			return states
 		}
-		for range rapid.IntRange(1, 25).Draw(r, "steps") {
+		for range rapid.IntRange(1, 15).Draw(r, "steps") {
 			what := rapid.IntRange(0, len(calls)+3).Draw(r, "what")
 			if what >= len(calls) {
 				l.advance(delay / time.Duration(what-len(calls)+1))
