@@ -92,14 +92,10 @@ func wantedSnapshot(account string, s *snapshotSet) driver.Snapshot {
 
 // instantOver lets a VM run that was off for a set.
 func instantOver(tx *kind.Tx, set setID) error {
-	if !snapshotSets.Has(tx, set) {
-		return nil
+	if s := snapshotSets.Living(tx, set); s != nil {
+		return s.letRun(tx)
 	}
-	s, err := snapshotSets.Get(tx, set)
-	if err != nil {
-		return err
-	}
-	return s.letRun(tx)
+	return nil
 }
 
 // snapshotSeen notes how far the world is with a set of a generation. What was
