@@ -3,6 +3,7 @@ package reconcile
 import (
 	"hash/fnv"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/clock"
@@ -94,16 +95,16 @@ const (
 )
 
 // pace is how long to wait after the given number of failures in a row. Up to
-// half of it is taken off so that jobs that failed together do not come back
-// together. How much follows from what the job is and not from chance: a
-// region with a given seed repeats itself.
-func (j *job) pace() time.Duration {
+// half of it is taken off so that what failed together does not come back
+// together. How much follows from what it is, given by names, and not from
+// chance: a region with a given seed repeats itself.
+func pace(failures int, names ...string) time.Duration {
 	longest := lastPace
-	if doublings := j.failures - 1; doublings < 7 {
+	if doublings := failures - 1; doublings < 7 {
 		longest = min(firstPace<<doublings, lastPace)
 	}
 	h := fnv.New32a()
-	h.Write([]byte(j.name() + "\x00" + j.account + "\x00" + j.id + "\x00" + strconv.Itoa(j.failures)))
+	h.Write([]byte(strings.Join(append(names, strconv.Itoa(failures)), "\x00")))
 	off := float64(h.Sum32()) / (1 << 32) * float64(longest/2)
 	return longest - time.Duration(off)
 }

@@ -88,7 +88,7 @@ func (l *Leases) Mine(account string) bool {
 // Run renews the leases until the context ends, and then gives them back. The
 // loops should have ended before. It is called once, after [Leases.Renew].
 func (l *Leases) Run(ctx context.Context) {
-	for next := l.Clock.Now().Add(leaseRenewal); l.wait(ctx, next); {
+	for next := l.Clock.Now().Add(leaseRenewal); sleep(ctx, l.Clock, next); {
 		next = l.Clock.Now().Add(leaseRenewal)
 		if err := l.Renew(ctx); err != nil && ctx.Err() == nil {
 			l.Log.Warn("this node's part of the loops is not renewed", "error", err)
@@ -133,17 +133,6 @@ func (l *Leases) hold(held []string, until time.Time) (more bool) {
 		more = more || !before[share]
 	}
 	return more
-}
-
-// wait answers at the time; false: the context has ended.
-func (l *Leases) wait(ctx context.Context, until time.Time) bool {
-	come := make(chan struct{})
-	defer l.Clock.At(until, func() { close(come) }).Stop()
-	select {
-	case <-come:
-	case <-ctx.Done():
-	}
-	return ctx.Err() == nil
 }
 
 // within bounds a call to the lessor.

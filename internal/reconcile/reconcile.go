@@ -2,8 +2,8 @@
 // says. It knows no family: a [Loop] says which kind of resource it is about
 // and how to take one of them a step further.
 //
-// A loop is woken by committed changes, by times that it asked for, and by a
-// sweep at the start and from time to time. A wake-up says where to look and
+// A loop is woken by committed changes, by times that it asked for, by what it
+// hears of the world, and by a sweep at the start and from time to time. A wake-up says where to look and
 // nothing else: it may come twice or get lost, and the next sweep finds what
 // was missed. A step looks at the state, asks the world outside of any
 // transaction, and notes what came of it in a short one. One resource has one
@@ -79,7 +79,8 @@ type Options struct {
 	Mine func(account string) bool
 
 	// Count is told of each step and how it ended; nil: nobody is. A loop is
-	// named for its kind; "Net sweep" and "Vm purge" are counted apart.
+	// named for its kind; "Net sweep" and "Vm purge" are counted apart, and so
+	// is "Vm listening" when it fails.
 	Count func(loop string, outcome Outcome)
 }
 
@@ -143,8 +144,12 @@ type loop struct {
 func (r *Reconciler) Run(ctx context.Context, db *kind.DB, loops ...Loop) {
 	r.mu.Lock()
 	r.db, r.state = db, started
+	var listeners []*loop
 	for _, l := range loops {
-		r.add(l, l.Kind().Facts().Name)
+		added := r.add(l, l.Kind().Facts().Name)
+		if _, ok := l.(Listener); ok {
+			listeners = append(listeners, added)
+		}
 	}
 	for _, k := range db.Kinds() {
 		if facts := k.Facts(); facts.Keep > 0 {
@@ -155,11 +160,14 @@ func (r *Reconciler) Run(ctx context.Context, db *kind.DB, loops ...Loop) {
 	r.mu.Unlock()
 
 	defer context.AfterFunc(ctx, r.move)()
-	var workers sync.WaitGroup
+	var under sync.WaitGroup
 	for range r.Workers {
-		workers.Go(func() { r.work(ctx) })
+		under.Go(func() { r.work(ctx) })
 	}
-	workers.Wait()
+	for _, l := range listeners {
+		under.Go(func() { r.listen(ctx, l, l.Loop.(Listener)) })
+	}
+	under.Wait()
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -168,10 +176,11 @@ func (r *Reconciler) Run(ctx context.Context, db *kind.DB, loops ...Loop) {
 }
 
 // add registers a loop and has it sweep. The caller holds the mutex.
-func (r *Reconciler) add(l Loop, name string) {
+func (r *Reconciler) add(l Loop, name string) *loop {
 	added := &loop{l, name}
 	r.loops[l.Kind().Facts().Name] = append(r.loops[l.Kind().Facts().Name], added)
 	r.wake(task{loop: added})
+	return added
 }
 
 // Changed wakes the loops of what a transaction has changed. It is what

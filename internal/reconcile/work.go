@@ -20,7 +20,7 @@ const stepLimit = time.Minute
 // work is a worker: it makes steps until the context ends.
 func (r *Reconciler) work(ctx context.Context) {
 	for j := r.take(ctx); j != nil; j = r.take(ctx) {
-		again, err := r.contain(ctx, j.task)
+		again, err := r.step(ctx, j.task)
 		r.put(ctx, j, again, err)
 	}
 }
@@ -56,9 +56,9 @@ func (r *Reconciler) put(ctx context.Context, j *job, again time.Time, err error
 		delete(r.jobs, j.task)
 	case err != nil:
 		j.failures++
-		pace := j.pace()
-		r.report(j, pace, err)
-		r.wait(j, r.Clock.Now().Add(pace))
+		again := pace(j.failures, j.name(), j.account, j.id)
+		r.report(j.name(), err, "account", j.account, "id", j.id, "failures", j.failures, "again_in", again)
+		r.wait(j, r.Clock.Now().Add(again))
 	case j.woken:
 		r.Count(j.name(), Done)
 		r.enqueue(j)
@@ -72,15 +72,15 @@ func (r *Reconciler) put(ctx context.Context, j *job, again time.Time, err error
 	r.moved.Broadcast()
 }
 
-// report counts and logs a failure.
-func (r *Reconciler) report(j *job, pace time.Duration, err error) {
-	attrs := []any{"loop", j.name(), "account", j.account, "id", j.id, "failures", j.failures, "again_in", pace, "error", err}
+// report counts and logs a failure of what is counted under the name.
+func (r *Reconciler) report(name string, err error, attrs ...any) {
+	attrs = append([]any{"loop", name, "error", err}, attrs...)
 	if _, ok := errors.AsType[*panicked](err); ok {
-		r.Count(j.name(), Panicked)
+		r.Count(name, Panicked)
 		r.Log.Error("a step panicked", attrs...)
 		return
 	}
-	r.Count(j.name(), Failed)
+	r.Count(name, Failed)
 	r.Log.Warn("a step failed", attrs...)
 }
 
@@ -92,13 +92,16 @@ type panicked struct {
 
 func (p *panicked) Error() string { return fmt.Sprintf("%v\n%s", p.value, p.stack) }
 
-// contain makes a step whose panic is an error like any other.
-func (r *Reconciler) contain(ctx context.Context, t task) (again time.Time, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = &panicked{p, debug.Stack()}
-		}
-	}()
+// contain is deferred, and makes a panic an error like any other.
+func contain(err *error) {
+	if p := recover(); p != nil {
+		*err = &panicked{p, debug.Stack()}
+	}
+}
+
+// step makes a step.
+func (r *Reconciler) step(ctx context.Context, t task) (again time.Time, err error) {
+	defer contain(&err)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer r.Clock.At(r.Clock.Now().Add(stepLimit), cancel).Stop()

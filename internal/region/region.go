@@ -184,24 +184,13 @@ func Open(ctx context.Context, o Options) (*Region, error) {
 	}
 	background := context.WithoutCancel(ctx)
 	endLoops := start(background, func(ctx context.Context) { r.Loops.Run(ctx, r.DB, cloud.Loops(r.DB, r.World, facts, objects)...) })
-	endWatch := start(background, func(ctx context.Context) { r.watch(ctx, o.Logger) })
-	r.stop = func() { endWatch(); endLoops() }
+	r.stop = endLoops
 	if leases != nil {
 		// No step is under way any more when others take the loops over.
 		endLeases := start(background, leases.Run)
-		r.stop = func() { endWatch(); endLoops(); endLeases() }
+		r.stop = func() { endLoops(); endLeases() }
 	}
 	return r, nil
-}
-
-// watch wakes the loop of a machine that does something by itself.
-func (r *Region) watch(ctx context.Context, log *slog.Logger) {
-	err := r.World.WatchMachines(ctx, func(account, vm string) {
-		r.Loops.Changed([]store.Change{{Account: account, Kind: compute.Vms.Facts().Name, ID: vm}})
-	})
-	if err != nil && ctx.Err() == nil {
-		log.Warn("the machines are not watched: what they do by themselves is found by sweeps", "error", err)
-	}
 }
 
 // start runs something until it is told to end, which waits for it.

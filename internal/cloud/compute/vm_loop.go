@@ -130,6 +130,11 @@ func (l *VmLoop) Observe(ctx context.Context, found func(account, id string)) er
 	return err
 }
 
+// Listen hears of machines that do something by themselves.
+func (l *VmLoop) Listen(ctx context.Context, heard func(account, id string)) error {
+	return l.world.WatchMachines(ctx, heard)
+}
+
 // News reports whether a machine is off that is to be on: who watches the world
 // may have missed when that happened.
 func (l *VmLoop) News(account, vmID string, value any) bool {
