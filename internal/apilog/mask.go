@@ -26,10 +26,11 @@ const (
 
 // secretWords are what the names of secrets have in common: SecretKey,
 // secretAccessKey, AdminPassword, BgpKey, authKey and so on. The signature of a
-// URL gives the right to read what it leads to. A certificate is
-// public, so CaPem and CertificateBody are not here.
+// URL gives the right to read what it leads to. A certificate is public, so CaPem
+// and CertificateBody are not here. A public key is too, but who imports one may
+// paste the private half, in a form that looks like nothing.
 var secretWords = []string{
-	"authkey", "bgpkey", "passphrase", "passwd", "password", "presharedkey", "privatekey", "secret", "signature", "token",
+	"authkey", "bgpkey", "passphrase", "passwd", "password", "presharedkey", "privatekey", "publickey", "secret", "signature", "token",
 }
 
 // harmless are names that have a secret word and are of no secret: the tokens

@@ -62,6 +62,7 @@ func TestMaskPayload(t *testing.T) {
 		{"a key in the wrong field", "application/json", `{"Body":"-----BEGIN RSA PRIVATE KEY-----\nhunter2"}`, `{"Body":"*****"}`},
 		{"a URL that gives a right", "application/json", `{"FileLocation":"https:\/\/oos.example.com/b/k?Expires=1&Signature=hunter2","SnapshotSize":1}`, `{"FileLocation":"*****","SnapshotSize":1}`},
 		{"a URL that gives none", "application/json", `{"FileLocation":"https://oos.example.com/b/k","Password":"hunter2"}`, `{"FileLocation":"https://oos.example.com/b/k","Password":"*****"}`},
+		{"a private key for a public one, in Base64", "application/json", `{"KeypairName":"mine","PublicKey":"LS0tLS1CRUdJTiBSU0EgUFJJVkFURSBLRVkt"}`, `{"KeypairName":"mine","PublicKey":"*****"}`},
 		{"a name that holds the secret", "application/json", `{"Password=hunter2":1}`, unreadable},
 		{"half a document", "application/json", `{"Password":"hunter2`, unreadable},
 		{"half an escaped document", "application/json", `{"Pass\u0077ord":"hunter2`, unreadable},
