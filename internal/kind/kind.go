@@ -47,6 +47,10 @@ type Kind[T any, I ID] struct {
 	// Keep is how long a deleted resource stays readable.
 	Keep time.Duration
 
+	// ToldTags says that the world is told of the tags: a change of them is one
+	// of the resource's Generation.
+	ToldTags bool
+
 	once  sync.Once
 	shape *shape
 }
@@ -86,6 +90,7 @@ type Facts struct {
 	Name, Plural, Tag string
 	Quota             *Quota
 	Keep              time.Duration
+	ToldTags          bool
 	Type              reflect.Type // of the stored struct
 	ID                reflect.Type
 }
@@ -96,7 +101,7 @@ func (k *Kind[T, I]) Facts() Facts {
 	if plural == "" {
 		plural = k.Name + "s"
 	}
-	return Facts{k.Name, plural, k.Tag, k.Quota, k.Keep, reflect.TypeFor[T](), reflect.TypeFor[I]()}
+	return Facts{k.Name, plural, k.Tag, k.Quota, k.Keep, k.ToldTags, reflect.TypeFor[T](), reflect.TypeFor[I]()}
 }
 
 // shape is what reflection finds in T, once.

@@ -15,18 +15,22 @@ func (tx *Tx) Touch(target any) {
 	if k == nil || id.Len() == 0 {
 		return
 	}
-	facts := k.Facts()
-	field, ok := facts.Type.FieldByName("Generation")
-	if !ok {
-		panic(fmt.Sprintf("kind: the world is told nothing of a %s", facts.Name))
-	}
-	o, ok := tx.snapshot().Get(facts.Name, id.String())
+	name := k.Facts().Name
+	o, ok := tx.snapshot().Get(name, id.String())
 	if !ok || o.Gone != 0 {
 		return
 	}
-	copied := reflect.New(facts.Type)
-	copied.Elem().Set(reflect.ValueOf(o.Value).Elem())
-	generation := copied.Elem().FieldByIndex(field.Index)
+	tx.draft().Put(name, o.ID, touched(reflect.ValueOf(o.Value)).Interface())
+}
+
+// touched is a copy of a resource, one generation further.
+func touched(resource reflect.Value) reflect.Value {
+	copied := reflect.New(resource.Type().Elem())
+	copied.Elem().Set(resource.Elem())
+	generation := copied.Elem().FieldByName("Generation")
+	if !generation.IsValid() {
+		panic(fmt.Sprintf("kind: the world is told nothing of a %s", copied.Elem().Type()))
+	}
 	generation.SetUint(generation.Uint() + 1)
-	tx.draft().Put(facts.Name, o.ID, copied.Interface())
+	return copied
 }

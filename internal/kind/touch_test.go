@@ -14,10 +14,11 @@ func (Bell) Form() kind.Form { return hex("bell-") }
 type bell struct {
 	BellId     Bell
 	Names      []string
+	Tags       []kind.ResourceTag
 	Generation uint64
 }
 
-var bells = &kind.Kind[bell, Bell]{Name: "Bell"}
+var bells = &kind.Kind[bell, Bell]{Name: "Bell", Tag: "bell", ToldTags: true}
 
 func TestTouch(t *testing.T) {
 	t.Parallel()
@@ -62,5 +63,29 @@ func TestTouch(t *testing.T) {
 		}()
 		tx.Touch(silent.TownId)
 		return nil
+	})
+}
+
+// The world hears of other tags where it is told of them.
+func TestTagsAreTold(t *testing.T) {
+	t.Parallel()
+	db := open(t, func(o *kind.Options) { o.Kinds = append(o.Kinds, bells) })
+	b := insert(t, db, alice, bells, bell{Names: []string{"Emmanuel"}})
+	update(t, db, alice, func(tx *kind.Tx) error {
+		tagged, ok := tx.Tagged(string(b.BellId))
+		if !ok {
+			t.Fatal("a bell can have no tags")
+		}
+		tx.SetTags(tagged, []kind.ResourceTag{{Key: "tone", Value: "f"}})
+		if before := tagged.Tags(); len(before) != 0 {
+			t.Errorf("what was read before has the tags %v", before)
+		}
+		return nil
+	})
+	view(t, db, alice, func(tx *kind.Tx) {
+		after, err := bells.Get(tx, b.BellId)
+		if err != nil || after.Generation != 1 || len(after.Tags) != 1 || len(after.Names) != 1 {
+			t.Errorf("tagged, the bell is %+v, %v", after, err)
+		}
 	})
 }

@@ -1,6 +1,7 @@
 package world
 
 import (
+	"encoding/base64"
 	"fmt"
 	"maps"
 	nethttp "net/http"
@@ -526,9 +527,13 @@ func TestPrivateKeysAreNotTold(t *testing.T) {
 	private := w.as("alice").must("CreateKeypair", `{"KeypairName": "made here"}`).at("Keypair.PrivateKey")
 	lines := strings.Fields(private)
 	w.secret(lines[len(lines)/2])
+	encoded := base64.StdEncoding.EncodeToString([]byte(private))
+	w.secret(encoded[len(encoded)/2 : len(encoded)/2+40])
 	// Somebody mistakes one half for the other.
-	if got := w.as("alice").call("CreateKeypair", jsonOf(object{"KeypairName": "mistaken", "PublicKey": private})); got.code() != "4032" {
-		t.Errorf("a private key in place of a public one: %s", got.text)
+	for _, form := range []string{private, encoded} {
+		if got := w.as("alice").call("CreateKeypair", jsonOf(object{"KeypairName": "mistaken", "PublicKey": form})); got.code() != "4032" {
+			t.Errorf("a private key in place of a public one: %s", got.text)
+		}
 	}
 	w.as("alice").must("ReadApiLogs", "{}")
 }

@@ -98,6 +98,8 @@ var Vms = &kind.Kind[Vm, id.Vm]{
 	Held:    fault.InUse,
 	Quota:   &kind.Quota{Name: "vm_limit", Code: fault.TooManyVms},
 	Keep:    time.Hour, // as long as AWS shows terminated ones
+
+	ToldTags: true, // machines can ask for them
 }
 
 // BlockDeviceMappingCreated is a volume that is linked to a VM.

@@ -110,6 +110,19 @@ func (l *lab) subnet(account string) (subnet, net string) {
 	return subnet, net
 }
 
+// tag gives a VM other tags.
+func (l *lab) tag(account, vm string, tags ...api.Tag) {
+	l.Helper()
+	l.update(account, func(tx *kind.Tx) error {
+		tagged, ok := tx.Tagged(vm)
+		if !ok {
+			l.Fatalf("there is no %s to tag", vm)
+		}
+		tx.SetTags(tagged, tags)
+		return nil
+	})
+}
+
 // state is that of a VM.
 func (l *lab) state(account, vm string) string {
 	l.Helper()

@@ -3,8 +3,11 @@ package compute
 import (
 	"encoding/base64"
 	"fmt"
+	"maps"
+	"strings"
 	"testing"
 
+	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/fault"
 )
 
@@ -146,4 +149,24 @@ func TestSecureBoot(t *testing.T) {
 	l.call(anna, "StartVms", `{"VmIds": [%q]}`, vm)
 	l.rest()
 	next("none")
+}
+
+// What a machine can ask about itself follows its tags.
+func TestTagsReachTheMachine(t *testing.T) {
+	t.Parallel()
+	l := newVmLab(t)
+	vm := l.vmIn(anna, "")
+	for _, tags := range [][]api.Tag{{{Key: "Name", Value: "web"}}, {{Key: "Name", Value: "db"}, {Key: "team", Value: "red"}}, nil} {
+		l.tag(anna, vm, tags...)
+		l.settle()
+		want := map[string]string{}
+		for _, tag := range tags {
+			want["tags/"+tag.Key] = tag.Value
+		}
+		got := l.inWorld(anna, vm).Metadata
+		maps.DeleteFunc(got, func(path, _ string) bool { return !strings.HasPrefix(path, "tags/") })
+		if !maps.Equal(got, want) {
+			t.Errorf("tagged with %v, the machine is told %v", tags, got)
+		}
+	}
 }
