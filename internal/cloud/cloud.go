@@ -49,6 +49,7 @@ func Actions(region catalog.Region, checkLogin iam.LoginCheck, objects objectsto
 // World is what the loops ask of a world.
 type World interface {
 	driver.Networks
+	driver.PublicCloud
 	driver.Links
 	driver.Cables
 	driver.Disks
@@ -60,6 +61,7 @@ type World interface {
 func Loops(db *kind.DB, world World, region catalog.Region, objects objectstore.Store) []reconcile.Loop {
 	return []reconcile.Loop{
 		network.NewNetLoop(db, world, networkRegion(region)),
+		network.NewGroupLoop(db, world),
 		network.NewPeeringLoop(db),
 		network.NewTunnelLoop(db, world),
 		network.NewDirectLinkLoop(db, world),

@@ -90,6 +90,7 @@ type MachineNic struct {
 	Device  int
 	Private []netip.Addr
 	Public  netip.Addr // of a machine in the public Cloud; zero: none
+	Groups  []string   // the ids of its security groups, of a machine in the public Cloud: see PublicCloud
 }
 
 // Gpu is a graphics processor that a machine has to itself.

@@ -126,10 +126,13 @@ type Rule struct {
 }
 
 // GroupName names a security group of the Net or of one that is peered, perhaps
-// of another account. It stands for the private addresses of the NICs that are
-// in it. Those of a peered Net are told with that Net: when they change, its
-// generation grows and that of this Net does not.
-type GroupName struct{ Account, ID string }
+// of another account, or one of the public Cloud. It stands for the private
+// addresses of the NICs that are in it. Those of a peered Net are told with that
+// Net: when they change, its generation grows and that of this Net does not.
+type GroupName struct {
+	Account, ID string
+	Name        string // of a group of the public Cloud, of another account, that has no ID here
+}
 
 // Nic is a network interface card in a Subnet.
 type Nic struct {

@@ -49,7 +49,7 @@ func newVmLab(t *testing.T, limits ...map[string]int) *lab {
 	go func() {
 		defer close(ended)
 		l.loops.Run(ctx, l.db, NewVolumeLoop(l.db, l.world), NewSnapshotLoop(l.db, l.world),
-			network.NewNetLoop(l.db, l.world, region.Network), NewVmLoop(l.db, l.world, region))
+			network.NewNetLoop(l.db, l.world, region.Network), network.NewGroupLoop(l.db, l.world), NewVmLoop(l.db, l.world, region))
 	}()
 	t.Cleanup(func() {
 		cancel()

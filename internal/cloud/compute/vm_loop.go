@@ -241,8 +241,14 @@ func wantedNic(n *network.Nic) driver.MachineNic {
 	for _, p := range n.PrivateIps {
 		want.Private = append(want.Private, addrOf(p.PrivateIp))
 	}
-	if n.NetId == "" && n.LinkPublicIp != nil {
+	if n.NetId != "" {
+		return want
+	}
+	if n.LinkPublicIp != nil {
 		want.Public = addrOf(n.LinkPublicIp.PublicIp)
+	}
+	for _, g := range n.SecurityGroups {
+		want.Groups = append(want.Groups, string(g.SecurityGroupId))
 	}
 	return want
 }

@@ -4,10 +4,12 @@ import (
 	"encoding/base64"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/fault"
 )
 
@@ -168,5 +170,46 @@ func TestTagsReachTheMachine(t *testing.T) {
 		if !maps.Equal(got, want) {
 			t.Errorf("tagged with %v, the machine is told %v", tags, got)
 		}
+	}
+}
+
+// The world is told which security groups a machine of the public Cloud is in,
+// and what they let through.
+func TestPublicGroupsOfMachines(t *testing.T) {
+	t.Parallel()
+	l := newVmLab(t)
+	group := func(name string) string {
+		return l.one(anna, "CreateSecurityGroup", `{"SecurityGroupName": %q, "Description": "d"}`, name).text("SecurityGroupId")
+	}
+	web, db := group("web"), group("db")
+	vm := l.vmIn(anna, `"SecurityGroupIds": [%q]`, web)
+	in := func(want ...string) {
+		t.Helper()
+		l.settle()
+		if got := l.inWorld(anna, vm).Nics[0].Groups; !slices.Equal(got, want) {
+			t.Errorf("the machine is in %q, want %q", got, want)
+		}
+	}
+	in(web)
+	before := l.inWorld(anna, vm).Generation
+	l.call(anna, "CreateSecurityGroupRule", `{"SecurityGroupId": %q, "Flow": "Inbound", "IpProtocol": "tcp", "FromPortRange": 80, "ToPortRange": 80, "IpRange": "0.0.0.0/0"}`, web)
+	in(web)
+	if after := l.inWorld(anna, vm).Generation; after != before {
+		t.Errorf("for a rule the machine was changed from %d to %d", before, after)
+	}
+	groups, err := l.world.ObserveGroups(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(groups, func(g driver.PublicGroup) bool { return g.ID == web })
+	if i < 0 || len(groups[i].Inbound) != 1 || groups[i].Inbound[0].To != 80 {
+		t.Errorf("the world has the groups %+v", groups)
+	}
+	l.call(anna, "UpdateVm", `{"VmId": %q, "SecurityGroupIds": [%q, %q]}`, vm, db, web)
+	in(db, web)
+
+	subnet, _ := l.subnet(anna)
+	if nic := l.inWorld(anna, l.vmIn(anna, `"SubnetId": %q`, subnet)).Nics[0]; nic.Groups != nil {
+		t.Errorf("a NIC in a Net, whose groups the Net has, is %+v", nic)
 	}
 }

@@ -28,16 +28,35 @@ import (
 // function ends it.
 func (r *region) run(world driver.Networks, others ...reconcile.Loop) (loops *reconcile.Reconciler, end func()) {
 	loops = reconcile.New(reconcile.Options{Clock: r.clock})
+	public, ok := world.(driver.PublicCloud)
+	if !ok {
+		public = sim.New(r.clock.Now, 0)
+	}
+	others = append(others, network.NewNetLoop(r.db, world, here), network.NewGroupLoop(r.db, public), network.NewPeeringLoop(r.db))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		loops.Run(ctx, r.db, append(others, network.NewNetLoop(r.db, world, here), network.NewPeeringLoop(r.db))...)
+		loops.Run(ctx, r.db, others...)
 	}()
 	r.changed.Store(new(loops.Changed))
 	return loops, func() {
 		cancel()
 		<-ended
+	}
+}
+
+// tellGroups brings the groups for the public Cloud to a world, for tests that
+// make the steps of another loop by hand.
+func (r *region) tellGroups(world driver.PublicCloud) {
+	r.Helper()
+	loop := network.NewGroupLoop(r.db, world)
+	for _, account := range []string{alice, bob, carol} {
+		for _, g := range r.groups(account, "") {
+			if _, err := loop.Step(context.Background(), account, g.id("SecurityGroupId")); err != nil {
+				r.Fatal(err)
+			}
+		}
 	}
 }
 
@@ -245,6 +264,7 @@ func TestStepTwice(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
 	world := sim.New(r.clock.Now, 0)
+	r.tellGroups(world)
 	net := r.net(alice, "10.0.0.0/16")
 	r.subnet(alice, net, "10.0.0.0/24")
 	loop := network.NewNetLoop(r.db, world, here)
@@ -310,6 +330,7 @@ func TestChangeDuringAStep(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
 	world := sim.New(r.clock.Now, 0)
+	r.tellGroups(world)
 	net := r.net(alice, "10.0.0.0/16")
 	first, second := r.subnet(alice, net, "10.0.0.0/24"), r.subnet(alice, net, "10.0.1.0/24")
 	var third string

@@ -29,7 +29,15 @@ type SecurityGroup struct {
 	// Members are the other groups of the account that the rules name: what
 	// keeps those groups.
 	Members []id.SecurityGroup `wire:"-"`
+
+	// Generation and Applied are as in [Net]: of a group for the public Cloud.
+	// The world has any other one with its Net.
+	Generation uint64 `wire:"-"`
+	Applied    uint64 `wire:"-"`
 }
+
+// Unsettled reports whether the world is behind.
+func (g *SecurityGroup) Unsettled() bool { return g.Applied < g.Generation }
 
 // SecurityGroups are the security groups of the region.
 var SecurityGroups = &kind.Kind[SecurityGroup, id.SecurityGroup]{
@@ -128,7 +136,11 @@ func createSecurityGroup(tx *kind.Tx, req *CreateSecurityGroupRequest) (*Securit
 }
 
 func newGroup(net id.Net, name, description string) *SecurityGroup {
-	return &SecurityGroup{NetId: net, SecurityGroupName: name, Description: description, Place: groupPlace(net, name)}
+	g := &SecurityGroup{NetId: net, SecurityGroupName: name, Description: description, Place: groupPlace(net, name)}
+	if net == "" {
+		g.Generation = 1
+	}
+	return g
 }
 
 // groupPlace is a name with the Net that it is unique in; no Net is the public
@@ -249,7 +261,7 @@ func deleteSecurityGroup(tx *kind.Tx, req *DeleteSecurityGroupRequest) (*struct{
 	if err := SecurityGroups.Delete(tx, g); err != nil {
 		return nil, err
 	}
-	return &struct{}{}, g.touchNet(tx)
+	return &struct{}{}, g.touch(tx)
 }
 
 func groupToDelete(tx *kind.Tx, req *DeleteSecurityGroupRequest) (*SecurityGroup, error) {
@@ -270,10 +282,10 @@ func groupToDelete(tx *kind.Tx, req *DeleteSecurityGroupRequest) (*SecurityGroup
 	return nil, fault.SecurityGroupNotFound.Errorf("The SecurityGroupName '%s' is that of no security group for the public Cloud.", name)
 }
 
-// touchNet makes the world hear of a change of the group. What is in the public
-// Cloud is in no Net.
-func (g *SecurityGroup) touchNet(tx *kind.Tx) error {
+// touch makes the world hear of a change of the group, which the caller writes.
+func (g *SecurityGroup) touch(tx *kind.Tx) error {
 	if g.NetId == "" {
+		g.Generation++
 		return nil
 	}
 	return touch(tx, g.NetId)

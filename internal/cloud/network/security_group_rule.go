@@ -274,7 +274,7 @@ func (g *SecurityGroup) changed(tx *kind.Tx) error {
 			}
 		}
 	}
-	return g.touchNet(tx)
+	return g.touch(tx)
 }
 
 // ruleCount is the number of rules as quotas count them: each range, member and

@@ -2,10 +2,13 @@ package network_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
@@ -389,6 +392,59 @@ func TestSecurityGroupsReachTheWorld(t *testing.T) {
 		Inbound:  []driver.Rule{{Protocol: "tcp", From: 80, To: 81, Ranges: anywhere}},
 		Outbound: []driver.Rule{{Protocol: "50", From: -1, To: -1, Services: []string{r.someService()}}},
 	})
+	r.call(alice, "DeleteSecurityGroup", fmt.Sprintf(`{"SecurityGroupId": %q}`, web))
+	has(first)
+}
+
+// So does what groups of the public Cloud let through, each by itself. A rule may
+// name a group of another account, of which nobody here knows whether it is there.
+func TestPublicGroupsReachTheWorld(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	world := sim.New(r.clock.Now, time.Second)
+	loops, end := r.run(world)
+	defer end()
+	r.net(alice, "10.0.0.0/16") // whose group is none of them
+	standard, web := r.groups(alice, "")[0].id("SecurityGroupId"), r.group(alice, "", "web")
+	has := func(want ...driver.PublicGroup) {
+		t.Helper()
+		r.finish(loops)
+		got, err := world.ObserveGroups(t.Context())
+		got = slices.DeleteFunc(got, func(g driver.PublicGroup) bool { return g.Account != alice })
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range got {
+			got[i].Generation = 0
+		}
+		if diff := cmp.Diff(want, got, drivertest.Equal()); diff != "" {
+			t.Errorf("the world has (-want +got):\n%s", diff)
+		}
+		if unsettled, err := r.db.Unsettled(t.Context()); err != nil || len(unsettled) > 0 {
+			t.Errorf("unsettled are the accounts %q, %v", unsettled, err)
+		}
+	}
+	first := driver.PublicGroup{Account: alice, ID: standard, Name: "default", Inbound: []driver.Rule{
+		{Protocol: "-1", From: -1, To: -1, Groups: []driver.GroupName{{Account: alice, ID: standard}}},
+	}}
+	second := driver.PublicGroup{Account: alice, ID: web, Name: "web"}
+	has(first, second)
+
+	r.call(alice, "CreateSecurityGroupRule", ask(web, "Inbound", fmt.Sprintf(`"Rules": [{"IpProtocol": "tcp", "FromPortRange": 80, "ToPortRange": 81,
+		"IpRanges": ["0.0.0.0/0"], "SecurityGroupsMembers": [{"SecurityGroupName": "default"}, {"AccountId": %q, "SecurityGroupName": "theirs"}, {"AccountId": %[1]q, "SecurityGroupId": "sg-00000001"}]}]`, bob)))
+	second.Inbound = []driver.Rule{{
+		Protocol: "tcp", From: 80, To: 81, Ranges: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")},
+		Groups: []driver.GroupName{{Account: alice, ID: standard}, {Account: bob, Name: "theirs"}, {Account: bob, ID: "sg-00000001"}},
+	}}
+	has(first, second)
+
+	world.Fail(func(string) error { return errors.New("the network is away") })
+	r.call(alice, "DeleteSecurityGroupRule", ask(web, "Inbound", `"IpProtocol": "tcp", "FromPortRange": 80, "ToPortRange": 81, "IpRange": "0.0.0.0/0"`))
+	r.settle(loops)
+	world.Fail(nil)
+	second.Inbound[0].Ranges = nil
+	has(first, second)
+
 	r.call(alice, "DeleteSecurityGroup", fmt.Sprintf(`{"SecurityGroupId": %q}`, web))
 	has(first)
 }

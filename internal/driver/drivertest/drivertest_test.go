@@ -43,12 +43,18 @@ func TestSamplesHaveEverything(t *testing.T) {
 		or          any // a sample of what excludes something in the first
 	}{
 		{net(one), changedNet(net(one)), name, nil},
+		{group(one), changedGroup(group(one)), name, nil},
 		{tunnel(one), changedTunnel(tunnel(one)), name, nil},
 		{link(one), changedLink(link(one)), name, nil},
 		{machine(one), changedMachine(machine(one)), name, nil},
 		{disk(one), changedDisk(disk(one)), append(name, "Subregion", "From", "Image"), disk(other)},
 		{snapshot("url")(one), changedSnapshot(snapshot("url")(one)), name, nil},
 		{export(one), changedExport(export(one)), append(name, "From", "Size", "Format", "Bucket", "Object", "AccessKey", "SecretKey"), nil},
+	}
+	// What other kinds of values have of the types that they share.
+	elsewhere := map[reflect.Type][]string{
+		reflect.TypeFor[driver.Net]():         {"GroupName.Name"},
+		reflect.TypeFor[driver.PublicGroup](): {"Rule.Services"},
 	}
 	for _, sample := range samples {
 		is, becomes := reflect.ValueOf(sample.is), reflect.ValueOf(sample.becomes)
@@ -58,7 +64,7 @@ func TestSamplesHaveEverything(t *testing.T) {
 			filled(reflect.ValueOf(sample.or), fields)
 		}
 		for name, more := range fields {
-			if !more {
+			if !more && !slices.Contains(elsewhere[is.Type()], name) {
 				t.Errorf("%s is zero in the sample", name)
 			}
 		}

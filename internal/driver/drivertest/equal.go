@@ -19,6 +19,7 @@ func Equal() gocmp.Options {
 		cmpopts.EquateEmpty(),
 		cmpopts.EquateComparable(netip.Prefix{}, netip.Addr{}),
 		anyOrder(func(n driver.Net) string { return named(n.Key()) }),
+		anyOrder(func(g driver.PublicGroup) string { return named(g.Key()) }),
 		anyOrder(func(t driver.Tunnel) string { return named(t.Key()) }),
 		anyOrder(func(t driver.TunnelStatus) string { return named(t.Key()) }),
 		anyOrder(func(i driver.Interface) string { return named(i.Key()) }),
@@ -33,7 +34,7 @@ func Equal() gocmp.Options {
 		anyOrder(func(r driver.Route) string { return r.Destination.String() + r.Service }),
 		anyOrder(func(g driver.SecurityGroup) string { return g.ID }),
 		anyOrder(wording),
-		anyOrder(func(g driver.GroupName) string { return g.Account + g.ID }),
+		anyOrder(func(g driver.GroupName) string { return g.Account + g.ID + g.Name }),
 		anyOrder(func(n driver.Nic) string { return n.ID }),
 		anyOrder(func(n driver.Nat) string { return n.ID }),
 		anyOrder(func(p driver.Peering) string { return p.ID }),
@@ -44,7 +45,7 @@ func Equal() gocmp.Options {
 		// Lists of texts say in which order to prefer them, save these.
 		gocmp.FilterPath(func(p gocmp.Path) bool {
 			name := p.Last().String()
-			return name == ".SecurityGroups" || name == ".Services"
+			return name == ".SecurityGroups" || name == ".Services" || name == ".Groups"
 		}, cmpopts.SortSlices(strings.Compare)),
 	}
 }
@@ -59,7 +60,7 @@ func named(key driver.Key) string { return key.Account + key.ID }
 // wording is all that a rule says, whatever the order of its lists.
 func wording(r driver.Rule) string {
 	r.Ranges = slices.SortedFunc(slices.Values(r.Ranges), func(a, b netip.Prefix) int { return cmp.Compare(a.String(), b.String()) })
-	r.Groups = slices.SortedFunc(slices.Values(r.Groups), func(a, b driver.GroupName) int { return cmp.Compare(a.Account+a.ID, b.Account+b.ID) })
+	r.Groups = slices.SortedFunc(slices.Values(r.Groups), func(a, b driver.GroupName) int { return cmp.Compare(a.Account+a.ID+a.Name, b.Account+b.ID+b.Name) })
 	r.Services = slices.Sorted(slices.Values(r.Services))
 	return fmt.Sprint(r)
 }

@@ -123,7 +123,7 @@ func machine(key driver.Key) driver.Machine {
 		Disks: []driver.MachineDisk{{Disk: "vol-00000002", Device: "/dev/sda1"}, {Disk: "vol-00000001", Device: "/dev/xvdb"}},
 		Nics: []driver.MachineNic{
 			{ID: "eni-00000002", MAC: "aa:00:00:00:00:02", Net: "vpc-00000001", Private: []netip.Addr{addr("10.0.1.4"), addr("10.0.1.5")}},
-			{ID: "eni-00000001", MAC: "aa:00:00:00:00:01", Net: "vpc-00000001", Device: 1, Private: []netip.Addr{addr("10.0.2.4")}, Public: addr("198.51.100.4")},
+			{ID: "eni-00000001", MAC: "aa:00:00:00:00:01", Net: "vpc-00000001", Device: 1, Private: []netip.Addr{addr("10.0.2.4")}, Public: addr("198.51.100.4"), Groups: []string{"sg-00000001", "sg-00000002"}},
 		},
 		On: true, Boots: 1, Forced: true, OnGuest: "restart", OnHost: "restart",
 		UserData: []byte("#!/bin/sh"),

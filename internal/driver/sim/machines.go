@@ -255,7 +255,9 @@ func (w *World) power(at place, m *driver.Machine, now time.Time) {
 func ownMachine(m driver.Machine) driver.Machine {
 	m.Gpus = slices.Clone(m.Gpus)
 	m.Disks = slices.Clone(m.Disks)
-	m.Nics = own(m.Nics, func(n *driver.MachineNic) { n.Private = slices.Clone(n.Private) })
+	m.Nics = own(m.Nics, func(n *driver.MachineNic) {
+		n.Private, n.Groups = slices.Clone(n.Private), slices.Clone(n.Groups)
+	})
 	m.UserData = slices.Clone(m.UserData)
 	m.Keys = slices.Clone(m.Keys)
 	m.Metadata = maps.Clone(m.Metadata)

@@ -42,6 +42,7 @@ type World struct {
 	fail       func(op string) error
 	slow       func(op string) time.Duration
 	nets       things[driver.Net]
+	groups     things[driver.PublicGroup]
 	tunnels    things[driver.Tunnel]
 	clients    map[place]client
 	interfaces things[driver.Interface]
@@ -68,6 +69,9 @@ func New(now func() time.Time, delay time.Duration) *World {
 	w.life, w.end = context.WithCancel(context.Background())
 	w.nets = newThings(w, "Net", ownNet, func(at place) driver.Net {
 		return driver.Net{Account: at.account, ID: at.id}
+	})
+	w.groups = newThings(w, "Group", ownGroup, func(at place) driver.PublicGroup {
+		return driver.PublicGroup{Account: at.account, ID: at.id}
 	})
 	w.tunnels = newThings(w, "Tunnel", ownTunnel, func(at place) driver.Tunnel {
 		return driver.Tunnel{Account: at.account, ID: at.id}

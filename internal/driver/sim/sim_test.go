@@ -35,10 +35,11 @@ func suites[D any](t *testing.T, run func(*testing.T, func(*testing.T) (D, func(
 	}
 }
 
-func TestNetworks(t *testing.T) { t.Parallel(); suites(t, drivertest.Networks) }
-func TestLinks(t *testing.T)    { t.Parallel(); suites(t, drivertest.Links) }
-func TestMachines(t *testing.T) { t.Parallel(); suites(t, drivertest.Machines) }
-func TestDisks(t *testing.T)    { t.Parallel(); suites(t, drivertest.Disks) }
+func TestNetworks(t *testing.T)    { t.Parallel(); suites(t, drivertest.Networks) }
+func TestPublicCloud(t *testing.T) { t.Parallel(); suites(t, drivertest.PublicCloud) }
+func TestLinks(t *testing.T)       { t.Parallel(); suites(t, drivertest.Links) }
+func TestMachines(t *testing.T)    { t.Parallel(); suites(t, drivertest.Machines) }
+func TestDisks(t *testing.T)       { t.Parallel(); suites(t, drivertest.Disks) }
 
 var net = driver.Net{Account: "000000000001", ID: "vpc-00000001", Generation: 1, IpRange: netip.MustParsePrefix("10.0.0.0/16")}
 

@@ -1,0 +1,38 @@
+package drivertest
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/bastide-cloud/bastide/internal/driver"
+)
+
+// PublicCloud tests a driver of the public Cloud. open gives a world without
+// security groups, and a function that returns once its clock shows at least the
+// given time.
+func PublicCloud(t *testing.T, open func(t *testing.T) (world driver.PublicCloud, until func(time.Time))) {
+	run(t, func(t *testing.T) methods[driver.PublicGroup] {
+		world, until := open(t)
+		return methods[driver.PublicGroup]{world.EnsureGroup, world.RemoveGroup, world.ObserveGroups, until}
+	}, group, changedGroup, func(g driver.PublicGroup) driver.PublicGroup { return g })
+}
+
+// group is a group with everything that one can have.
+func group(key driver.Key) driver.PublicGroup {
+	return driver.PublicGroup{
+		Account: key.Account, ID: key.ID, Generation: key.Generation, Name: "web",
+		Inbound: []driver.Rule{
+			{Protocol: "tcp", From: 80, To: 443, Ranges: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("192.0.2.0/24")}},
+			{Protocol: "-1", From: -1, To: -1, Groups: []driver.GroupName{{Account: key.Account, ID: key.ID}, {Account: bob, Name: "default"}}},
+		},
+	}
+}
+
+// changedGroup is a group at a later generation, with nothing as it was.
+func changedGroup(g driver.PublicGroup) driver.PublicGroup {
+	return driver.PublicGroup{
+		Account: g.Account, ID: g.ID, Generation: g.Generation + 1, Name: "db",
+		Inbound: []driver.Rule{{Protocol: "udp", From: 53, To: 53, Groups: []driver.GroupName{{Account: bob, ID: "sg-00000001"}}}},
+	}
+}
