@@ -356,16 +356,15 @@ func (d *day) checkPublicIps() {
 	}
 }
 
-// checkDriver makes sure that the world has the Nets and Subnets that the store
-// has, and no others.
+// checkDriver makes sure that the world has the Nets, what is in them, and the
+// security groups that the store has, and no others.
 func (d *day) checkDriver() {
 	want, got := map[string]bool{}, map[string]bool{}
 	for _, name := range d.people {
 		for _, kind := range []string{"Net", "Subnet", "SecurityGroup", "NetAccessPoint", "Nic"} {
 			for _, o := range d.objects(name, kind) {
-				g, isGroup := o.Value.(*network.SecurityGroup)
 				n, isNic := o.Value.(*network.Nic)
-				want[o.ID] = !(isGroup && g.NetId == "") && !(isNic && n.NetId == "")
+				want[o.ID] = !(isNic && n.NetId == "")
 			}
 		}
 	}
@@ -386,6 +385,15 @@ func (d *day) checkDriver() {
 		}
 		for _, point := range net.AccessPoints {
 			got[point.ID] = true
+		}
+	}
+	groups, err := d.w.World.ObserveGroups(context.Background())
+	if err != nil {
+		d.w.t.Fatalf("observing the world: %v", err)
+	}
+	for _, group := range groups {
+		if slices.ContainsFunc(d.people, func(name string) bool { return d.w.people[name].account == group.Account }) {
+			got[group.ID] = true
 		}
 	}
 	maps.DeleteFunc(want, func(_ string, inNet bool) bool { return !inNet })
