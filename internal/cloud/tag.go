@@ -10,10 +10,6 @@ import (
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
-// maxTags is how many tags a resource can have. The real service refuses more
-// than some number that it does not publish; AWS's is 50.
-const maxTags = 50
-
 func tagActions() []api.Action {
 	return []api.Action{
 		api.Do("Tag", createTags),
@@ -75,8 +71,8 @@ func retag(tx *kind.Tx, ids []string, tags []api.Tag, change func([]api.Tag, api
 		for _, t := range tags {
 			changed = change(changed, t)
 		}
-		if len(changed) > maxTags {
-			return fault.TooManyTags.Errorf("The resource %s would have %d tags: it can have %d.", id, len(changed), maxTags)
+		if len(changed) > kind.MaxTags {
+			return fault.TooManyTags.Errorf("The resource %s would have %d tags: it can have %d.", id, len(changed), kind.MaxTags)
 		}
 		tx.SetTags(resource, changed)
 	}

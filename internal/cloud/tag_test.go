@@ -186,7 +186,7 @@ func TestSpecialKeysAreAccepted(t *testing.T) {
 func TestCreateTagsRefuses(t *testing.T) {
 	t.Parallel()
 	tag := []m{{"Key": "a", "Value": "b"}}
-	many := make([]m, maxTags+1)
+	many := make([]m, kind.MaxTags+1)
 	for i := range many {
 		many[i] = m{"Key": fmt.Sprint(i), "Value": ""}
 	}

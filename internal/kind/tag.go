@@ -27,6 +27,10 @@ type Tag struct {
 // by the real service.
 const maxTagLength = 255
 
+// MaxTags is how many tags a resource can have. The real service refuses more
+// than some number that it does not publish; AWS's is 50.
+const MaxTags = 50
+
 // Check reports a tag that no resource may have.
 func (t ResourceTag) Check() error {
 	switch {

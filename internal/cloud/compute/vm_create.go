@@ -33,7 +33,7 @@ type CreateVmsRequest struct {
 	ShutdownBehaviorConfiguration *ShutdownBehaviorConfiguration // What happens when the VMs stop by themselves or their host fails.
 	SubnetId                      id.Subnet                      // The ID of the Subnet of the VMs. By default, they are in the public Cloud.
 	TpmEnabled                    *bool                          // Whether the VMs have a virtual Trusted Platform Module. By default, they do if the image needs one.
-	UserData                      UserData                       // What the VMs are told, in Base64: at most 500 KiB.
+	UserData                      UserData                       // What the VMs are told, in Base64, of which there are at most 500 KiB. A section of it can give orders to the region: tags that the VMs get, and that they have no public IP.
 	VmInitiatedShutdownBehavior   ShutdownBehavior               // What happens when the VMs stop. By default, `stop`.
 	VmType                        string                         // The type of the VMs: of the form `tinavW.cXrYpZ`, or the name of a predefined one. By default, `t2.small`.
 }
@@ -139,9 +139,12 @@ func (region Region) order(tx *kind.Tx, req *CreateVmsRequest) (*order, error) {
 		Architecture: string(image.Architecture), ClientToken: string(req.ClientToken), CreationDate: api.At(tx.Now()),
 		DeletionProtection: req.DeletionProtection, Hypervisor: "xen", ImageId: image.ImageId, KeypairName: req.KeypairName,
 		NestedVirtualization: req.NestedVirtualization, ProductCodes: image.ProductCodes, RootDeviceName: image.RootDeviceName, RootDeviceType: "ebs",
-		ReservationId: "r-" + kind.Random(tx.Chance(), 8, kind.Hexadecimal), UserData: req.UserData,
-		State: VmPending, Running: req.BootOnCreation, PrivateOnly: req.UserData.privateOnly(), Generation: 1,
+		ReservationId: "r-" + kind.Random(tx.Chance(), 8, kind.Hexadecimal),
+		State:         VmPending, Running: req.BootOnCreation, PrivateOnly: req.UserData.orders().privateOnly, Generation: 1,
 	}}
+	if err := o.vm.setUserData(req.UserData); err != nil {
+		return nil, err
+	}
 	if req.ClientToken != "" {
 		o.vm.Asked = digest(req)
 	}

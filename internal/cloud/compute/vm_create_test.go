@@ -129,7 +129,7 @@ func TestCreateVmsRefuses(t *testing.T) {
 	pending := l.omi(anna, func(i *Image) { i.State = ImagePending })
 	foreign := l.omi(ben)
 	group := l.one(anna, "CreateDedicatedGroup", `{"CpuGeneration": 5, "Name": "ours", "SubregionName": "test-1b"}`).text("DedicatedGroupId")
-	large := base64.StdEncoding.EncodeToString(make([]byte, 500<<10+1))
+	large := base64.StdEncoding.EncodeToString(make([]byte, 500<<10/4*3+1))
 	tests := []struct {
 		name, request string
 		want          fault.Code
@@ -181,6 +181,13 @@ func TestCreateVmsRefuses(t *testing.T) {
 		{"a number too high", fmt.Sprintf(`"Nics": [{"SubnetId": %q, "DeviceNumber": 8}]`, subnet), fault.InvalidValue},
 		{"a number twice", fmt.Sprintf(`"Nics": [{"SubnetId": %q, "DeviceNumber": 0}, {"SubnetId": %[1]q, "DeviceNumber": 0}]`, subnet), fault.DeviceTaken},
 		{"NICs in two Nets", fmt.Sprintf(`"Nics": [{"SubnetId": %q, "DeviceNumber": 0}, {"SubnetId": %q, "DeviceNumber": 1}]`, subnet, other), fault.InvalidParameter},
+		{"a NIC that exists, in a Subnet", fmt.Sprintf(`"Nics": [{"DeviceNumber": 0, "NicId": %q, "SubnetId": %q}]`, free, subnet), fault.IncompatibleParameters},
+		{"a NIC that exists, with groups", fmt.Sprintf(`"Nics": [{"DeviceNumber": 0, "NicId": %q, "SecurityGroupIds": [%q]}]`, free, cloud), fault.IncompatibleParameters},
+		{"a NIC that exists, with addresses", fmt.Sprintf(`"Nics": [{"DeviceNumber": 0, "NicId": %q, "PrivateIps": [{"PrivateIp": "10.0.1.20"}]}]`, free), fault.IncompatibleParameters},
+		{"a NIC that exists, with chosen addresses", fmt.Sprintf(`"Nics": [{"DeviceNumber": 0, "NicId": %q, "SecondaryPrivateIpCount": 1}]`, free), fault.IncompatibleParameters},
+		{"a NIC that exists, described", fmt.Sprintf(`"Nics": [{"DeviceNumber": 0, "NicId": %q, "Description": "mine"}]`, free), fault.IncompatibleParameters},
+		{"two primary addresses", fmt.Sprintf(`"Nics": [{"SubnetId": %q, "DeviceNumber": 0, "PrivateIps": [{"IsPrimary": true, "PrivateIp": "10.0.1.20"}, {"IsPrimary": true, "PrivateIp": "10.0.1.21"}]}]`, subnet), fault.IncompatibleParameters},
+		{"user data that order too many tags", fmt.Sprintf(`"UserData": %q`, ordering(manyTags(51)...)), fault.TooManyTags},
 		{"addresses given and chosen", fmt.Sprintf(`"Nics": [{"SubnetId": %q, "DeviceNumber": 0, "SecondaryPrivateIpCount": 1,
 			"PrivateIps": [{"PrivateIp": "10.0.1.20"}, {"PrivateIp": "10.0.1.21"}]}]`, subnet), fault.IncompatibleParameters},
 

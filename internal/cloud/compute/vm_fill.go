@@ -100,6 +100,11 @@ func (region Region) makeVm(tx *kind.Tx, o *order, number int, used *storage) (*
 	if err := region.plugIn(tx, &v, o.plug); err != nil {
 		return nil, err
 	}
+	if v.Running {
+		if err := region.goPublic(tx, &v); err != nil {
+			return nil, err
+		}
+	}
 	for _, d := range o.disks {
 		volume := d.volume
 		if err := volume.link(tx, &v, d.device, d.deleteWithVm); err != nil {
@@ -112,7 +117,7 @@ func (region Region) makeVm(tx *kind.Tx, o *order, number int, used *storage) (*
 	return &v, reread(tx, &v)
 }
 
-// freeIn is how many VMs can have a NIC more in each of the Subnets.
+// fits refuses more VMs than there are addresses for in each of the Subnets.
 func (p plug) fits(tx *kind.Tx, n int) error {
 	for subnet, each := range p.addresses {
 		if free := network.FreeIps(tx, subnet); n*each > free {

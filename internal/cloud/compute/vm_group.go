@@ -141,11 +141,12 @@ func createVmGroup(tx *kind.Tx, req *CreateVmGroupRequest) (*VmGroup, error) {
 	if !network.Subnets.Has(tx, req.SubnetId) {
 		return nil, network.Subnets.Absent(req.SubnetId)
 	}
+	tags, err := withTags(nil, req.Tags)
 	return &VmGroup{
 		CreationDate: api.At(tx.Now()), Description: req.Description, PositioningStrategy: req.PositioningStrategy,
-		SecurityGroupIds: req.SecurityGroupIds, State: VmGroupPending, SubnetId: req.SubnetId, Tags: tagsOf(req.Tags),
+		SecurityGroupIds: req.SecurityGroupIds, State: VmGroupPending, SubnetId: req.SubnetId, Tags: tags,
 		VmCount: int(req.VmCount), VmGroupName: string(req.VmGroupName), VmTemplateId: req.VmTemplateId,
-	}, nil
+	}, err
 }
 
 // addGroupVms makes the VMs of a new group.
@@ -227,7 +228,7 @@ type UpdateVmGroupRequest struct {
 	VmTemplateId id.VmTemplate // The ID of another template for new VMs.
 }
 
-func updateVmGroup(_ *kind.Tx, g *VmGroup, req *UpdateVmGroupRequest) error {
+func updateVmGroup(_ *kind.Tx, g *VmGroup, req *UpdateVmGroupRequest) (err error) {
 	if g.State == VmGroupDeleting {
 		return fault.InvalidState.Errorf("The VM group %s is %s.", g.VmGroupId, g.State)
 	}
@@ -235,7 +236,7 @@ func updateVmGroup(_ *kind.Tx, g *VmGroup, req *UpdateVmGroupRequest) error {
 		g.Description = *req.Description
 	}
 	if req.Tags != nil {
-		g.Tags = tagsOf(*req.Tags)
+		g.Tags, err = withTags(nil, *req.Tags)
 	}
 	if req.VmGroupName != "" {
 		g.VmGroupName = string(req.VmGroupName)
@@ -243,5 +244,5 @@ func updateVmGroup(_ *kind.Tx, g *VmGroup, req *UpdateVmGroupRequest) error {
 	if req.VmTemplateId != "" {
 		g.VmTemplateId = req.VmTemplateId
 	}
-	return nil
+	return err
 }

@@ -212,8 +212,8 @@ func (l *VmLoop) wanted(tx *kind.Tx, v *Vm) (want driver.Machine, ready bool) {
 		Nested: v.NestedVirtualization, Windows: v.isWindows(), BootMode: string(v.BootMode), Tpm: v.TpmEnabled,
 		On: v.Running && !isKeptOff(tx, v.VmId), Boots: v.Boots, Forced: v.Forced,
 		OnGuest: string(v.VmInitiatedShutdownBehavior), OnHost: string(v.ShutdownBehaviorConfiguration.HostAction),
-		UserData: v.UserData.bytes(),
 	}
+	_, want.UserData = v.UserData.read()
 	if a := v.ActionsOnNextBoot; a != nil && a.SecureBoot != SecureBootNone && v.State == VmPending {
 		want.SecureBoot = string(a.SecureBoot)
 	}

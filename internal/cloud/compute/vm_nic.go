@@ -53,13 +53,17 @@ const primaryNic = "Primary network interface"
 func (region Region) plan(tx *kind.Tx, req *CreateVmsRequest) (plug, error) {
 	switch {
 	case len(req.Nics) > 0:
-		for name, given := range map[string]bool{
-			"SubnetId": req.SubnetId != "", "PrivateIps": len(req.PrivateIps) > 0,
-			"SecurityGroupIds": len(req.SecurityGroupIds) > 0, "SecurityGroups": len(req.SecurityGroups) > 0,
-		} {
-			if given {
-				return plug{}, fault.IncompatibleParameters.Errorf("%s and Nics cannot be given together: each NIC says its own.", name)
+		given := func(name string, is bool) error {
+			if is {
+				return fault.IncompatibleParameters.Errorf("%s and Nics cannot be given together: each NIC says its own.", name)
 			}
+			return nil
+		}
+		if err := cmp.Or(
+			given("SubnetId", req.SubnetId != ""), given("PrivateIps", len(req.PrivateIps) > 0),
+			given("SecurityGroupIds", len(req.SecurityGroupIds) > 0), given("SecurityGroups", len(req.SecurityGroups) > 0),
+		); err != nil {
+			return plug{}, err
 		}
 		return planNics(tx, req.Nics)
 	case req.SubnetId != "":
@@ -117,6 +121,9 @@ func planNics(tx *kind.Tx, wanted []NicForVmCreation) (plug, error) {
 		if slices.ContainsFunc(p.nics, func(other plannedNic) bool { return other.device == n.device }) {
 			return p, fault.DeviceTaken.Errorf("Two of the Nics have the DeviceNumber %d.", n.device)
 		}
+		if err := w.check(i); err != nil {
+			return p, err
+		}
 		if w.NicId != "" {
 			p.single = "NicId"
 			nic, err := network.OwnNic(tx, w.NicId)
@@ -128,15 +135,6 @@ func planNics(tx *kind.Tx, wanted []NicForVmCreation) (plug, error) {
 			}
 			p.nics = append(p.nics, n)
 			continue
-		}
-		if w.SubnetId == "" {
-			return p, fault.MissingParameter.Errorf("Nics.%d.SubnetId is required, or NicId.", i)
-		}
-		if w.SecondaryPrivateIpCount < 0 {
-			return p, fault.InvalidValue.Errorf("Nics.%d.SecondaryPrivateIpCount is at least 0.", i)
-		}
-		if w.SecondaryPrivateIpCount > 0 && len(w.PrivateIps) > 1 {
-			return p, fault.IncompatibleParameters.Errorf("Nics.%d.SecondaryPrivateIpCount cannot be given with more than one of PrivateIps.", i)
 		}
 		if len(w.PrivateIps) > 0 {
 			p.single = "PrivateIps"
@@ -152,6 +150,33 @@ func planNics(tx *kind.Tx, wanted []NicForVmCreation) (plug, error) {
 		return p, fault.InvalidParameter.Errorf("None of the Nics has the DeviceNumber 0: that is the primary one, which every VM has.")
 	}
 	return p, nil
+}
+
+// check refuses a NIC, given its place in the list, that says too little or too
+// much for one that exists or a new one.
+func (n *NicForVmCreation) check(i int) error {
+	primaries := 0
+	for _, ip := range n.PrivateIps {
+		if ip.IsPrimary {
+			primaries++
+		}
+	}
+	made := n.SubnetId != "" || n.Description != "" || len(n.PrivateIps) > 0 || n.SecondaryPrivateIpCount != 0 || len(n.SecurityGroupIds) > 0
+	switch {
+	case n.NicId != "" && made:
+		return fault.IncompatibleParameters.Errorf("Nics.%d.NicId is that of a NIC that exists: nothing that a new one is made with can be given with it.", i)
+	case n.NicId != "":
+		return nil
+	case n.SubnetId == "":
+		return fault.MissingParameter.Errorf("Nics.%d.SubnetId is required, or NicId.", i)
+	case n.SecondaryPrivateIpCount < 0:
+		return fault.InvalidValue.Errorf("Nics.%d.SecondaryPrivateIpCount is at least 0.", i)
+	case n.SecondaryPrivateIpCount > 0 && len(n.PrivateIps) > 1:
+		return fault.IncompatibleParameters.Errorf("Nics.%d.SecondaryPrivateIpCount cannot be given with more than one of PrivateIps.", i)
+	case primaries > 1:
+		return fault.IncompatibleParameters.Errorf("Nics.%d.PrivateIps has %d that are the primary one.", i, primaries)
+	}
+	return nil
 }
 
 // place says where VMs run that are connected so. In a Net, that is where the
@@ -184,7 +209,9 @@ func (region Region) place(tx *kind.Tx, asked *Placement, p *plug) (Placement, e
 	}
 	at.SubregionName = subregion
 	net, err := network.Nets.Get(tx, netID)
-	if err == nil && net.Tenancy != network.TenancyDefault {
+	switch {
+	case err != nil || net.Tenancy == network.TenancyDefault:
+	case at.Tenancy == TenancyDefault || net.Tenancy != network.TenancyDedicated:
 		at.Tenancy = Tenancy(net.Tenancy)
 	}
 	return at, err
@@ -209,11 +236,8 @@ func (p *plug) where(tx *kind.Tx) (subregion string, net id.Net, err error) {
 // plugIn connects a new VM.
 func (region Region) plugIn(tx *kind.Tx, v *Vm, p plug) error {
 	if len(p.nics) == 0 {
-		n, err := region.Network.AddCloudNic(tx, v.VmId, v.Placement.SubregionName, p.groups)
-		if err != nil || !v.Running || v.PrivateOnly {
-			return err
-		}
-		return region.Network.Lend(tx, n)
+		_, err := region.Network.AddCloudNic(tx, v.VmId, v.Placement.SubregionName, p.groups)
+		return err
 	}
 	for _, planned := range p.nics {
 		n, err := planned.nic(tx, region.Network)

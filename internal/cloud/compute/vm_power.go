@@ -53,7 +53,7 @@ func readable(tx *kind.Tx, vmID id.Vm) (*Vm, error) {
 func (v *Vm) move(event string) error {
 	next, ok := vmLife.Next(v.State, event)
 	if !ok {
-		return fault.InvalidVmState.Errorf("The VM %s is %s: that does not go with %s.", v.VmId, v.State, event)
+		return fault.InvalidState.Errorf("The VM %s is %s: that does not go with %s.", v.VmId, v.State, event)
 	}
 	v.State = next
 	return nil
@@ -87,28 +87,30 @@ func (region Region) boot(tx *kind.Tx, v *Vm) error {
 	v.Running, v.Forced, v.StateReason = true, false, ""
 	v.Boots++
 	v.Generation++
-	v.PrivateOnly = v.UserData.privateOnly()
-	if err := Vms.Put(tx, v); err != nil {
-		return err
-	}
 	if err := startGpus(tx, v.VmId); err != nil {
 		return err
 	}
-	for _, n := range network.VmNics(tx, v.VmId) {
-		if n.LinkNic.DeviceNumber > 0 {
-			break
-		}
-		if err := region.Network.Attach(tx, n, v.fixedIp()); err != nil {
-			return err
-		}
-		if n.NetId != "" || v.PrivateOnly {
-			break
-		}
-		if err := region.Network.Lend(tx, n); err != nil {
-			return err
-		}
+	if err := region.goPublic(tx, v); err != nil {
+		return err
 	}
 	return reread(tx, v)
+}
+
+// goPublic gives a VM that starts its public IP: the one that its tags fix, or, in
+// the public Cloud and unless its user data forbid it, one that the region lends.
+func (region Region) goPublic(tx *kind.Tx, v *Vm) error {
+	v.PrivateOnly = v.UserData.orders().privateOnly
+	if err := Vms.Put(tx, v); err != nil {
+		return err
+	}
+	n, err := v.primary(tx)
+	if err != nil {
+		return err
+	}
+	if err := region.Network.Attach(tx, n, v.fixedIp()); err != nil || n.NetId != "" || v.PrivateOnly {
+		return err
+	}
+	return region.Network.Lend(tx, n)
 }
 
 // reread takes over what others have written to a VM.
@@ -255,6 +257,7 @@ func (region Region) stopped(tx *kind.Tx, v *Vm, event string) error {
 	case v.StateReason == stoppedForRoom || v.StateReason == stoppedByHost:
 	case v.VmInitiatedShutdownBehavior == ShutdownRestart:
 		return region.startVm(tx, v)
+	case v.DeletionProtection && v.StateReason != stoppedByGuest: // a call must not delete it by a detour
 	case v.VmInitiatedShutdownBehavior == ShutdownTerminate:
 		return end(tx, v)
 	}

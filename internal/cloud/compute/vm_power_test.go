@@ -51,7 +51,7 @@ func (l *lab) in(account string, state VmStateName) string {
 
 func TestPowerInEachState(t *testing.T) {
 	t.Parallel()
-	wrong := fault.InvalidVmState
+	wrong := fault.InvalidState
 	tests := map[VmStateName]map[string]any{ // the state that follows, or the refusal
 		VmPending:      {"StartVms": VmPending, "StopVms": fault.VmNeverStarted, "RebootVms": wrong, "DeleteVms": VmShuttingDown},
 		VmRunning:      {"StartVms": VmRunning, "StopVms": VmStopping, "RebootVms": VmRunning, "DeleteVms": VmShuttingDown},
@@ -90,7 +90,7 @@ func TestPowerIsAllOrNothing(t *testing.T) {
 	running, stopped, theirs := l.in(anna, VmRunning), l.in(anna, VmStopped), l.in(ben, VmRunning)
 	protected := l.vms(anna, `"DeletionProtection": true`)[0].text("VmId")
 	l.act()
-	l.refuse(fault.InvalidVmState, anna, "RebootVms", `{"VmIds": [%q, %q]}`, running, stopped)
+	l.refuse(fault.InvalidState, anna, "RebootVms", `{"VmIds": [%q, %q]}`, running, stopped)
 	l.refuse(fault.DeletionProtected, anna, "DeleteVms", `{"VmIds": [%q, %q]}`, running, protected)
 	l.refuse(fault.VmNotFound, anna, "StopVms", `{"VmIds": [%q, %q]}`, running, theirs)
 	l.refuse(fault.VmNotFound, anna, "DeleteVms", `{"VmIds": [%q, "i-00000000"]}`, running)
@@ -254,6 +254,7 @@ func TestShutdownBehavior(t *testing.T) {
 		{"call, by default", ``, stop, "stopped", "Client.ApiGracefulShutdown", "stop stop stop"},
 		{"call, restart", `"VmInitiatedShutdownBehavior": "restart"`, stop, "running", "", "restart stop restart"},
 		{"call, host restart", `"ShutdownBehaviorConfiguration": {"HostAction": "restart"}`, stop, "stopped", "Client.ApiGracefulShutdown", "stop stop restart"},
+		{"call, terminate although protected", `"VmInitiatedShutdownBehavior": "terminate", "DeletionProtection": true`, stop, "stopped", "Client.ApiGracefulShutdown", "terminate terminate stop"},
 		{"call, terminate", `"VmInitiatedShutdownBehavior": "terminate"`, stop, "terminated", "", "terminate terminate stop"},
 	}
 	for _, test := range tests {

@@ -93,19 +93,12 @@ func createVmTemplate(tx *kind.Tx, req *CreateVmTemplateRequest) (*VmTemplate, e
 			return nil, err
 		}
 	}
+	tags, err := withTags(nil, req.Tags)
 	return &VmTemplate{
 		CpuCores: int(req.CpuCores), CpuGeneration: string(req.CpuGeneration), CpuPerformance: req.CpuPerformance,
 		CreationDate: api.At(tx.Now()), Description: req.Description, ImageId: req.ImageId, KeypairName: req.KeypairName,
-		Ram: int(req.Ram), Tags: tagsOf(req.Tags), VmTemplateName: string(req.VmTemplateName),
-	}, nil
-}
-
-// tagsOf is a list of tags as resources keep them: one of each key, in order.
-func tagsOf(given []api.Tag) (tags []api.Tag) {
-	for _, t := range given {
-		tags = kind.WithTag(tags, t)
-	}
-	return tags
+		Ram: int(req.Ram), Tags: tags, VmTemplateName: string(req.VmTemplateName),
+	}, err
 }
 
 // ReadVmTemplatesRequest lists templates.
@@ -136,17 +129,17 @@ type UpdateVmTemplateRequest struct {
 	VmTemplateName Name          // A new name for the template, of 1 to 255 characters.
 }
 
-func updateVmTemplate(_ *kind.Tx, v *VmTemplate, req *UpdateVmTemplateRequest) error {
+func updateVmTemplate(_ *kind.Tx, v *VmTemplate, req *UpdateVmTemplateRequest) (err error) {
 	if req.Description != nil {
 		v.Description = *req.Description
 	}
 	if req.Tags != nil {
-		v.Tags = tagsOf(*req.Tags)
+		v.Tags, err = withTags(nil, *req.Tags)
 	}
 	if req.VmTemplateName != "" {
 		v.VmTemplateName = string(req.VmTemplateName)
 	}
-	return nil
+	return err
 }
 
 // DeleteVmTemplateRequest deletes a template that no group of VMs uses.

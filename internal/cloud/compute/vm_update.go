@@ -19,7 +19,7 @@ type UpdateVmRequest struct {
 	Performance                   Performance                    // How much of its vCores the VM gets, unless its type says so.
 	SecurityGroupIds              []id.SecurityGroup             // The IDs of the security groups that the primary NIC shall be in.
 	ShutdownBehaviorConfiguration *ShutdownBehaviorConfiguration // What happens when the VM stops by itself or its host fails.
-	UserData                      *UserData                      // What the VM is told, in Base64: at most 500 KiB.
+	UserData                      *UserData                      // What the VM is told, in Base64, of which there are at most 500 KiB.
 	VmId                          id.Vm                          `api:"required"` // The ID of the VM.
 	VmInitiatedShutdownBehavior   ShutdownBehavior               // What happens when the VM stops.
 	VmType                        string                         // Another type for the VM.
@@ -41,13 +41,19 @@ type BsuToUpdateVm struct {
 
 func (region Region) updateVm(tx *kind.Tx, v *Vm, req *UpdateVmRequest) error {
 	if v.State == VmShuttingDown {
-		return fault.InvalidVmState.Errorf("The VM %s is %s.", v.VmId, v.State)
+		return fault.InvalidState.Errorf("The VM %s is %s.", v.VmId, v.State)
 	}
-	for name, given := range map[string]bool{
-		"NestedVirtualization": req.NestedVirtualization != nil, "Performance": req.Performance != "", "UserData": req.UserData != nil, "VmType": req.VmType != "",
+	for _, p := range []struct {
+		name  string
+		given bool
+	}{
+		{"NestedVirtualization", req.NestedVirtualization != nil},
+		{"Performance", req.Performance != ""},
+		{"UserData", req.UserData != nil},
+		{"VmType", req.VmType != ""},
 	} {
-		if given && v.State != VmStopped {
-			return fault.InvalidVmState.Errorf("The VM %s is %s: %s is changed while it is stopped.", v.VmId, v.State, name)
+		if p.given && v.State != VmStopped {
+			return fault.InvalidState.Errorf("The VM %s is %s: %s is changed while it is stopped.", v.VmId, v.State, p.name)
 		}
 	}
 	if req.BsuOptimized != nil && *req.BsuOptimized {
@@ -66,7 +72,9 @@ func (region Region) updateVm(tx *kind.Tx, v *Vm, req *UpdateVmRequest) error {
 		return err
 	}
 	if req.UserData != nil {
-		v.UserData = *req.UserData
+		if err := v.setUserData(*req.UserData); err != nil {
+			return err
+		}
 	}
 	if req.DeletionProtection != nil {
 		v.DeletionProtection = *req.DeletionProtection

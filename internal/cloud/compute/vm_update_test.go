@@ -39,7 +39,7 @@ func TestUpdateVm(t *testing.T) {
 			l.call(anna, "CreateKeypair", `{"KeypairName": "key", "PublicKey": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKqO8OYfWSgr6feI7XEPe0RQPCfmDaZ3T4dtM0wgcmXs"}`)
 			vm := l.vmIn(anna, `"SubnetId": %q, "VmType": "tinav6.c2r2", "Placement": {"Tenancy": "dedicated"}`, subnet)
 			if test.stopped {
-				l.refuse(fault.InvalidVmState, anna, "UpdateVm", `{"VmId": %q, %s}`, vm, test.change)
+				l.refuse(fault.InvalidState, anna, "UpdateVm", `{"VmId": %q, %s}`, vm, test.change)
 				l.call(anna, "StopVms", `{"VmIds": [%q]}`, vm)
 				l.act()
 			}
@@ -61,7 +61,7 @@ func TestUpdateVmRefuses(t *testing.T) {
 	t.Parallel()
 	l := newVmLab(t)
 	cloud, stopped := l.in(anna, VmRunning), l.in(anna, VmStopped)
-	large := base64.StdEncoding.EncodeToString(make([]byte, 500<<10+1))
+	large := base64.StdEncoding.EncodeToString(make([]byte, 500<<10/4*3+1))
 	volume := l.read(anna, "ReadVms", "VmIds", cloud).objects("BlockDeviceMappings")[0].object("Bsu").text("VolumeId")
 	gpu := l.one(anna, "CreateFlexibleGpu", `{"ModelName": "nvidia-p6", "SubregionName": "test-1a"}`).text("FlexibleGpuId")
 	fitted := l.vms(anna, `"VmType": "tinav5.c2r2p1", "BootOnCreation": false`)[0].text("VmId")
@@ -73,7 +73,7 @@ func TestUpdateVmRefuses(t *testing.T) {
 		want             fault.Code
 	}{
 		{"nobody's", "i-00000000", `"DeletionProtection": true`, fault.VmNotFound},
-		{"one on its way out", ending, `"DeletionProtection": true`, fault.InvalidVmState},
+		{"one on its way out", ending, `"DeletionProtection": true`, fault.InvalidState},
 		{"BSU optimisation", cloud, `"BsuOptimized": true`, fault.InvalidConfiguration},
 		{"source check in the public Cloud", cloud, `"IsSourceDestChecked": true`, fault.VmNotInNet},
 		{"a keypair", cloud, `"KeypairName": "nobody's"`, fault.KeypairNotFound},

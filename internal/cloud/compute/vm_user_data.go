@@ -4,51 +4,90 @@ import (
 	"encoding/base64"
 	"strings"
 
+	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
-// UserData is what a VM is told at its creation, in Base64.
+// UserData is what a VM is told at its creation, in Base64, which may be broken
+// into lines.
 type UserData string
 
-// maxUserData is how many bytes user data have at most.
+// maxUserData is how long user data are at most, in Base64.
 const maxUserData = 500 << 10
 
-// Check reports a text that is not Base64, or too much of it.
+// Check reports a text that is too long or not Base64.
 func (u UserData) Check() error {
-	data, err := base64.StdEncoding.DecodeString(string(u))
-	if err != nil {
-		return fault.InvalidValue.Errorf("User data are given in Base64.")
+	if len(u) > maxUserData {
+		return fault.InvalidLength.Errorf("User data have at most %d characters in Base64, and these have %d.", maxUserData, len(u))
 	}
-	if len(data) > maxUserData {
-		return fault.InvalidLength.Errorf("User data have at most %d bytes, and these have %d.", maxUserData, len(data))
+	if _, err := base64.StdEncoding.DecodeString(withoutSpace(string(u))); err != nil {
+		return fault.InvalidValue.Errorf("User data are given in Base64.")
 	}
 	return nil
 }
 
-// bytes are the user data as the VM gets them.
-func (u UserData) bytes() []byte {
-	data, _ := base64.StdEncoding.DecodeString(string(u)) // it was checked
-	return data
-}
-
-// The lines around what user data tell the region instead of the VM.
+// The lines around what user data tell the region, be it instead of the VM.
 const sectionBegins, sectionEnds = "-----BEGIN OUTSCALE SECTION-----", "-----END OUTSCALE SECTION-----"
 
-// privateOnly reports whether user data ask for a VM of the public Cloud that has
-// no public IP.
-func (u UserData) privateOnly() bool {
+// orders are what user data tell the region.
+type orders struct {
+	privateOnly bool      // a VM of the public Cloud has no public IP
+	secret      bool      // the VM does not get to see the orders
+	tags        []api.Tag // that the VM gets
+}
+
+// read tells the orders in user data from what is for the VM. What is no order
+// that the region knows says nothing.
+func (u UserData) read() (o orders, forVm []byte) {
+	all, _ := base64.StdEncoding.DecodeString(withoutSpace(string(u))) // it was checked
 	inside := false
-	for line := range strings.Lines(string(u.bytes())) {
-		line = strings.TrimSpace(line)
-		key, value, _ := strings.Cut(line, "=")
-		switch {
-		case line == sectionBegins:
-			inside = true
-		case line == sectionEnds:
-			inside = false
-		case inside && strings.TrimSpace(key) == "private_only":
-			return strings.TrimSpace(value) == "true"
+	for line := range strings.Lines(string(all)) {
+		text := strings.TrimSpace(line)
+		if inside = inside || text == sectionBegins; !inside {
+			forVm = append(forVm, line...)
+			continue
+		}
+		inside = text != sectionEnds
+		key, value, _ := strings.Cut(text, "=")
+		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+		switch tag, isTag := strings.CutPrefix(key, "tags."); {
+		case isTag:
+			if t := (api.Tag{Key: tag, Value: value}); t.Check() == nil {
+				o.tags = append(o.tags, t)
+			}
+		case key == "private_only":
+			o.privateOnly = value == "true"
+		case key == "filter_private_section":
+			o.secret = value == "true"
 		}
 	}
-	return false
+	if !o.secret {
+		forVm = all
+	}
+	return o, forVm
+}
+
+// orders are those in user data.
+func (u UserData) orders() orders {
+	o, _ := u.read()
+	return o
+}
+
+// setUserData gives a VM user data, and the tags that they order.
+func (v *Vm) setUserData(u UserData) (err error) {
+	v.UserData = u
+	v.Tags, err = withTags(v.Tags, u.orders().tags)
+	return err
+}
+
+// withTags are tags as resources keep them, with more: one of each key, in order.
+func withTags(tags, more []api.Tag) ([]api.Tag, error) {
+	for _, t := range more {
+		tags = kind.WithTag(tags, t)
+	}
+	if len(tags) > kind.MaxTags {
+		return nil, fault.TooManyTags.Errorf("The resource would have %d tags: it can have %d.", len(tags), kind.MaxTags)
+	}
+	return tags, nil
 }
