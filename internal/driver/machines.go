@@ -40,9 +40,8 @@ type Machine struct {
 	Generation  uint64 // grows with each change
 
 	Subregion   string
-	Tenancy     string // default, dedicated, or the id of a dedicated group
-	Strategy    string // attract or repulse the other machines of the group; empty: neither
-	Group       string // the id of the group of machines; empty: none
+	Tenancy     string     // default, dedicated, or the id of a dedicated group
+	Affinities  []Affinity // to other machines, in any order
 	Cores       int
 	CpuModel    string // the generation of processors, such as v5; empty: any
 	Performance string // medium, high or highest
@@ -76,6 +75,16 @@ type Machine struct {
 
 // Key says which machine it is, and how new.
 func (m Machine) Key() Key { return Key{m.Account, m.ID, m.Generation} }
+
+// Affinity says where a machine is to be with respect to the others of its account
+// that have one of the same scope, strategy and group. It counts when the machine
+// is turned on.
+type Affinity struct {
+	Strategy string // attract, to where they are, or repulse
+	Scope    string // server or cluster, which is servers that share hardware
+	Group    string // the id of a group of machines, or whatever name they chose
+	Strict   bool   // a machine that cannot be placed so is not turned on: NoCapacity
+}
 
 // MachineDisk is a disk of a machine.
 type MachineDisk struct {

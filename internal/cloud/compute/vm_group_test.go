@@ -3,8 +3,10 @@ package compute
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
 
+	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/fault"
 )
 
@@ -45,7 +47,7 @@ func TestVmGroupLife(t *testing.T) {
 		t.Errorf("a VM of the group is %v", v)
 	}
 	l.selects(v.objects("SecurityGroups"), "SecurityGroupName", "web")
-	if m := l.inWorld(anna, v.text("VmId")); m.Group != group || m.Strategy != "repulse" {
+	if m := l.inWorld(anna, v.text("VmId")); !slices.Equal(m.Affinities, []driver.Affinity{{Strategy: "repulse", Scope: "server", Group: group, Strict: true}}) {
 		t.Errorf("the world has %+v", m)
 	}
 

@@ -207,7 +207,7 @@ func (region Region) noRoom(tx *kind.Tx, v *Vm, asked driver.Machine) error {
 func (l *VmLoop) wanted(tx *kind.Tx, v *Vm) (want driver.Machine, ready bool) {
 	want = driver.Machine{
 		Account: tx.Account(), ID: string(v.VmId), Generation: v.Generation,
-		Subregion: v.Placement.SubregionName, Tenancy: string(v.Placement.Tenancy),
+		Subregion: v.Placement.SubregionName, Tenancy: string(v.Placement.Tenancy), Affinities: v.affinities(tx),
 		Cores: v.Vcores, CpuModel: v.generation(), Performance: string(v.Performance), Memory: v.Memory,
 		Nested: v.NestedVirtualization, Windows: v.isWindows(), BootMode: string(v.BootMode), Tpm: v.TpmEnabled,
 		On: v.Running && !isKeptOff(tx, v.VmId), Boots: v.Boots, Forced: v.Forced,
@@ -216,9 +216,6 @@ func (l *VmLoop) wanted(tx *kind.Tx, v *Vm) (want driver.Machine, ready bool) {
 	_, want.UserData = v.UserData.read()
 	if a := v.ActionsOnNextBoot; a != nil && a.SecureBoot != SecureBootNone && v.State == VmPending {
 		want.SecureBoot = string(a.SecureBoot)
-	}
-	if g, err := VmGroups.Get(tx, v.VmGroupId); err == nil && g.PositioningStrategy != NoStrategy {
-		want.Group, want.Strategy = string(g.VmGroupId), string(g.PositioningStrategy)
 	}
 	if v.PublicKey != "" {
 		want.Keys = []string{v.PublicKey}

@@ -24,6 +24,7 @@ func Equal() gocmp.Options {
 		anyOrder(func(t driver.TunnelStatus) string { return named(t.Key()) }),
 		anyOrder(func(i driver.Interface) string { return named(i.Key()) }),
 		anyOrder(func(m driver.Machine) string { return named(m.Key()) }),
+		anyOrder(func(a driver.Affinity) string { return fmt.Sprint(a) }),
 		anyOrder(func(g driver.Gpu) string { return g.ID }),
 		anyOrder(func(d driver.Disk) string { return named(d.Key()) }),
 		anyOrder(func(s driver.Snapshot) string { return named(s.Key()) }),

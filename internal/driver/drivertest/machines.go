@@ -116,7 +116,10 @@ func testWatch(t *testing.T, _ subject[driver.Machine], world driver.Machines) {
 func machine(key driver.Key) driver.Machine {
 	return driver.Machine{
 		Account: key.Account, ID: key.ID, Generation: key.Generation,
-		Subregion: "region-a", Tenancy: "default", Strategy: "attract", Group: "vmgroup-00000001",
+		Subregion: "region-a", Tenancy: "default",
+		Affinities: []driver.Affinity{
+			{Strategy: "attract", Scope: "server", Group: "vmgroup-00000001", Strict: true}, {Strategy: "repulse", Scope: "cluster", Group: "db"},
+		},
 		Cores: 2, CpuModel: "v6", Performance: "high", Memory: 4, Nested: true, Windows: true,
 		BootMode: "uefi", Tpm: true, SecureBoot: "enable",
 		Gpus:  []driver.Gpu{{ID: "fgpu-00000001", Model: "nvidia-p6"}, {ID: "fgpu-00000002", Model: "nvidia-p6"}},
@@ -136,8 +139,9 @@ func machine(key driver.Key) driver.Machine {
 func changedMachine(m driver.Machine) driver.Machine {
 	return driver.Machine{
 		Account: m.Account, ID: m.ID, Generation: m.Generation + 1,
-		Subregion: "region-b", Tenancy: "dedicated", Strategy: "repulse", Group: "vmgroup-00000002",
-		Cores: 4, CpuModel: "v7", Performance: "highest", Memory: 8,
+		Subregion: "region-b", Tenancy: "dedicated",
+		Affinities: []driver.Affinity{{Strategy: "repulse", Scope: "server", Group: "vmgroup-00000002", Strict: true}},
+		Cores:      4, CpuModel: "v7", Performance: "highest", Memory: 8,
 		BootMode: "legacy", SecureBoot: "none",
 		Gpus:  []driver.Gpu{{ID: "fgpu-00000003", Model: "nvidia-v100"}},
 		Disks: []driver.MachineDisk{{Disk: "vol-00000001", Device: "/dev/sda1"}},

@@ -253,6 +253,7 @@ func (w *World) power(at place, m *driver.Machine, now time.Time) {
 
 // ownMachine is a copy that shares nothing with the machine.
 func ownMachine(m driver.Machine) driver.Machine {
+	m.Affinities = slices.Clone(m.Affinities)
 	m.Gpus = slices.Clone(m.Gpus)
 	m.Disks = slices.Clone(m.Disks)
 	m.Nics = own(m.Nics, func(n *driver.MachineNic) {
