@@ -2,6 +2,7 @@ package compute
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -56,13 +57,8 @@ func viewDedicatedGroup(tx *kind.Tx, g *DedicatedGroup) *DedicatedGroup {
 }
 
 // vms are the VMs in the group, but for those that are on their way out.
-func (g *DedicatedGroup) vms(tx *kind.Tx) (vms []*Vm) {
-	for vm := range Vms.All(tx) {
-		if vm.Placement.Tenancy == Tenancy(g.DedicatedGroupId) && vm.State != VmShuttingDown {
-			vms = append(vms, vm)
-		}
-	}
-	return vms
+func (g *DedicatedGroup) vms(tx *kind.Tx) []*Vm {
+	return slices.DeleteFunc(slices.Collect(Vms.Of(tx, g.DedicatedGroupId)), func(v *Vm) bool { return v.State == VmShuttingDown })
 }
 
 // CreateDedicatedGroupRequest makes a dedicated group.
@@ -153,6 +149,12 @@ func deleteDedicatedGroup(tx *kind.Tx, req *DeleteDedicatedGroupRequest) (*Delet
 			return nil, err
 		}
 	}
+	for vm := range Vms.Of(tx, g.DedicatedGroupId) { // all are on their way out
+		vm.DedicatedGroupId = ""
+		if err := Vms.Put(tx, vm); err != nil {
+			return nil, err
+		}
+	}
 	for net := range network.Nets.Of(tx, g.DedicatedGroupId) {
 		if err := network.DeleteNet(tx, net); err != nil {
 			return nil, err
@@ -178,9 +180,10 @@ func some(vms []id.Vm, nets []id.Net) string {
 	return strings.Join(names, ", ")
 }
 
-// checkGroup refuses a VM whose tenancy is a dedicated group that is not there or
-// is made for other VMs. The rule that places a VM calls it.
-func (v *Vm) checkGroup(tx *kind.Tx) error {
+// joinGroup refuses a VM whose tenancy is a dedicated group that is not there or
+// is made for other VMs, and notes that the VM is in it otherwise. The rules that
+// place a VM, or change its processors, call it.
+func (v *Vm) joinGroup(tx *kind.Tx) error {
 	tenancy := v.Placement.Tenancy
 	if tenancy == "" || tenancy == TenancyDefault || tenancy == TenancyDedicated {
 		return nil
@@ -189,6 +192,7 @@ func (v *Vm) checkGroup(tx *kind.Tx) error {
 	if err != nil {
 		return err
 	}
+	v.DedicatedGroupId = g.DedicatedGroupId
 	if g.SubregionName != v.Placement.SubregionName {
 		return fault.SubregionMismatch.Errorf("The dedicated group %s is in %s, and the VM is to be in %s.", tenancy, g.SubregionName, v.Placement.SubregionName)
 	}

@@ -22,7 +22,11 @@ func (l *desk) group(account string, with object) string {
 }
 
 // in places a VM in a dedicated group.
-func in(group string) func(*Vm) { return func(vm *Vm) { vm.Placement.Tenancy = Tenancy(group) } }
+func in(group string) func(*Vm) {
+	return func(vm *Vm) {
+		vm.Placement.Tenancy, vm.DedicatedGroupId = Tenancy(group), id.DedicatedGroup(group)
+	}
+}
 
 func TestCreateDedicatedGroup(t *testing.T) {
 	t.Parallel()
@@ -208,7 +212,7 @@ func TestWhoMayBeInADedicatedGroup(t *testing.T) {
 	} {
 		vm := &Vm{VmType: test.vmType, Placement: Placement{test.subregion, Tenancy(test.tenancy)}}
 		l.view(test.account, func(tx *kind.Tx) {
-			if err := vm.checkGroup(tx); test.code == 0 && err != nil || test.code != 0 && !test.code.Is(err) {
+			if err := vm.joinGroup(tx); test.code == 0 && err != nil || test.code != 0 && !test.code.Is(err) {
 				t.Errorf("%s: %v, want %s", name, err, test.code)
 			}
 		})

@@ -76,8 +76,8 @@ func (region Region) createdBefore(tx *kind.Tx, req *CreateVmsRequest) (*CreateV
 		return nil, nil
 	}
 	var resp *CreateVmsResponse
-	for v := range Vms.All(tx) {
-		if v.ClientToken != string(req.ClientToken) {
+	for _, v := range Vms.Each(tx, 0) {
+		if v.ClientToken != string(req.ClientToken) || v.State == VmTerminated {
 			continue
 		}
 		if err := req.ClientToken.checkRepeated(req, v.Asked); err != nil {
@@ -86,7 +86,8 @@ func (region Region) createdBefore(tx *kind.Tx, req *CreateVmsRequest) (*CreateV
 		if resp == nil {
 			resp = &CreateVmsResponse{}
 		}
-		resp.Vms = append(resp.Vms, region.viewVm(tx, v))
+		own := *v
+		resp.Vms = append(resp.Vms, region.viewVm(tx, &own))
 	}
 	return resp, nil
 }
@@ -173,7 +174,7 @@ func (region Region) order(tx *kind.Tx, req *CreateVmsRequest) (*order, error) {
 	if o.vm.Placement, err = region.place(tx, req.Placement, &o.plug); err != nil {
 		return nil, err
 	}
-	if err := o.vm.checkGroup(tx); err != nil {
+	if err := o.vm.joinGroup(tx); err != nil {
 		return nil, err
 	}
 	if err := o.vm.checkNested(); err != nil {

@@ -408,3 +408,41 @@ func TestPrivateOnly(t *testing.T) {
 	change("", false)
 	change(data, true)
 }
+
+// A VM in a Net with hardware of its own takes that, or a group of it.
+func TestTenancyInADedicatedNet(t *testing.T) {
+	t.Parallel()
+	l := newVmLab(t)
+	group := l.one(anna, "CreateDedicatedGroup", `{"CpuGeneration": 5, "Name": "ours", "SubregionName": "test-1b"}`).text("DedicatedGroupId")
+	other := l.one(anna, "CreateDedicatedGroup", `{"CpuGeneration": 5, "Name": "others", "SubregionName": "test-1b"}`).text("DedicatedGroupId")
+	for _, test := range []struct{ net, asked, want string }{
+		{"default", "", "default"}, {"default", "dedicated", "dedicated"}, {"default", group, group},
+		{"dedicated", "", "dedicated"}, {"dedicated", "default", "dedicated"}, {"dedicated", group, group},
+		{group, "", group}, {group, "dedicated", group}, {group, other, group},
+	} {
+		net := l.one(anna, "CreateNet", `{"IpRange": "10.0.0.0/16", "Tenancy": %q}`, test.net).text("NetId")
+		subnet := l.one(anna, "CreateSubnet", `{"NetId": %q, "IpRange": "10.0.1.0/24", "SubregionName": "test-1b"}`, net).text("SubnetId")
+		v := l.vms(anna, `"VmType": "tinav5.c1r1", "SubnetId": %q, "Placement": {"Tenancy": %q}`, subnet, test.asked)[0]
+		if got := v.object("Placement").text("Tenancy"); got != test.want {
+			t.Errorf("in a Net with %s, asked for %q, it has %s, want %s", test.net, test.asked, got, test.want)
+		}
+	}
+}
+
+// A dedicated group knows the VMs that are made in it, and takes them with it.
+func TestVmsInADedicatedGroup(t *testing.T) {
+	t.Parallel()
+	l := newVmLab(t)
+	group := l.one(anna, "CreateDedicatedGroup", `{"CpuGeneration": 5, "Name": "ours", "SubregionName": "test-1b"}`).text("DedicatedGroupId")
+	vm := l.vmIn(anna, `"VmType": "tinav5.c1r1", "Placement": {"SubregionName": "test-1b", "Tenancy": %q}`, group)
+	l.vmIn(anna, "")
+	if got := l.read(anna, "ReadDedicatedGroups", "DedicatedGroupIds", group).text("VmIds"); got != "["+vm+"]" {
+		t.Errorf("in the group are %s, want %s", got, vm)
+	}
+	l.refuse(fault.InUse, anna, "DeleteDedicatedGroup", `{"DedicatedGroupId": %q}`, group)
+	l.call(anna, "DeleteDedicatedGroup", `{"DedicatedGroupId": %q, "Force": true}`, group)
+	l.act()
+	if v := l.read(anna, "ReadVms", "VmIds", vm); v.text("State") != "terminated" || v.object("Placement").text("Tenancy") != group {
+		t.Errorf("its VM is %v", v)
+	}
+}

@@ -118,7 +118,7 @@ func (region Region) resize(tx *kind.Tx, v *Vm, req *UpdateVmRequest) error {
 	if err := fleetOf(tx).grow(tx, v.Vcores-before.Vcores, v.Memory-before.Memory); err != nil {
 		return err
 	}
-	if err := v.checkGroup(tx); err != nil {
+	if err := v.joinGroup(tx); err != nil {
 		return err
 	}
 	for g := range FlexibleGpus.Of(tx, v.VmId) {

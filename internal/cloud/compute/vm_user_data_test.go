@@ -103,23 +103,3 @@ func TestUserDataTagVms(t *testing.T) {
 	l.refuse(fault.TooManyTags, anna, "UpdateVm", `{"VmId": %q, "UserData": %q}`, vm, ordering(manyTags(49)...))
 	l.call(anna, "UpdateVm", `{"VmId": %q, "UserData": %q}`, vm, ordering(manyTags(48)...))
 }
-
-// A VM in a Net with hardware of its own takes that, or a group of it.
-func TestTenancyInADedicatedNet(t *testing.T) {
-	t.Parallel()
-	l := newVmLab(t)
-	group := l.one(anna, "CreateDedicatedGroup", `{"CpuGeneration": 5, "Name": "ours", "SubregionName": "test-1b"}`).text("DedicatedGroupId")
-	other := l.one(anna, "CreateDedicatedGroup", `{"CpuGeneration": 5, "Name": "others", "SubregionName": "test-1b"}`).text("DedicatedGroupId")
-	for _, test := range []struct{ net, asked, want string }{
-		{"default", "", "default"}, {"default", "dedicated", "dedicated"}, {"default", group, group},
-		{"dedicated", "", "dedicated"}, {"dedicated", "default", "dedicated"}, {"dedicated", group, group},
-		{group, "", group}, {group, "dedicated", group}, {group, other, group},
-	} {
-		net := l.one(anna, "CreateNet", `{"IpRange": "10.0.0.0/16", "Tenancy": %q}`, test.net).text("NetId")
-		subnet := l.one(anna, "CreateSubnet", `{"NetId": %q, "IpRange": "10.0.1.0/24", "SubregionName": "test-1b"}`, net).text("SubnetId")
-		v := l.vms(anna, `"VmType": "tinav5.c1r1", "SubnetId": %q, "Placement": {"Tenancy": %q}`, subnet, test.asked)[0]
-		if got := v.object("Placement").text("Tenancy"); got != test.want {
-			t.Errorf("in a Net with %s, asked for %q, it has %s, want %s", test.net, test.asked, got, test.want)
-		}
-	}
-}
