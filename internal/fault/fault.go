@@ -37,6 +37,7 @@ const (
 	IncompatibleParameters      Code = 3002 // parameters that cannot be given together
 	RequestExpired              Code = 4000 // the signature is too old, or the client's clock is off
 	BucketNotFound              Code = 4002
+	DeviceNameNotLinked         Code = 4003 // a device that the VM does not have
 	InvalidTenancy              Code = 4007
 	InvalidAsn                  Code = 4010 // a BGP ASN out of bounds
 	InvalidMappings             Code = 4011
@@ -67,6 +68,7 @@ const (
 	TagValueTooLong             Code = 4071
 	InvalidURL                  Code = 4074
 	InvalidVirtualName          Code = 4076 // of an ephemeral device
+	VolumeDeviceMismatch        Code = 4077 // a volume that is another device of the VM, or none
 	InvalidVolumeSize           Code = 4078
 	InvalidPropagation          Code = 4079 // of routes by a gateway that is linked elsewhere
 	InvalidVpnType              Code = 4080

@@ -146,9 +146,9 @@ func (m *BlockDeviceMappingVmUpdate) apply(tx *kind.Tx, vm id.Vm) error {
 		case err != nil:
 			return err
 		case len(volume.LinkedVolumes) == 0 || volume.LinkedVolumes[0].VmId != vm:
-			return fault.InvalidMappings.Errorf("The volume %s is not linked to the VM %s.", m.Bsu.VolumeId, vm)
+			return fault.VolumeDeviceMismatch.Errorf("The volume %s is not linked to the VM %s.", m.Bsu.VolumeId, vm)
 		case device != "" && device != volume.LinkedVolumes[0].DeviceName:
-			return fault.InvalidMappings.Errorf("The volume %s is %s, and not %.100s.", m.Bsu.VolumeId, volume.LinkedVolumes[0].DeviceName, device)
+			return fault.VolumeDeviceMismatch.Errorf("The volume %s is %s, and not %.100s.", m.Bsu.VolumeId, volume.LinkedVolumes[0].DeviceName, device)
 		}
 		device = volume.LinkedVolumes[0].DeviceName
 	}

@@ -87,9 +87,9 @@ func TestUpdateVmRefuses(t *testing.T) {
 		{"both views of the shutdown behavior", cloud, `"VmInitiatedShutdownBehavior": "stop", "ShutdownBehaviorConfiguration": {}`, fault.IncompatibleParameters},
 		{"a mapping of nothing", cloud, `"BlockDeviceMappings": [{"DeviceName": "/dev/sda1"}]`, fault.MissingParameter},
 		{"a mapping without a name", cloud, `"BlockDeviceMappings": [{"Bsu": {"DeleteOnVmDeletion": true}}]`, fault.MissingParameter},
-		{"a mapping of no device", cloud, `"BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "Bsu": {"DeleteOnVmDeletion": true}}]`, fault.InvalidMappings},
-		{"a mapping of another device", cloud, fmt.Sprintf(`"BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "Bsu": {"VolumeId": %q}}]`, volume), fault.InvalidMappings},
-		{"a mapping of another VM's volume", stopped, fmt.Sprintf(`"BlockDeviceMappings": [{"Bsu": {"VolumeId": %q}}]`, volume), fault.InvalidMappings},
+		{"a mapping of no device", cloud, `"BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "Bsu": {"DeleteOnVmDeletion": true}}]`, fault.DeviceNameNotLinked},
+		{"a mapping of another device", cloud, fmt.Sprintf(`"BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "Bsu": {"VolumeId": %q}}]`, volume), fault.VolumeDeviceMismatch},
+		{"a mapping of another VM's volume", stopped, fmt.Sprintf(`"BlockDeviceMappings": [{"Bsu": {"VolumeId": %q}}]`, volume), fault.VolumeDeviceMismatch},
 		{"a mapping of no volume", cloud, `"BlockDeviceMappings": [{"Bsu": {"VolumeId": "vol-00000000"}}]`, fault.VolumeNotFound},
 		{"no device", cloud, `"BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "NoDevice": ""}]`, fault.InvalidMappings},
 	}

@@ -192,7 +192,7 @@ func setDeleteOnVmDeletion(tx *kind.Tx, vm id.Vm, device string, deleteWithVm bo
 			return Volumes.Put(tx, v)
 		}
 	}
-	return fault.InvalidMappings.Errorf("The VM %s has no volume on the device '%.100s'.", vm, device)
+	return fault.DeviceNameNotLinked.Errorf("The VM %s has no volume on the device '%.100s'.", vm, device)
 }
 
 // leaveVm frees the volumes of a VM that is gone from the world, or deletes

@@ -196,7 +196,7 @@ func TestVolumesOfANewVm(t *testing.T) {
 		if err := setDeleteOnVmDeletion(tx, id.Vm(vm), "/dev/xvdc", true); err != nil {
 			return err
 		}
-		if err := setDeleteOnVmDeletion(tx, id.Vm(vm), "/dev/xvdz", true); !fault.InvalidMappings.Is(err) {
+		if err := setDeleteOnVmDeletion(tx, id.Vm(vm), "/dev/xvdz", true); !fault.DeviceNameNotLinked.Is(err) {
 			t.Errorf("a device that the VM does not have: %v", err)
 		}
 		v, err := Vms.Get(tx, id.Vm(vm))
