@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
 func TestVmTemplates(t *testing.T) {
@@ -46,6 +47,7 @@ func TestVmTemplates(t *testing.T) {
 		"no name":              {object{"VmTemplateName": ""}, fault.InvalidLength},
 		"a long name":          {object{"VmTemplateName": strings.Repeat("n", 256)}, fault.InvalidLength},
 		"an empty tag":         {object{"Tags": []any{object{"Key": "", "Value": ""}}}, fault.InvalidTagKey},
+		"too many tags":        {object{"Tags": tooManyTags()}, fault.TooManyTags},
 	} {
 		if _, err := l.try(alice, "CreateVmTemplate", least(test.with)); test.code == 0 && err != nil || test.code != 0 && !test.code.Is(err) {
 			t.Errorf("%s: %v, want %s", name, err, test.code)
@@ -126,4 +128,11 @@ func TestVmTemplateFilters(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, got, test.want)
 		}
 	}
+}
+
+func tooManyTags() (tags []any) {
+	for i := range kind.MaxTags + 1 {
+		tags = append(tags, object{"Key": fmt.Sprint(i), "Value": ""})
+	}
+	return tags
 }
