@@ -295,9 +295,10 @@ var fitting = map[string]struct{ parameter, has string }{
 	"UnlinkPublicIp.PublicIp":  {parameter: "LinkPublicIpId"},
 }
 
-// instead are parameters that go without another one, which the action needs
-// otherwise.
+// instead are parameters that go without another one beside them, which the action
+// needs otherwise.
 var instead = map[string]string{
+	"CreateVms.Nics.0.NicId":                            "SubnetId",
 	"CreateSecurityGroupRule.SecurityGroupNameToLink":   "Rules",
 	"DeleteSecurityGroupRule.SecurityGroupNameToUnlink": "Rules",
 }
@@ -334,6 +335,7 @@ func (w *world) with(a api.Action, p parameter, value any, has belongings) objec
 		if next < len(p.path) { // there is a struct on the way, with what it needs
 			i := slices.IndexFunc(all, func(outer parameter) bool { return slices.Equal(outer.path, p.path[:next]) })
 			outer := w.example(all[i], has).(object)
+			delete(outer, instead[a.Name+"."+p.String()])
 			put(outer, next)
 			inner = outer
 		}
