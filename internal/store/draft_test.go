@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -57,5 +58,67 @@ func TestSeqsOfAVersion(t *testing.T) {
 				t.Errorf("%d objects were made in a transaction that was refused", snap.Count("text"))
 			}
 		})
+	}
+}
+
+// Closures of a group write to the same tables. One that fails, be it while it
+// goes through what it writes, leaves nothing to the next; and one that is done
+// with reading has the next copy nothing.
+func TestGroupShareTables(t *testing.T) {
+	t.Parallel()
+	s := Open(Options{Codecs: []Codec{texts{}}, Now: time.Now})
+	defer s.Close()
+	if _, err := s.View(t.Context(), "one"); err != nil {
+		t.Fatal(err)
+	}
+	g := s.newGroup(s.inMemory)
+	var tables []*table
+	run := func(fn func(d *Draft) error) error {
+		absent, err := g.run(func(tx *Tx) error {
+			d := tx.In("one")
+			defer func() { tables = append(tables, d.tables["text"]) }()
+			return fn(d)
+		})
+		if absent != "" {
+			t.Fatalf("%s is not in memory", absent)
+		}
+		return err
+	}
+	list := func(d *Draft) (all []string) {
+		for o := range d.Scan("text", 0) {
+			all = append(all, o.ID+"="+o.Value.(string))
+		}
+		return all
+	}
+	fails := errors.New("fails")
+	if err := run(func(d *Draft) error { d.Put("text", "a", "1"); d.Put("text", "b", "1"); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(func(d *Draft) error {
+		d.Put("text", "a", "2")
+		for o := range d.Scan("text", 0) {
+			d.Put("text", o.ID, "3")
+			d.Put("text", o.ID+o.ID, "3")
+		}
+		d.Put("text", "c", "4")
+		d.Remove("text", "b")
+		return fails
+	}); !errors.Is(err, fails) {
+		t.Fatal(err)
+	}
+	if err := run(func(d *Draft) error {
+		if got := fmt.Sprint(list(d)); got != "[a=1 b=1]" {
+			return fmt.Errorf("the group has %s", got)
+		}
+		d.Put("text", "c", "1")
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if tables[0] != tables[2] {
+		t.Error("a closure has copied a table that it had read before it wrote to it")
+	}
+	if tables[0] == tables[1] {
+		t.Error("a closure wrote to the table that it went through")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"iter"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/tidwall/btree"
@@ -41,6 +42,11 @@ type table struct {
 	// as nobody else has seen it; 0: none. Only the writer looks at it, or, in a
 	// shared journal, who forks.
 	owner int64
+
+	// readers counts the closures that go through the table right now. Whoever
+	// writes meanwhile leaves it to them and writes to a fork. Only those who look
+	// at owner count.
+	readers int
 }
 
 // keyEntry leads from an index to the object made at Seq. The strings are the
@@ -147,10 +153,15 @@ func (s *Snapshot) count(c Codec, o *Object, sign int) {
 }
 
 // put puts an object into a table in place of the one of its id, and answers
-// that.
+// that. Most changes leave the keys alone, and so does put then.
 func (t *table) put(c Codec, o *Object) (old *Object) {
 	keys := c.Keys(o.Value) // first: if it panics, nothing is half done
 	if old, _ = t.byID.Get(o.ID); old != nil {
+		if old.Seq == o.Seq && old.Gone == 0 && o.Gone == 0 && slices.Equal(c.Keys(old.Value), keys) {
+			t.byID.Set(o.ID, o)
+			t.bySeq.Set(o.Seq, o)
+			return old
+		}
 		t.take(c, old)
 	}
 	t.byID.Set(o.ID, o)
@@ -258,7 +269,7 @@ const maxMade = 1<<seqBits - 1
 // whatever the closure writes meanwhile.
 func (d *Draft) Scan(kind string, after uint64) iter.Seq[*Object] {
 	return func(yield func(*Object) bool) {
-		d.disown(kind)
+		defer d.read(kind)()
 		d.Snapshot.Scan(kind, after)(yield)
 	}
 }
@@ -266,16 +277,19 @@ func (d *Draft) Scan(kind string, after uint64) iter.Seq[*Object] {
 // Find is as [Snapshot.Find], and like [Draft.Scan] when the closure writes.
 func (d *Draft) Find(kind string, key Key) iter.Seq[*Object] {
 	return func(yield func(*Object) bool) {
-		d.disown(kind)
+		defer d.read(kind)()
 		d.Snapshot.Find(kind, key)(yield)
 	}
 }
 
-// disown has the next write fork the table and leave this one alone.
-func (d *Draft) disown(kind string) {
-	if t := d.tables[kind]; t != nil && t.owner == d.group.number {
-		t.owner = 0
+// read has writes leave the table alone until the answer is called.
+func (d *Draft) read(kind string) (done func()) {
+	t := d.tables[kind]
+	if t == nil || t.owner != d.group.number {
+		return func() {} // it is never written to
 	}
+	t.readers++
+	return func() { t.readers-- }
 }
 
 // Put writes an object, making it if there is none of this id.
@@ -323,8 +337,8 @@ func (d *Draft) codec(kind string) Codec {
 	return c
 }
 
-// open makes the table of a kind the group's own, and notes which object is
-// written and what it was.
+// open makes the table of a kind the group's own, and one that nobody goes
+// through, and notes which object is written and what it was.
 func (d *Draft) open(kind, id string, old *Object) *table {
 	if d.dirty == nil {
 		own := *d.base
@@ -333,7 +347,7 @@ func (d *Draft) open(kind, id string, old *Object) *table {
 		d.Snapshot, d.dirty = &own, map[objectKey]before{}
 	}
 	t := d.tables[kind]
-	if t == nil || t.owner != d.group.number {
+	if t == nil || t.owner != d.group.number || t.readers > 0 {
 		if t == nil {
 			t = newTable()
 		} else {
