@@ -274,18 +274,23 @@ func (k *Kind[T, I]) indexed(field string) bool {
 // field, in order of creation: the Subnets of a Net.
 func (k *Kind[T, I]) Of(tx *Tx, target any) iter.Seq[*T] {
 	t := reflect.TypeOf(target)
-	refs := slices.DeleteFunc(slices.Clone(k.layout().refs), func(r ref) bool { return r.Type != t })
+	var fields []string
+	for _, r := range k.layout().refs {
+		if r.Type == t {
+			fields = append(fields, r.Name)
+		}
+	}
 	value := reflect.ValueOf(target).String()
-	switch len(refs) {
+	switch len(fields) {
 	case 0:
 		panic(fmt.Sprintf("kind %s: nothing in %s refers to a %s", k.Name, reflect.TypeFor[T](), t))
 	case 1:
-		return k.Find(tx, refs[0].Name, value)
+		return k.Find(tx, fields[0], value)
 	}
 	return func(yield func(*T) bool) {
 		var found []*store.Object
-		for _, r := range refs {
-			found = slices.AppendSeq(found, tx.snapshot().Find(k.Name, store.Key{Index: r.Name, Value: value}))
+		for _, field := range fields {
+			found = slices.AppendSeq(found, tx.snapshot().Find(k.Name, store.Key{Index: field, Value: value}))
 		}
 		for _, o := range ordered(found) {
 			if !yield(own[T](o)) {
