@@ -70,7 +70,7 @@ func (r *Reconciler) wake(t task) {
 func (r *Reconciler) enqueue(j *job) {
 	j.phase, j.woken = ready, false
 	r.ready = append(r.ready, j)
-	r.moved.Broadcast()
+	r.work.Signal()
 }
 
 // wait has a job wait until it is due. The caller holds the mutex.

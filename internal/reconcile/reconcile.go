@@ -69,7 +69,8 @@ type Options struct {
 	Clock clock.Clock
 	Log   *slog.Logger // nil: no log
 
-	// Workers bounds how many steps run at once; 8 if zero.
+	// Workers bounds how many steps run at once; 64 if zero. Steps mostly wait
+	// for their transactions, and those that wait at the same time share a commit.
 	Workers int
 
 	// Sweep is the time between two sweeps of a loop; 5 minutes if zero.
@@ -90,7 +91,8 @@ type Reconciler struct {
 	db *kind.DB
 
 	mu     sync.Mutex // guards what follows, and comes before the clock's
-	moved  *sync.Cond // whenever a job moves on, or a context ends
+	moved  *sync.Cond // whenever a job moves on, or a context ends: for who waits until all is done
+	work   *sync.Cond // whenever a job is ready, which one worker takes, or a context ends
 	state  running
 	loops  map[string][]*loop // by the name of their kind
 	jobs   map[task]*job
@@ -116,7 +118,7 @@ func New(o Options) *Reconciler {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Workers == 0 {
-		o.Workers = 8
+		o.Workers = 64
 	}
 	if o.Sweep == 0 {
 		o.Sweep = 5 * time.Minute
@@ -128,7 +130,7 @@ func New(o Options) *Reconciler {
 		o.Count = func(string, Outcome) {}
 	}
 	r := &Reconciler{Options: o, loops: map[string][]*loop{}, jobs: map[task]*job{}}
-	r.moved = sync.NewCond(&r.mu)
+	r.moved, r.work = sync.NewCond(&r.mu), sync.NewCond(&r.mu)
 	return r
 }
 
@@ -162,7 +164,7 @@ func (r *Reconciler) Run(ctx context.Context, db *kind.DB, loops ...Loop) {
 	defer context.AfterFunc(ctx, r.move)()
 	var under sync.WaitGroup
 	for range r.Workers {
-		under.Go(func() { r.work(ctx) })
+		under.Go(func() { r.steps(ctx) })
 	}
 	for _, l := range listeners {
 		under.Go(func() { r.listen(ctx, l, l.Loop.(Listener)) })
@@ -250,4 +252,5 @@ func (r *Reconciler) move() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.moved.Broadcast()
+	r.work.Broadcast()
 }

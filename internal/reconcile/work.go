@@ -17,8 +17,8 @@ import (
 // for again instead.
 const stepLimit = time.Minute
 
-// work is a worker: it makes steps until the context ends.
-func (r *Reconciler) work(ctx context.Context) {
+// steps is a worker: it makes steps until the context ends.
+func (r *Reconciler) steps(ctx context.Context) {
 	for j := r.take(ctx); j != nil; j = r.take(ctx) {
 		again, err := r.step(ctx, j.task)
 		r.put(ctx, j, again, err)
@@ -30,7 +30,7 @@ func (r *Reconciler) take(ctx context.Context) *job {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for len(r.ready) == 0 && ctx.Err() == nil {
-		r.moved.Wait()
+		r.work.Wait()
 	}
 	if ctx.Err() != nil {
 		return nil

@@ -119,7 +119,7 @@ func Open(ctx context.Context, o Options) (*Region, error) {
 		o.Quotas = catalog.Limits()
 	}
 	loops := newLoopMetrics(registry)
-	looping := reconcile.Options{Clock: o.Clock, Log: o.Logger, Count: loops.count, Sweep: o.sweep(), Workers: o.workers()}
+	looping := reconcile.Options{Clock: o.Clock, Log: o.Logger, Count: loops.count, Sweep: o.sweep()}
 	leases := o.leases(journal, func() { r.Loops.LookAgain() })
 	if leases != nil {
 		looping.Mine = leases.Mine
@@ -248,16 +248,6 @@ func (o *Options) after(d time.Duration) <-chan time.Time {
 	at := o.Clock.Now().Add(d)
 	o.Clock.At(at, func() { come <- at })
 	return come
-}
-
-// workers is how many steps of loops run at once; 0: the usual number. On a
-// shared journal a step mostly waits for the database, and what waits at the
-// same time shares questions and transactions.
-func (o *Options) workers() int {
-	if o.Postgres != "" {
-		return 64
-	}
-	return 0
 }
 
 // loopMetrics count the steps of loops.
