@@ -2,21 +2,20 @@ package region
 
 import (
 	"os"
+	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 )
 
 // The garbage collector waits until the heap has grown by a share of what it
-// holds. A region holds much, so the share is kept small, and a million
-// resources in 2.5 GB. Where a region holds little, the collector would then
-// come many times a second. So ballast is added to what it counts, memory that
-// is never touched and therefore takes none: any region may throw away some
-// 75 MB between two collections.
+// holds. A region may hold much, so the share is small, and a million resources
+// are in 2.5 GB. Where a region holds little, the collector would then come many
+// times a second; so the share is larger there, and leaves some room in any case.
 const (
-	growth      = 30 // percent
-	ballastSize = 256 << 20
+	growth = 30        // percent
+	room   = 192 << 20 // bytes
+	most   = 600       // percent
 )
-
-var ballast []byte
 
 // TuneCollector sets up the garbage collector of a process that serves a
 // region, unless the environment does with GOGC.
@@ -24,6 +23,27 @@ func TuneCollector() {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
-	debug.SetGCPercent(growth)
-	ballast = make([]byte, ballastSize)
+	tune(struct{}{})
 }
+
+// tune sets the share by what the last collection has left, and is called again
+// after the next one.
+func tune(struct{}) {
+	found := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/gogc:percent"}}
+	metrics.Read(found)
+	wanted, is := share(found[0].Value.Uint64()), int(found[1].Value.Uint64())
+	// To set it stops the world for a moment: not for nothing.
+	if wanted < is*9/10 || is*11/10 < wanted {
+		debug.SetGCPercent(wanted)
+	}
+	runtime.AddCleanup(&collected{}, tune, struct{}{})
+}
+
+// share is by how many percent a heap of so many bytes may grow.
+func share(live uint64) int {
+	return int(max(growth, min(most, 100*room/max(live, 1))))
+}
+
+// collected is what the next collection finds. It has a pointer, or it would be
+// collected together with what else is as small.
+type collected struct{ _ *collected }

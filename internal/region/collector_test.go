@@ -1,0 +1,55 @@
+package region
+
+import (
+	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"testing"
+	"time"
+)
+
+func TestShareOfGarbage(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		live uint64
+		want int
+	}{
+		{"nothing yet", 0, most},
+		{"an empty region", 20 << 20, most},
+		{"as much as there is room", room, 100},
+		{"where the room is the share", room * 100 / growth, growth},
+		{"a million resources", 2 << 30, growth},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if got := share(c.live); got != c.want {
+				t.Errorf("%d bytes may grow by %d percent, want %d", c.live, got, c.want)
+			}
+		})
+	}
+}
+
+// The share follows what the region comes to hold. Not parallel: the collector is
+// that of the process.
+func TestTuneCollector(t *testing.T) {
+	if os.Getenv("GOGC") != "" {
+		t.Skip("GOGC is set, and is kept")
+	}
+	before := debug.SetGCPercent(100)
+	defer debug.SetGCPercent(before)
+	TuneCollector()
+	held := make([]byte, 4*room)
+	percent := func() int {
+		set := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+		metrics.Read(set)
+		return int(set[0].Value.Uint64())
+	}
+	for deadline := time.Now().Add(30 * time.Second); percent() != growth; runtime.GC() {
+		if time.Now().After(deadline) {
+			t.Fatalf("a heap of %d MB may grow by %d percent, want %d", len(held)>>20, percent(), growth)
+		}
+	}
+	runtime.KeepAlive(held)
+}
