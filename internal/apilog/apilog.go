@@ -270,7 +270,7 @@ func (l *Archive) flush() error {
 	ctx, cancel := l.limited(l.writing)
 	defer cancel()
 	err := l.write(ctx, &taken)
-	if cap(taken.text) <= 4<<20 { // a rare burst should not hold its memory for ever
+	if cap(taken.text) <= max(4*len(taken.text), 1<<20) { // a rare burst should not hold its memory for ever
 		taken.reset()
 		l.spare = taken
 	}

@@ -1,7 +1,6 @@
 package apilog
 
 import (
-	"maps"
 	"mime"
 	"net/http"
 	"net/url"
@@ -45,14 +44,29 @@ var authHeaders = []string{"Authorization", "Cookie", "Proxy-Authorization"}
 // backslash and an n, Host comes first and the rest sorted by name, and what
 // proves who calls is masked. It is cut after 64 KiB.
 func MaskHeader(h http.Header, host string) string {
+	var room [16]string // as many as most requests have
+	names, length := room[:0], len("Host: ")+len(host)
+	for name, values := range h {
+		names = append(names, name)
+		for _, value := range values {
+			length += len(`\n: `) + len(name) + max(len(value), len(mask))
+		}
+	}
+	slices.Sort(names)
 	var b strings.Builder
-	b.WriteString("Host: " + host)
-	for _, name := range slices.Sorted(maps.Keys(h)) {
+	b.Grow(length)
+	b.WriteString("Host: ")
+	b.WriteString(host)
+	for _, name := range names {
+		secret := slices.ContainsFunc(authHeaders, func(auth string) bool { return strings.EqualFold(auth, name) }) || isSecret(name)
 		for _, value := range h[name] {
-			if slices.Contains(authHeaders, http.CanonicalHeaderKey(name)) || isSecret(name) {
+			if secret {
 				value = mask
 			}
-			b.WriteString(`\n` + name + ": " + value)
+			b.WriteString(`\n`)
+			b.WriteString(name)
+			b.WriteString(": ")
+			b.WriteString(value)
 		}
 	}
 	return cut(b.String())

@@ -50,8 +50,19 @@ CREATE INDEX IF NOT EXISTS call_account_date
 	ON call (account, date, seq, status, action, access_key, api, ip, request_id);
 `
 
-// insertRow lets SQLite count seq on.
-const insertRow = `INSERT INTO call VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+// rowsAtOnce is how many rows a statement inserts, as long as there are so many:
+// that costs a fifth less than a statement each.
+const rowsAtOnce = 32
+
+var insertOne, insertMany = insertion(1), insertion(rowsAtOnce)
+
+// insertion lets SQLite count seq on. If a row fails, those before it stay, as
+// far as SQLite goes: to be able to take them back would cost more than they
+// do, and the transaction is given up in any case.
+func insertion(rows int) string {
+	row := ", (NULL" + strings.Repeat(", ?", numberCount+textCount) + ")"
+	return "INSERT OR FAIL INTO call VALUES " + strings.Repeat(row, rows)[len(", "):]
+}
 
 // files keep the days in SQLite, in a database each.
 //
@@ -168,12 +179,18 @@ func (d *files) insert(f *file, rows rowReader) (err error) {
 	if err := sqlitex.Execute(f.writer, "BEGIN IMMEDIATE", nil); err != nil {
 		return err
 	}
-	stmt, err := f.writer.Prepare(insertRow)
-	if err != nil {
-		return err
-	}
 	for rows.more() {
-		bind(stmt, &rows)
+		at, sql := rowsAtOnce, insertMany
+		if rows.rows() < rowsAtOnce {
+			at, sql = 1, insertOne
+		}
+		stmt, err := f.writer.Prepare(sql)
+		if err != nil {
+			return err
+		}
+		for i := range at {
+			bind(stmt, i, &rows)
+		}
 		if _, err := stmt.Step(); err != nil {
 			return err
 		}
@@ -184,14 +201,15 @@ func (d *files) insert(f *file, rows rowReader) (err error) {
 	return sqlitex.Execute(f.writer, "COMMIT", nil)
 }
 
-// bind gives the next row to stmt, which is insertRow.
-func bind(stmt *sqlite.Stmt, rows *rowReader) {
+// bind gives the next row to stmt, as the one at i of those it inserts.
+func bind(stmt *sqlite.Stmt, i int, rows *rowReader) {
 	numbers, texts := rows.next()
+	param := 1 + i*(numberCount+textCount)
 	for i, number := range numbers {
-		stmt.BindInt64(1+i, number)
+		stmt.BindInt64(param+i, number)
 	}
 	for i, text := range texts {
-		stmt.BindText(1+numberCount+i, text)
+		stmt.BindText(param+numberCount+i, text)
 	}
 }
 
