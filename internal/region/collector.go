@@ -12,9 +12,9 @@ import (
 // are in 2.5 GB. Where a region holds little, the collector would then come many
 // times a second; so the share is larger there, and leaves some room in any case.
 const (
-	growth = 30        // percent
-	room   = 192 << 20 // bytes
-	most   = 600       // percent
+	growth   = 30        // percent
+	room     = 192 << 20 // bytes
+	smallest = 4 << 20   // bytes of a heap: the collector takes less for as much
 )
 
 // TuneCollector sets up the garbage collector of a process that serves a
@@ -29,9 +29,13 @@ func TuneCollector() {
 // tune sets the share by what the last collection has left, and is called again
 // after the next one.
 func tune(struct{}) {
-	found := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/gogc:percent"}}
+	found := []metrics.Sample{{Name: "/gc/gogc:percent"}, {Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"}}
 	metrics.Read(found)
-	wanted, is := share(found[0].Value.Uint64()), int(found[1].Value.Uint64())
+	is, counted := int(found[0].Value.Uint64()), uint64(0)
+	for _, part := range found[1:] {
+		counted += part.Value.Uint64()
+	}
+	wanted := share(counted)
 	// To set it stops the world for a moment: not for nothing.
 	if wanted < is*9/10 || is*11/10 < wanted {
 		debug.SetGCPercent(wanted)
@@ -39,9 +43,9 @@ func tune(struct{}) {
 	runtime.AddCleanup(&collected{}, tune, struct{}{})
 }
 
-// share is by how many percent a heap of so many bytes may grow.
-func share(live uint64) int {
-	return int(max(growth, min(most, 100*room/max(live, 1))))
+// share is by how many percent of the bytes it counts a heap may grow.
+func share(counted uint64) int {
+	return int(max(growth, 100*room/max(counted, smallest)))
 }
 
 // collected is what the next collection finds. It has a pointer, or it would be

@@ -12,20 +12,20 @@ import (
 func TestShareOfGarbage(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		name string
-		live uint64
-		want int
+		name    string
+		counted uint64
+		want    int
 	}{
-		{"nothing yet", 0, most},
-		{"an empty region", 20 << 20, most},
+		{"nothing yet", 0, 4800},
+		{"an empty region", 20 << 20, 960},
 		{"as much as there is room", room, 100},
 		{"where the room is the share", room * 100 / growth, growth},
 		{"a million resources", 2 << 30, growth},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			if got := share(c.live); got != c.want {
-				t.Errorf("%d bytes may grow by %d percent, want %d", c.live, got, c.want)
+			if got := share(c.counted); got != c.want {
+				t.Errorf("%d bytes may grow by %d percent, want %d", c.counted, got, c.want)
 			}
 		})
 	}
