@@ -100,7 +100,10 @@ type Tx struct {
 
 // seen holds the snapshots that a read-only rule looked at, so that it sees
 // each account at one version only.
-type seen struct{ snapshots []*store.Snapshot }
+type seen struct {
+	snapshots []*store.Snapshot
+	first     [2]*store.Snapshot // room for as many as most rules look at
+}
 
 // broken unwinds a read-only rule whose account cannot be loaded.
 type broken struct{ err error }
@@ -111,6 +114,7 @@ type broken struct{ err error }
 func (db *DB) View(ctx context.Context, caller Caller, fn func(*Tx) error) error {
 	for {
 		seen := &seen{}
+		seen.snapshots = seen.first[:0]
 		err := db.look(&Tx{Caller: caller, db: db, account: caller.Account, ctx: ctx, seen: seen, chance: db.chance}, fn)
 		switch fresh, failure := db.Fresh(ctx, seen.snapshots); {
 		case failure != nil:

@@ -183,15 +183,21 @@ func readBody(r *http.Request) ([]byte, error) {
 	if r.ContentLength > maxBody {
 		return nil, tooLarge()
 	}
-	b := bytes.NewBuffer(make([]byte, 0, max(r.ContentLength+bytes.MinRead, bytes.MinRead)))
-	n, err := b.ReadFrom(io.LimitReader(r.Body, maxBody+1))
+	var body []byte
+	var err error
+	if r.ContentLength > 0 {
+		body = make([]byte, r.ContentLength)
+		_, err = io.ReadFull(r.Body, body)
+	} else {
+		body, err = io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	}
 	switch {
-	case n > maxBody:
+	case len(body) > maxBody:
 		return nil, tooLarge()
 	case err != nil:
 		return nil, fault.InvalidType.Errorf("The body of the request ended too early.")
 	}
-	return b.Bytes(), nil
+	return body, nil
 }
 
 func tooLarge() error {

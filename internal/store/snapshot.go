@@ -6,6 +6,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tidwall/btree"
@@ -57,11 +58,11 @@ type keyEntry struct {
 }
 
 func lessKey(a, b keyEntry) bool {
-	if a.index != b.index {
-		return a.index < b.index
+	if order := strings.Compare(a.index, b.index); order != 0 {
+		return order < 0
 	}
-	if a.value != b.value {
-		return a.value < b.value
+	if order := strings.Compare(a.value, b.value); order != 0 {
+		return order < 0
 	}
 	return a.seq < b.seq
 }
