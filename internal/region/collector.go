@@ -12,7 +12,7 @@ import (
 // are in 2.5 GB. Where a region holds little, the collector would then come many
 // times a second; so the share is larger there, and leaves some room in any case.
 const (
-	growth   = 30        // percent
+	growth   = 35        // percent
 	room     = 192 << 20 // bytes
 	smallest = 4 << 20   // bytes of a heap: the collector takes less for as much
 )
