@@ -30,6 +30,7 @@ func TestVmStateCodes(t *testing.T) {
 func (l *lab) in(account string, state VmStateName) string {
 	l.Helper()
 	vm := l.vms(account, "")[0].text("VmId")
+	l.advance(delay) // its disk is made: the world hears of the VM, and one that it does not know would end at once
 	ids := fmt.Sprintf(`{"VmIds": [%q]}`, vm)
 	if state != VmPending {
 		l.act()
