@@ -34,10 +34,10 @@ type filter struct {
 	name  string
 	index []int // of the filter in the Filters struct
 	path  kind.Path
-	glob  bool                                             // `match:"glob"`: in values, * stands for any text and ? for any character
-	bound int                                              // `match:"from"`, 1: the value is the least that passes; `match:"to"`, -1: the greatest
-	match func(tag kind.ResourceTag, v reflect.Value) bool // for the filters by tag
-	late  bool                                             // on a field that a view computes
+	glob  bool                                              // `match:"glob"`: in values, * stands for any text and ? for any character
+	bound int                                               // `match:"from"`, 1: the value is the least that passes; `match:"to"`, -1: the greatest
+	match func(tag *kind.ResourceTag, v reflect.Value) bool // for the filters by tag
+	late  bool                                              // on a field that a view computes
 }
 
 // newSelection finds for each filter the field it selects by: the one of the
@@ -53,13 +53,13 @@ func newSelection(filters, resource reflect.Type) *selection {
 		name := f.Tag.Get("path")
 		switch {
 		case len(f.Index) > 1: // of TagFilters
-			name, c.match = "Tags", map[string]func(kind.ResourceTag, reflect.Value) bool{
-				"TagKeys":   func(t kind.ResourceTag, v reflect.Value) bool { return t.Key == v.String() },
-				"TagValues": func(t kind.ResourceTag, v reflect.Value) bool { return t.Value == v.String() },
-				"Tags":      func(t kind.ResourceTag, v reflect.Value) bool { return t.Key+"="+t.Value == v.String() },
+			name, c.match = "Tags", map[string]func(*kind.ResourceTag, reflect.Value) bool{
+				"TagKeys":   func(t *kind.ResourceTag, v reflect.Value) bool { return t.Key == v.String() },
+				"TagValues": func(t *kind.ResourceTag, v reflect.Value) bool { return t.Value == v.String() },
+				"Tags":      func(t *kind.ResourceTag, v reflect.Value) bool { return isPair(v.String(), t.Key, t.Value) },
 			}[f.Name]
 		case f.Type == tags:
-			name, c.match = "Tags", func(t kind.ResourceTag, v reflect.Value) bool {
+			name, c.match = "Tags", func(t *kind.ResourceTag, v reflect.Value) bool {
 				want := v.Interface().(kind.Tag)
 				return (want.Key == "" || want.Key == t.Key) && (want.Value == "" || want.Value == t.Value)
 			}
@@ -81,6 +81,12 @@ func newSelection(filters, resource reflect.Type) *selection {
 		s.filters = append(s.filters, c)
 	}
 	return s
+}
+
+// isPair reports whether a text is key=value. Keys may have a = in them, and so
+// may values.
+func isPair(text, key, value string) bool {
+	return len(text) == len(key)+1+len(value) && text[:len(key)] == key && text[len(key)] == '=' && text[len(key)+1:] == value
 }
 
 // bounds are the ways to match by order.
@@ -189,7 +195,7 @@ func (f *filter) hit(want, v reflect.Value) bool {
 		w := want.Index(i)
 		switch {
 		case f.match != nil:
-			if f.match(v.Interface().(kind.ResourceTag), w) {
+			if f.match(v.Addr().Interface().(*kind.ResourceTag), w) {
 				return true
 			}
 		case f.glob:

@@ -15,14 +15,15 @@ type Source[V any] interface {
 	// stored is the type that filters select by before the view is applied.
 	stored() reflect.Type
 	// each yields the values that may pass, in a lasting order, each with its
-	// position and a function that shows it.
+	// position and how it is shown.
 	each(tx *kind.Tx, s *selection, filters reflect.Value, after Position) iter.Seq2[Position, candidate[V]]
 }
 
-// candidate is a value that filters have not seen yet.
+// candidate is a value that filters have not seen yet. Of many, few may pass: they
+// share the function that shows one of them.
 type candidate[V any] struct {
 	stored reflect.Value
-	show   func() *V
+	show   func(stored reflect.Value) *V
 }
 
 func (r Resource[T, I, V]) names() (string, string) {
@@ -37,9 +38,10 @@ func (r Resource[T, I, V]) each(tx *kind.Tx, s *selection, filters reflect.Value
 	if s != nil {
 		all = r.kind.Select(tx, after.Seq, func(path string) ([]string, bool) { return s.wanted(filters, path) })
 	}
+	show := func(stored reflect.Value) *V { return r.show(tx, stored.Addr().Interface().(*T)) }
 	return func(yield func(Position, candidate[V]) bool) {
 		for seq, v := range all {
-			if !kind.IsHidden(v) && !yield(Position{Seq: seq}, candidate[V]{reflect.ValueOf(v).Elem(), func() *V { return r.show(tx, v) }}) {
+			if !kind.IsHidden(v) && !yield(Position{Seq: seq}, candidate[V]{reflect.ValueOf(v).Elem(), show}) {
 				return
 			}
 		}
@@ -80,7 +82,7 @@ func (s also[T, I, V]) each(tx *kind.Tx, selection *selection, filters reflect.V
 			ids, _ = selection.wanted(filters, s.id)
 		}
 		for f := range s.others(tx, ids) {
-			c := candidate[V]{reflect.ValueOf(f.Value).Elem(), func() *V { return s.show(f.Owner, f.Value) }}
+			c := candidate[V]{reflect.ValueOf(f.Value).Elem(), func(reflect.Value) *V { return s.show(f.Owner, f.Value) }}
 			if f.At.After(after) && !kind.IsHidden(f.Value) && !yield(f.At, c) {
 				return
 			}
@@ -117,9 +119,10 @@ func (s values[V]) names() (string, string) { return s.family, s.plural }
 func (s values[V]) stored() reflect.Type { return reflect.TypeFor[V]() }
 
 func (s values[V]) each(tx *kind.Tx, _ *selection, _ reflect.Value, after Position) iter.Seq2[Position, candidate[V]] {
+	show := func(stored reflect.Value) *V { return stored.Addr().Interface().(*V) }
 	return func(yield func(Position, candidate[V]) bool) {
 		for position, v := range s.list(tx) {
-			if position.After(after) && !yield(position, candidate[V]{reflect.ValueOf(&v).Elem(), func() *V { return &v }}) {
+			if position.After(after) && !yield(position, candidate[V]{reflect.ValueOf(&v).Elem(), show}) {
 				return
 			}
 		}
@@ -230,7 +233,7 @@ func (l *list[V, G]) collect(tx *kind.Tx, req reflect.Value, after Position, ski
 		}
 		var v *V
 		if includes != nil || len(asked.computed) > 0 {
-			v = c.show()
+			v = c.show(c.stored)
 			if includes != nil && !includes.Includes(v) || !asked.computed.pass(reflect.ValueOf(v).Elem()) {
 				continue
 			}
@@ -243,7 +246,7 @@ func (l *list[V, G]) collect(tx *kind.Tx, req reflect.Value, after Position, ski
 			return shown, last, true
 		}
 		if v == nil {
-			v = c.show()
+			v = c.show(c.stored)
 		}
 		shown, last = append(shown, v), position
 	}
