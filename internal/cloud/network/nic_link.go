@@ -66,15 +66,27 @@ func (region Region) AddCloudNic(tx *kind.Tx, vm id.Vm, subregion string, groups
 	}
 	n := &Nic{Service: string(vm), SecurityGroups: lights, SubregionName: subregion, MacAddress: randomMac(tx)}
 	n.have([]api.IPv4{ip})
+	if err := n.join(tx, vm, 0, true); err != nil {
+		return nil, err
+	}
 	if err := Nics.Insert(tx, n); err != nil {
 		return nil, err
 	}
-	return n, n.Link(tx, vm, 0, true)
+	return n, n.touch(tx)
 }
 
 // Link links a NIC to a VM: device 0 makes the VM known here, and the others
 // follow, from the same Net and Subregion.
 func (n *Nic) Link(tx *kind.Tx, vm id.Vm, device int, deleteOnVmDeletion bool) error {
+	if err := n.join(tx, vm, device, deleteOnVmDeletion); err != nil {
+		return err
+	}
+	return n.save(tx)
+}
+
+// join is the part of [Nic.Link] before the NIC is written, be it one that is only
+// being made.
+func (n *Nic) join(tx *kind.Tx, vm id.Vm, device int, deleteOnVmDeletion bool) error {
 	nics := VmNics(tx, vm)
 	if device > 0 {
 		var err error
@@ -99,7 +111,7 @@ func (n *Nic) Link(tx *kind.Tx, vm id.Vm, device int, deleteOnVmDeletion bool) e
 		DeleteOnVmDeletion: deleteOnVmDeletion, DeviceNumber: device, State: LinkNicAttached, VmId: vm, LinkDate: api.At(tx.Now()),
 		LinkNicId: unused[id.LinkNic](tx, func(link string) bool { return first(Nics.Find(tx, "LinkNic.LinkNicId", link)) != nil }),
 	}
-	return n.save(tx)
+	return nil
 }
 
 // Unlink takes a NIC from its VM. Its public IPs stay with it.
