@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"net/netip"
+	"sort"
 
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
@@ -57,9 +58,9 @@ func take(tx *kind.Tx, ranges []api.CIDR) (api.IPv4, error) {
 	// An account takes its addresses from the same blocks for as long as there is
 	// room: a call that takes many needs few accounts of the region's, and rarely
 	// waits for others, whose blocks are elsewhere.
-	for i := range 1 + sizeOfAll(ranges)>>(32-blockBits)*4 {
+	for i := fullHomes(tx, ranges); i < mostHomes(ranges); i++ {
 		home := homeOf(tx.Account(), ranges, i)
-		if pool.Count(tx.In(address(home.Addr().String()).block()))*100 >= sizeOf(home)*crowded {
+		if isCrowded(tx, home) {
 			continue
 		}
 		for range guesses {
@@ -81,6 +82,27 @@ func take(tx *kind.Tx, ranges []api.CIDR) (api.IPv4, error) {
 		}
 	}
 	return "", fault.InsufficientCapacity.Errorf("All addresses of the region in %v are in use.", ranges)
+}
+
+// fullHomes is how many blocks an account has filled before the one that it takes
+// addresses from. They were filled in order: for one with thousands of addresses,
+// few need a look. That one of them may have room again does not matter.
+func fullHomes(tx *kind.Tx, ranges []api.CIDR) int {
+	crowded := func(i int) bool { return isCrowded(tx, homeOf(tx.Account(), ranges, i)) }
+	low, high := 0, 0
+	for high < mostHomes(ranges) && crowded(high) {
+		low, high = high+1, 2*high+1
+	}
+	return low + sort.Search(high-low, func(i int) bool { return !crowded(low + i) })
+}
+
+// mostHomes is how many blocks an account looks at before it looks anywhere.
+func mostHomes(ranges []api.CIDR) int { return 1 + sizeOfAll(ranges)>>(32-blockBits)*4 }
+
+// isCrowded reports whether a block, or the part of it that is in the ranges, has
+// little room.
+func isCrowded(tx *kind.Tx, home netip.Prefix) bool {
+	return pool.Count(tx.In(address(home.Addr().String()).block()))*100 >= sizeOf(home)*crowded
 }
 
 // homeOf is one of the blocks that an account takes addresses from, in the order

@@ -440,6 +440,38 @@ func TestPublicIpQuota(t *testing.T) {
 	r.publicIp(alice)
 }
 
+// An account takes its addresses from few blocks: it fills one and then the next,
+// however many it has filled.
+func TestAddressesOfOneAccountAreTogether(t *testing.T) {
+	t.Parallel()
+	wide := here
+	wide.PublicIps = []api.CIDR{"198.18.0.0/15"} // 512 blocks of 256
+	r := openAt(t, wide, nil, nil)
+	t.Cleanup(func() { r.db.Close() })
+	r.welcome()
+	const addresses, full = 1000, 192
+	blocks := map[string]int{}
+	for range addresses {
+		ip := r.one("PublicIp", alice, "CreatePublicIp", `{}`)["PublicIp"].(string)
+		blocks[ip[:strings.LastIndex(ip, ".")]]++
+	}
+	if most := addresses/full + 1; len(blocks) != most {
+		t.Errorf("%d addresses are in %d blocks, want %d: %v", addresses, len(blocks), most, blocks)
+	}
+	rest := 0
+	for block, n := range blocks {
+		if n != full {
+			rest++
+		}
+		if n > full {
+			t.Errorf("%d addresses are in %s, want %d at most", n, block, full)
+		}
+	}
+	if rest != 1 {
+		t.Errorf("%d blocks are in part full, want the last one only: %v", rest, blocks)
+	}
+}
+
 // However many ask at once, and of whichever account, no address is given twice,
 // and all of them are given.
 func TestAddressesAreGivenOnce(t *testing.T) {
