@@ -88,6 +88,17 @@ func (c *client) call(request []byte) ([]byte, error) {
 	return c.buffer[end:read], nil
 }
 
+// none asks for a list, again and again, until there is nothing in it.
+func (c *client) none(addr string, account int, action, body, list string) error {
+	for {
+		text, err := c.call(request(addr, account, action, body, time.Now()))
+		if err != nil || bytes.Contains(text, []byte(`"`+list+`":[]`)) {
+			return err
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
 func contentLength(header []byte) (int, error) {
 	_, rest, found := bytes.Cut(header, []byte("\r\nContent-Length: "))
 	if !found {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -93,14 +92,7 @@ func available(p *process) error {
 		return err
 	}
 	defer c.conn.Close()
-	for {
-		pending := request(p.Public, 0, "ReadSubnets", `{"Filters":{"States":["pending"]},"ResultsPerPage":1}`, time.Now())
-		text, err := c.call(pending)
-		if err != nil || bytes.Contains(text, []byte(`"Subnets":[]`)) {
-			return err
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+	return c.none(p.Public, 0, "ReadSubnets", `{"Filters":{"States":["pending"]},"ResultsPerPage":1}`, "Subnets")
 }
 
 // each has the clients send the requests, each once.

@@ -25,6 +25,7 @@ type contents struct {
 	nets     int // of each account
 	subnets  int // of each Net
 	tags     int // of each Net and Subnet
+	vms      int // of each account, in its first Net
 }
 
 const (
@@ -42,12 +43,13 @@ func (c *contents) define(flags *flag.FlagSet) {
 	flags.IntVar(&c.nets, "nets", 0, "")
 	flags.IntVar(&c.subnets, "subnets", 0, "")
 	flags.IntVar(&c.tags, "tags", 0, "")
+	flags.IntVar(&c.vms, "vms", 0, "")
 }
 
 func (c contents) args() []string {
 	return []string{
 		"-accounts", strconv.Itoa(c.accounts), "-nets", strconv.Itoa(c.nets),
-		"-subnets", strconv.Itoa(c.subnets), "-tags", strconv.Itoa(c.tags),
+		"-subnets", strconv.Itoa(c.subnets), "-tags", strconv.Itoa(c.tags), "-vms", strconv.Itoa(c.vms),
 	}
 }
 
@@ -111,7 +113,7 @@ func (c contents) fillAccount(ctx context.Context, db *kind.DB, n int) error {
 				}
 			}
 		}
-		return nil
+		return c.fillVms(tx)
 	})
 }
 

@@ -42,7 +42,7 @@ func dispatch(ctx context.Context, args []string) error {
 	var quick bool
 	var only, write, dir string
 	flag.BoolVar(&quick, "quick", false, "one short round, and a tenth of the accounts")
-	flag.StringVar(&only, "only", "", "measure one group only: `NAME` is serving, creating, dividing, nodes or growing")
+	flag.StringVar(&only, "only", "", "measure one group only: `NAME` is serving, creating, dividing, machines, nodes or growing")
 	flag.StringVar(&write, "write", "", "`FILE` to write the result to")
 	flag.StringVar(&dir, "dir", "", "`DIR` to make the stores in, on the disk to be measured (default: that of temporary files, where a throwaway PostgreSQL is in any case)")
 	flag.StringVar(&b.profiles, "profile", "", "`DIR` for CPU profiles of the servers, one per measurement")

@@ -40,7 +40,7 @@ type sample struct {
 }
 
 // groups are what can be measured by itself.
-var groups = []string{"serving", "creating", "dividing", "nodes", "growing"}
+var groups = []string{"serving", "creating", "dividing", "machines", "nodes", "growing"}
 
 // clients is how many connections call at once, but where one does.
 const clients = 64
@@ -78,6 +78,14 @@ func (b *bench) measure(ctx context.Context, only string) (err error) {
 	if wanted("dividing") {
 		turns = append(turns, b.divide)
 	}
+	if wanted("machines") {
+		p, err := start(append([]string{"region", "-data", filepath.Join(b.dir, "machines")}, contents{accounts: machineAccounts, nets: 1, vms: machinesEach}.args()...)...)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, p.stop()) }()
+		turns = append(turns, func() error { return b.machines(p) })
+	}
 	if wanted("nodes") {
 		end, err := b.share(ctx)
 		if err != nil {
@@ -111,14 +119,7 @@ func (b *bench) call(name string, clients int, targets ...target) error {
 // steps of loops, is part of their cost; settled answers when it is done, as
 // far as it does not follow at once.
 func (b *bench) callUntil(name string, clients int, settled func() error, targets ...target) error {
-	profiled := make(chan error, len(targets))
-	for i, t := range targets {
-		if b.profiles == "" {
-			profiled <- nil
-			continue
-		}
-		go func() { profiled <- t.profile(b.profiles, fmt.Sprintf("%s-%d", name, i+1), b.each) }()
-	}
+	profiled := b.profile(name, targets)
 	before, err := b.spent(targets)
 	if err != nil {
 		return err
@@ -140,10 +141,25 @@ func (b *bench) callUntil(name string, clients int, settled func() error, target
 		return err
 	}
 	b.add(name, sample{calls, float64(calls) / took.Seconds(), after.servers - before.servers, took, called.since(before)})
-	for range targets {
-		err = errors.Join(err, <-profiled)
+	return profiled()
+}
+
+// profile takes CPU profiles of servers from now on, if it was asked for, and
+// answers how to wait for them.
+func (b *bench) profile(name string, targets []target) (done func() error) {
+	if b.profiles == "" {
+		return func() error { return nil }
 	}
-	return err
+	profiled := make(chan error, len(targets))
+	for i, t := range targets {
+		go func() { profiled <- t.profile(b.profiles, fmt.Sprintf("%s-%d", name, i+1), b.each) }()
+	}
+	return func() (err error) {
+		for range targets {
+			err = errors.Join(err, <-profiled)
+		}
+		return err
+	}
 }
 
 func (b *bench) add(name string, s sample) { b.samples[name] = append(b.samples[name], s) }
@@ -169,26 +185,46 @@ func reads(addr string) (requests [][]byte) {
 // The Nets of an account that are listed page by page.
 const listed, pageSize = 10_000, 100
 
-// page goes through all pages of a list, and counts the time the region takes
-// by its own clock.
+// page goes through all pages of a list.
 func (b *bench) page(p *process) error {
 	pages, err := walk(p.Public)
 	if err != nil {
 		return err
 	}
-	calls, seconds, err := p.answered("ReadNets")
+	return b.clock("page", "ReadNets", target{p, p.Public, pages})
+}
+
+// clock has one client call for a while.
+func (b *bench) clock(name, action string, t target) error {
+	return b.timed(name, action, t, func() error {
+		_, _, err := load(1, b.each/2, t)
+		return err
+	})
+}
+
+// timed counts the time that the region takes for calls of an action by its own
+// clock, and its CPU.
+func (b *bench) timed(name, action string, t target, call func() error) error {
+	profiled := b.profile(name, []target{t})
+	before, err := t.usage()
 	if err != nil {
 		return err
 	}
-	if _, _, err := load(1, b.each/2, target{p, p.Public, pages}); err != nil {
-		return fmt.Errorf("reading pages: %w", err)
-	}
-	callsThen, secondsThen, err := p.answered("ReadNets")
+	calls, seconds, err := t.answered(action)
 	if err != nil {
 		return err
 	}
-	b.add("page", sample{rate: (callsThen - calls) / (secondsThen - seconds)})
-	return nil
+	if err := call(); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	callsThen, secondsThen, err := t.answered(action)
+	if err != nil {
+		return err
+	}
+	after, err := t.usage()
+	calls, seconds = callsThen-calls, secondsThen-seconds
+	b.add(name, sample{calls: int(calls), rate: calls / seconds, cpu: after.CPU - before.CPU})
+	return errors.Join(err, profiled())
 }
 
 // walk makes the calls that read a list, each with the token that the one

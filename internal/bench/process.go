@@ -67,6 +67,9 @@ func (p *process) get(path string) ([]byte, error) {
 	return io.ReadAll(response.Body)
 }
 
+// errNoMetric says that the region has no such metric, or nothing to tell by it yet.
+var errNoMetric = errors.New("the server has no such metric")
+
 // metric is the value of a metric, by its name and labels.
 func (p *process) metric(name string) (float64, error) {
 	text, err := p.get("/metrics")
@@ -75,7 +78,7 @@ func (p *process) metric(name string) (float64, error) {
 	}
 	_, rest, found := strings.Cut(string(text), "\n"+name+" ")
 	if !found {
-		return 0, fmt.Errorf("the server has no metric %s", name)
+		return 0, fmt.Errorf("%w: %s", errNoMetric, name)
 	}
 	value, _, _ := strings.Cut(rest, "\n")
 	return strconv.ParseFloat(value, 64)
@@ -84,7 +87,11 @@ func (p *process) metric(name string) (float64, error) {
 // answered is how many calls of an action the region has answered, and in how
 // much time by its own clock.
 func (p *process) answered(action string) (calls, seconds float64, err error) {
-	if calls, err = p.metric(`bastide_call_seconds_count{action="` + action + `"}`); err != nil {
+	calls, err = p.metric(`bastide_call_seconds_count{action="` + action + `"}`)
+	switch {
+	case errors.Is(err, errNoMetric): // nobody has called it yet
+		return 0, 0, nil
+	case err != nil:
 		return 0, 0, err
 	}
 	seconds, err = p.metric(`bastide_call_seconds_sum{action="` + action + `"}`)
