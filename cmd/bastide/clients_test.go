@@ -21,24 +21,14 @@ func TestSDKv3(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
 	p := start(t, data)
-	sdk := func(accessKey, secretKey string) *oscv3.Client {
-		c, err := oscv3.NewClient(&profile.Profile{
-			AccessKey: accessKey, SecretKey: secretKey, Region: "eu-west-2",
-			Endpoints: profile.Endpoint{API: p.url + "/api/v1"},
-		}, options.WithoutRatelimit(), options.WithoutLogging())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c
-	}
 	ctx := t.Context()
-	made, err := sdk(p.root.AccessKey, p.root.SecretKey).CreateAccessKey(ctx, oscv3.CreateAccessKeyRequest{})
+	made, err := sdk(t, p, p.root.AccessKey, p.root.SecretKey).CreateAccessKey(ctx, oscv3.CreateAccessKeyRequest{})
 	must(t, err)
 	key := made.AccessKey
 	if key == nil || key.SecretKey == nil || key.CreationDate == nil || *key.State != "ACTIVE" {
 		t.Fatalf("the new key is %+v", key)
 	}
-	c := sdk(*key.AccessKeyId, *key.SecretKey)
+	c := sdk(t, p, *key.AccessKeyId, *key.SecretKey)
 	net, err := c.CreateNet(ctx, oscv3.CreateNetRequest{IpRange: "10.0.0.0/16"})
 	must(t, err)
 	netID := net.Net.NetId
@@ -58,11 +48,11 @@ func TestSDKv3(t *testing.T) {
 	if !oscv3.IsNotFound(err) {
 		t.Errorf("an absent Net: %v, want what the SDK takes for not found", err)
 	}
-	_, err = sdk("AAAAAAAAAAAAAAAAAAAA", *key.SecretKey).ReadNets(ctx, oscv3.ReadNetsRequest{})
+	_, err = sdk(t, p, "AAAAAAAAAAAAAAAAAAAA", *key.SecretKey).ReadNets(ctx, oscv3.ReadNetsRequest{})
 	if !oscv3.IsAuthError(err) {
 		t.Errorf("an unknown key: %v, want what the SDK takes for an authentication error", err)
 	}
-	_, err = sdk(*key.AccessKeyId, p.root.SecretKey).ReadNets(ctx, oscv3.ReadNetsRequest{})
+	_, err = sdk(t, p, *key.AccessKeyId, p.root.SecretKey).ReadNets(ctx, oscv3.ReadNetsRequest{})
 	if !oscv3.IsAuthError(err) {
 		t.Errorf("a wrong secret: %v, want what the SDK takes for an authentication error", err)
 	}
@@ -76,12 +66,23 @@ func TestSDKv3(t *testing.T) {
 
 	p.stop(t)
 	p = start(t, data)
-	nets, err := sdk(*key.AccessKeyId, *key.SecretKey).ReadNets(ctx, oscv3.ReadNetsRequest{Filters: &oscv3.FiltersNet{NetIds: &[]string{netID}}})
+	nets, err := sdk(t, p, *key.AccessKeyId, *key.SecretKey).ReadNets(ctx, oscv3.ReadNetsRequest{Filters: &oscv3.FiltersNet{NetIds: &[]string{netID}}})
 	must(t, err)
 	if len(*nets.Nets) != 1 || (*nets.Nets)[0].IpRange != "10.0.0.0/16" {
 		t.Errorf("after a restart the Nets are %+v", *nets.Nets)
 	}
 	p.stop(t)
+}
+
+// sdk is the Go SDK with an access key.
+func sdk(t *testing.T, p *process, accessKey, secretKey string) *oscv3.Client {
+	t.Helper()
+	c, err := oscv3.NewClient(&profile.Profile{
+		AccessKey: accessKey, SecretKey: secretKey, Region: "eu-west-2",
+		Endpoints: profile.Endpoint{API: p.url + "/api/v1"},
+	}, options.WithoutRatelimit(), options.WithoutLogging())
+	must(t, err)
+	return c
 }
 
 func must(t *testing.T, err error) {

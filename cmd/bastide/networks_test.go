@@ -5,9 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/outscale/osc-sdk-go/v3/pkg/options"
 	"github.com/outscale/osc-sdk-go/v3/pkg/osc"
-	"github.com/outscale/osc-sdk-go/v3/pkg/profile"
 )
 
 // TestThreeTiers builds what a company builds first, with the Go SDK: a Net with
@@ -17,11 +15,7 @@ func TestThreeTiers(t *testing.T) {
 	t.Parallel()
 	p := start(t, filepath.Join(t.TempDir(), "data"))
 	ctx := t.Context()
-	c, err := osc.NewClient(&profile.Profile{
-		AccessKey: p.root.AccessKey, SecretKey: p.root.SecretKey, Region: "eu-west-2",
-		Endpoints: profile.Endpoint{API: p.url + "/api/v1"},
-	}, options.WithoutRatelimit(), options.WithoutLogging())
-	must(t, err)
+	c := sdk(t, p, p.root.AccessKey, p.root.SecretKey)
 
 	net, err := c.CreateNet(ctx, osc.CreateNetRequest{IpRange: "10.0.0.0/16"})
 	must(t, err)
