@@ -110,16 +110,13 @@ func exportSeen(tx *kind.Tx, file exportFileID, status driver.ExportStatus) erro
 	return task.advance(tx)
 }
 
-// advance notes that the world has begun, and how far it is. What is written is
-// the whole export.
+// advance notes how far the world is. What is written is the whole export.
 func (t *SnapshotExportTask) advance(tx *kind.Tx) error {
 	before := *t
-	t.happens("begin", 0, "")
 	left := 0
 	for f := range filesOf(tx, "", t.TaskId) {
-		if left++; f.Progress > 0 {
-			t.happens("progress", f.Progress, "")
-		}
+		left++
+		t.happens("progress", f.Progress, "")
 	}
 	if left == 0 {
 		t.happens("done", 100, "")

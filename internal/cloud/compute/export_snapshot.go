@@ -38,11 +38,11 @@ var SnapshotExportTasks = &kind.Kind[SnapshotExportTask, id.SnapshotExportTask]{
 // SnapshotExportState is the state of a snapshot export task.
 type SnapshotExportState string
 
-// The states of a snapshot export task.
+// The states of a snapshot export task. It is pending until it ends, whatever its
+// progress: so it is in the published samples, and the vendor's Terraform provider
+// takes any other state for a failure.
 const (
 	SnapshotExportPending   SnapshotExportState = "pending"
-	SnapshotExportPreparing SnapshotExportState = "preparing" // the world knows of it
-	SnapshotExportUploading SnapshotExportState = "uploading" // and has done a part
 	SnapshotExportCompleted SnapshotExportState = "completed"
 	SnapshotExportCancelled SnapshotExportState = "cancelled"
 	SnapshotExportFailed    SnapshotExportState = "failed"
@@ -56,9 +56,7 @@ func (SnapshotExportState) Literals() []string {
 // snapshotExportLife is the life of a snapshot export task.
 var snapshotExportLife = state.Machine[SnapshotExportState]{
 	"":                      {"create": SnapshotExportPending},
-	SnapshotExportPending:   {"begin": SnapshotExportPreparing, "fail": SnapshotExportFailed, "cancel": SnapshotExportCancelled},
-	SnapshotExportPreparing: {"progress": SnapshotExportUploading, "done": SnapshotExportCompleted, "fail": SnapshotExportFailed, "cancel": SnapshotExportCancelled},
-	SnapshotExportUploading: {"done": SnapshotExportCompleted, "fail": SnapshotExportFailed, "cancel": SnapshotExportCancelled},
+	SnapshotExportPending:   {"progress": SnapshotExportPending, "done": SnapshotExportCompleted, "fail": SnapshotExportFailed, "cancel": SnapshotExportCancelled},
 	SnapshotExportCompleted: {},
 	SnapshotExportCancelled: {},
 	SnapshotExportFailed:    {},

@@ -87,15 +87,16 @@ func TestExportSnapshot(t *testing.T) {
 		"Progress": 0, "SnapshotId": %[1]q, "State": "pending", "Tags": [], "TaskId": %q}`, s, taskID)
 
 	// While it is under way the snapshot stays.
-	var states []string
+	var ways []string
 	for next := l.rest(); !next.IsZero(); next = l.rest() {
-		if now := l.task(anna, taskID).text("State"); now != "completed" && !slices.Contains(states, now) {
-			states = append(states, now)
+		now := l.task(anna, taskID)
+		if way := now.text("State") + " " + now.text("Progress"); now.text("State") != "completed" && !slices.Contains(ways, way) {
+			ways = append(ways, way)
 			l.refuse(fault.InUse, anna, "DeleteSnapshot", `{"SnapshotId": %q}`, s)
 		}
 		l.clock.AdvanceTo(next)
 	}
-	if got := strings.Join(states, " "); got != "preparing uploading" {
+	if got := strings.Join(ways, ", "); got != "pending 0, pending 25, pending 50, pending 75" {
 		t.Errorf("on the way it was %s", got)
 	}
 	if now := l.task(anna, taskID); now.text("State") != "completed" || now.text("Progress") != "100" {
