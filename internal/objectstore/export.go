@@ -28,9 +28,9 @@ type Exporter struct {
 var converted = []string{"qcow2", "vdi", "vmdk"}
 
 // Write writes the content of an export, of so many bytes, where the export
-// says and as the format that it says. It tells how much is done, in percent:
-// the first half is to read, the second one to send. Its errors are sentences
-// for whoever asked for it.
+// says and as the format that it says. No content is zeroes, of which none is
+// read. It tells how much is done, in percent: the first half is to read, the
+// second one to send. Its errors are sentences for whoever asked for it.
 func (x *Exporter) Write(ctx context.Context, e driver.Export, size int64, content io.Reader, far func(percent int)) error {
 	err := x.write(ctx, e, size, content, far)
 	if err == nil || ctx.Err() != nil {
@@ -100,6 +100,9 @@ func spool(ctx context.Context, name string, size int64, content io.Reader, far 
 	f, err := os.Create(name)
 	if err != nil {
 		return nil, err
+	}
+	if content == nil {
+		return make([]bool, (size+blockSize-1)/blockSize), errors.Join(f.Truncate(size), f.Close())
 	}
 	written, filled, err := writeSparse(f, &watched{ctx: ctx, Reader: content, far: far})
 	if err == nil && written != size {

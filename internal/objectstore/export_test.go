@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -101,6 +102,26 @@ func TestWrite(t *testing.T) {
 			w.leavesNothing(t)
 		})
 	}
+}
+
+// A disk with nothing on it is not read: the largest there can be would take
+// longer than the region waits for anything.
+func TestWriteNothing(t *testing.T) {
+	t.Parallel()
+	const largest = 14901 << 30
+	w := newWorkshop(t, script(t, `stat -c %s "$6" > "$7"`))
+	if err := w.Write(t.Context(), export("qcow2"), largest, nil, ignored); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Write(t.Context(), export("raw"), 3<<20+1, nil, ignored); err != nil {
+		t.Fatal(err)
+	}
+	for format, want := range map[string]string{"qcow2": fmt.Sprintln(int64(largest)), "raw": strings.Repeat("\x00", 3<<20+1)} {
+		if got, err := os.ReadFile(filepath.Join(w.objects, "bucket", "exports", "snap-export-1."+format)); string(got) != want || err != nil {
+			t.Errorf("the %s has %d bytes, or others, want %d: %v", format, len(got), len(want), err)
+		}
+	}
+	w.leavesNothing(t)
 }
 
 func (w *workshop) leavesNothing(t *testing.T) {

@@ -1,7 +1,6 @@
 package sim_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -126,12 +125,8 @@ func TestExportIsWritten(t *testing.T) {
 					if e != want || size != bytesOf {
 						t.Errorf("got %+v of %d bytes, want %+v of %d", e, size, want, bytesOf)
 					}
-					head := bytes.Repeat([]byte("x"), 1<<20)
-					if _, err := io.ReadFull(content, head); err != nil || len(bytes.Trim(head, "\x00")) != 0 {
-						t.Errorf("the content is not of zeroes: %v", err)
-					}
-					if rest, err := io.Copy(io.Discard, content); err != nil || rest != bytesOf-1<<20 {
-						t.Errorf("the content ends after %d more bytes, %v", rest, err)
+					if content != nil {
+						t.Error("there is something on the disk")
 					}
 					if status, _, err := w.Export(t.Context(), account, e.ID); err != nil || status.Progress != 75 || status.SecretKey != "" {
 						t.Errorf("while it is written: %+v, %v", status, err)

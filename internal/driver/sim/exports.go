@@ -3,7 +3,6 @@ package sim
 import (
 	"context"
 	"errors"
-	"io"
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/driver"
@@ -115,7 +114,8 @@ func (w *World) write(ctx context.Context, e driver.Export, size int64, file *wr
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	return w.Write(ctx, e, size, io.LimitReader(zeroes{}, size), func(percent int) {
+	// There is nothing on the disks of the world.
+	return w.Write(ctx, e, size, nil, func(percent int) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		file.percent = max(file.percent, percent)
@@ -127,14 +127,6 @@ func (w *World) write(ctx context.Context, e driver.Export, size int64, file *wr
 func (w *World) Close() {
 	w.end()
 	w.writing.Wait()
-}
-
-// zeroes is what is on all disks of the world.
-type zeroes struct{}
-
-func (zeroes) Read(p []byte) (int, error) {
-	clear(p)
-	return len(p), nil
 }
 
 // RemoveExport implements [driver.Disks]. Once it answers nil, nobody writes

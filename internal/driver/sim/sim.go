@@ -21,9 +21,9 @@ import (
 // World implements the interfaces of package driver.
 type World struct {
 	// Write puts the content of an export, of the given number of bytes, where
-	// the export says, and tells as often as it likes how much is done. An error
-	// fails the export for good, unless the context has ended. It is set before
-	// the world is used; nil fails all exports.
+	// the export says, and tells as often as it likes how much is done; no content
+	// is zeroes. An error fails the export for good, unless the context has ended.
+	// It is set before the world is used; nil fails all exports.
 	Write func(ctx context.Context, e driver.Export, size int64, content io.Reader, far func(percent int)) error
 
 	// After is [time.After] by the world's clock. It bounds how long a call waits
