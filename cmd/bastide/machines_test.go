@@ -53,6 +53,7 @@ func TestHundredVms(t *testing.T) {
 	p.kill(t)
 	p = y.serve(data)
 
+	y.password(y.vms["windows"][0])
 	y.untilVms(stopped, osc.VmStateStopped)
 	y.update(stopped)
 	y.power(stopped)

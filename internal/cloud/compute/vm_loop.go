@@ -62,9 +62,13 @@ func (l *VmLoop) Step(ctx context.Context, account, vmID string) (again time.Tim
 		return untilDone(l.world.RemoveMachine(ctx, account, vmID))
 	case v.State == VmShuttingDown:
 		return l.end(ctx, account, vmID)
-	case !v.Unsettled():
-		return time.Time{}, l.observe(ctx, account, v)
-	case !again.IsZero() || !ready: // a disk that is made wakes the loop, a NIC does not
+	}
+	if !v.Unsettled() {
+		if lost, err := l.observe(ctx, account, v); err != nil || !lost {
+			return time.Time{}, err
+		}
+	}
+	if !again.IsZero() || !ready { // a disk that is made wakes the loop, a NIC does not
 		return again, nil
 	}
 	again, err = untilDone(l.world.EnsureMachine(ctx, want))
@@ -95,16 +99,17 @@ func (l *VmLoop) end(ctx context.Context, account, vmID string) (again time.Time
 	return again, l.update(ctx, account, vmID, gone)
 }
 
-// observe notes that a machine is off which is to be on.
-func (l *VmLoop) observe(ctx context.Context, account string, v *Vm) error {
+// observe notes that a machine is off which is to be on. It reports whether the
+// world has lost it, and shall have it again.
+func (l *VmLoop) observe(ctx context.Context, account string, v *Vm) (lost bool, err error) {
 	if !v.Running {
-		return nil
+		return false, nil
 	}
 	status, ok, err := l.world.Machine(ctx, account, string(v.VmId))
 	if err != nil || !ok || !hasFallen(status) || status.Generation != v.Generation {
-		return err
+		return err == nil && !ok, err
 	}
-	return l.update(ctx, account, string(v.VmId), func(tx *kind.Tx, now *Vm) error {
+	return false, l.update(ctx, account, string(v.VmId), func(tx *kind.Tx, now *Vm) error {
 		if now.Generation != status.Generation || now.State != VmRunning {
 			return nil
 		}

@@ -435,6 +435,15 @@ func TestConsoleAndPassword(t *testing.T) {
 	if console, err := base64.StdEncoding.DecodeString(text); err != nil || string(console) != string(l.inWorld(anna, vm).Console) || len(console) == 0 {
 		t.Errorf("the console is %q, %v", console, err)
 	}
+	// A machine that the world has lost comes back to whoever looks at it.
+	l.world.RemoveMachine(l.Context(), anna, vm)
+	l.act()
+	for _, there := range []bool{false, true} {
+		if got := l.call(anna, "ReadConsoleOutput", `{"VmId": %q}`, vm).text("ConsoleOutput"); (got != "") != there {
+			t.Errorf("the console of a lost machine is %q", got)
+		}
+		l.act()
+	}
 	l.refuse(fault.VmNotFound, ben, "ReadConsoleOutput", `{"VmId": %q}`, vm)
 	l.refuse(fault.VmNotFound, ben, "ReadAdminPassword", `{"VmId": %q}`, vm)
 	l.refuse(fault.NotWindows, anna, "ReadAdminPassword", `{"VmId": %q}`, vm)

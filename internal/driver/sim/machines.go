@@ -39,8 +39,16 @@ func (w *World) ObserveMachines(ctx context.Context) (seen []driver.MachineStatu
 	return seen, nil
 }
 
-// Machine implements [driver.Machines].
-func (w *World) Machine(ctx context.Context, account, id string) (driver.MachineStatus, bool, error) {
+// Machine implements [driver.Machines]. The simulation forgets at a restart: that
+// somebody has missed a machine is news to whoever can bring it back.
+func (w *World) Machine(ctx context.Context, account, id string) (status driver.MachineStatus, ok bool, err error) {
+	if status, ok, err = w.machine(ctx, account, id); err == nil && !ok {
+		w.tell(account, id)
+	}
+	return status, ok, err
+}
+
+func (w *World) machine(ctx context.Context, account, id string) (driver.MachineStatus, bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.fault(ctx, "Machine"); err != nil {
@@ -173,6 +181,17 @@ func (w *World) WatchMachines(ctx context.Context, changed func(account, id stri
 	return ctx.Err()
 }
 
+// tell tells those who watch of a machine. They may ask the world what has
+// happened, so the caller does not hold the mutex.
+func (w *World) tell(account, id string) {
+	w.mu.Lock()
+	watchers := slices.Collect(maps.Keys(w.watchers))
+	w.mu.Unlock()
+	for _, watcher := range watchers {
+		watcher.changed(account, id)
+	}
+}
+
 // ShutDownGuest has the guest of a machine shut down by itself, and does
 // nothing if it is not on.
 func (w *World) ShutDownGuest(account, id string) {
@@ -185,25 +204,28 @@ func (w *World) FailHost(account, id string) {
 }
 
 func (w *World) turnedOff(account, id string, by driver.Cause, then func(*driver.Machine) string) {
+	if w.turnOff(place{account, id}, by, then) {
+		w.tell(account, id)
+	}
+}
+
+// turnOff turns a machine off, for a cause, and reports whether it was on.
+func (w *World) turnOff(at place, by driver.Cause, then func(*driver.Machine) string) bool {
 	w.mu.Lock()
-	at := place{account, id}
+	defer w.mu.Unlock()
 	t := w.machines.thing(at)
-	var watchers []*watcher
-	if g := w.guests[at]; g != nil && g.on {
-		g.stop(by)
-		if by == driver.ByGuest {
-			g.say(w.now(), "the guest shuts down")
-		}
-		if then(t.is) == "restart" {
-			g.start(t.is, w.now())
-		}
-		watchers = slices.Collect(maps.Keys(w.watchers))
+	g := w.guests[at]
+	if g == nil || !g.on {
+		return false
 	}
-	w.mu.Unlock()
-	// They may ask the world what has happened.
-	for _, watcher := range watchers {
-		watcher.changed(account, id)
+	g.stop(by)
+	if by == driver.ByGuest {
+		g.say(w.now(), "the guest shuts down")
 	}
+	if then(t.is) == "restart" {
+		g.start(t.is, w.now())
+	}
+	return true
 }
 
 // DeafenGuest makes the guest of a machine go on when it is asked to shut down,
