@@ -38,6 +38,15 @@ func (l Later) Error() string {
 	return "the change is under way until " + l.At.Format(time.RFC3339Nano)
 }
 
+// UntilDone tells the answer that a change is under way from a failure: again is
+// when it to ask again; zero if the change is done or has failed.
+func UntilDone(err error) (again time.Time, failure error) {
+	if later, ok := errors.AsType[Later](err); ok {
+		return later.At, nil
+	}
+	return time.Time{}, err
+}
+
 // Never is the error of a call for what cannot be done, however often it is
 // asked: what a disk was to be made from is gone. The world stays as it is.
 type Never struct{ Why string } // for people

@@ -43,9 +43,9 @@ func (l *ExportLoop) Step(ctx context.Context, account, file string) (again time
 	case err != nil:
 		return again, err
 	case want == nil:
-		return untilDone(l.world.RemoveExport(ctx, account, file))
+		return driver.UntilDone(l.world.RemoveExport(ctx, account, file))
 	}
-	if again, err = untilDone(l.world.EnsureExport(ctx, *want)); err != nil {
+	if again, err = driver.UntilDone(l.world.EnsureExport(ctx, *want)); err != nil {
 		return again, err
 	}
 	status, ok, err := l.world.Export(ctx, account, file)

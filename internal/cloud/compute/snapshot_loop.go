@@ -37,11 +37,11 @@ func (l *SnapshotLoop) Step(ctx context.Context, account, set string) (again tim
 	case err != nil:
 		return again, err
 	case s == nil:
-		return untilDone(l.world.RemoveSnapshot(ctx, account, set))
+		return driver.UntilDone(l.world.RemoveSnapshot(ctx, account, set))
 	case !s.Unsettled() || s.waits(): // a VM that is off wakes the loop
 		return again, nil
 	}
-	if again, err = untilDone(l.world.EnsureSnapshot(ctx, wantedSnapshot(account, s))); err != nil {
+	if again, err = driver.UntilDone(l.world.EnsureSnapshot(ctx, wantedSnapshot(account, s))); err != nil {
 		return again, err
 	}
 	if s.Vm != "" {

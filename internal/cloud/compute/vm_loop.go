@@ -59,7 +59,7 @@ func (l *VmLoop) Step(ctx context.Context, account, vmID string) (again time.Tim
 	case err != nil:
 		return again, err
 	case v == nil:
-		return untilDone(l.world.RemoveMachine(ctx, account, vmID))
+		return driver.UntilDone(l.world.RemoveMachine(ctx, account, vmID))
 	case v.State == VmShuttingDown:
 		return l.end(ctx, account, vmID)
 	}
@@ -71,7 +71,7 @@ func (l *VmLoop) Step(ctx context.Context, account, vmID string) (again time.Tim
 	if !again.IsZero() || !ready { // a disk that is made wakes the loop, a NIC does not
 		return again, nil
 	}
-	again, err = untilDone(l.world.EnsureMachine(ctx, want))
+	again, err = driver.UntilDone(l.world.EnsureMachine(ctx, want))
 	if _, full := errors.AsType[driver.NoCapacity](err); full {
 		return again, l.update(ctx, account, vmID, func(tx *kind.Tx, v *Vm) error { return l.region.noRoom(tx, v, want) })
 	}
@@ -93,7 +93,7 @@ func (l *VmLoop) update(ctx context.Context, account, vmID string, fn func(*kind
 
 // end takes a machine from the world, and then what goes with it.
 func (l *VmLoop) end(ctx context.Context, account, vmID string) (again time.Time, err error) {
-	if again, err = untilDone(l.world.RemoveMachine(ctx, account, vmID)); err != nil || !again.IsZero() {
+	if again, err = driver.UntilDone(l.world.RemoveMachine(ctx, account, vmID)); err != nil || !again.IsZero() {
 		return again, err
 	}
 	return again, l.update(ctx, account, vmID, gone)

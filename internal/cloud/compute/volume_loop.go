@@ -39,12 +39,12 @@ func (l *VolumeLoop) Step(ctx context.Context, account, volumeID string) (again 
 	case err != nil:
 		return again, err
 	case v == nil:
-		return untilDone(l.world.RemoveDisk(ctx, account, volumeID))
+		return driver.UntilDone(l.world.RemoveDisk(ctx, account, volumeID))
 	case !v.Unsettled() || v.State == VolumeDeleting:
 		return again, nil
 	}
 	want := wantedDisk(account, v)
-	again, err = untilDone(l.world.EnsureDisk(ctx, want))
+	again, err = driver.UntilDone(l.world.EnsureDisk(ctx, want))
 	never, cannot := errors.AsType[driver.Never](err)
 	switch {
 	case cannot:

@@ -46,13 +46,13 @@ func (l *InterfaceLoop) Step(ctx context.Context, account, interfaceID string) (
 	case err != nil:
 		return again, err
 	case !isHere:
-		return untilDone(l.world.RemoveInterface(ctx, account, interfaceID))
+		return driver.UntilDone(l.world.RemoveInterface(ctx, account, interfaceID))
 	case isOver:
 		return again, l.db.Update(ctx, caller, func(tx *kind.Tx) error { return expireInterface(tx, interfaceID) })
 	case want == nil:
 		return again, nil
 	}
-	if again, err = untilDone(l.world.EnsureInterface(ctx, *want)); err != nil || !again.IsZero() {
+	if again, err = driver.UntilDone(l.world.EnsureInterface(ctx, *want)); err != nil || !again.IsZero() {
 		return again, err
 	}
 	return again, l.db.Update(ctx, caller, func(tx *kind.Tx) error { return interfaceApplied(tx, *want) })

@@ -40,17 +40,17 @@ func (l *DirectLinkLoop) Step(ctx context.Context, account, linkID string) (agai
 		return again, err
 	}
 	if link == nil {
-		return untilDone(l.world.RemoveCable(ctx, account, linkID))
+		return driver.UntilDone(l.world.RemoveCable(ctx, account, linkID))
 	}
 	cable := driver.Cable{Account: account, ID: linkID, Location: link.Location, Gigabits: gigabits[link.Bandwidth]}
 	event := ""
 	switch link.State {
 	case DirectLinkRequested:
 		event = "port"
-		again, err = untilDone(l.world.EnsurePort(ctx, cable))
+		again, err = driver.UntilDone(l.world.EnsurePort(ctx, cable))
 	case DirectLinkPending:
 		event = "cable"
-		again, err = untilDone(l.world.EnsureCable(ctx, cable))
+		again, err = driver.UntilDone(l.world.EnsureCable(ctx, cable))
 	}
 	if event == "" || err != nil || !again.IsZero() {
 		return again, err

@@ -160,7 +160,7 @@ func (n *Net) checkUnreached(tx *kind.Tx) error {
 	}
 	for nic := range Nics.Of(tx, n.NetId) {
 		for ip := range PublicIps.Of(tx, nic.NicId) {
-			return fault.NetHasPublicIps.Errorf("The public IP %s is linked to %s, in the Net %s.", ip.PublicIp, nic.NicId, n.NetId)
+			return fault.NetHasPublicIps.Errorf("The public IP %s is linked to %s, in the Net %s.", ip.PublicIp, nic.shownAs(), n.NetId)
 		}
 	}
 	return nil

@@ -2,7 +2,6 @@ package network
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
@@ -44,11 +43,11 @@ func (l *NetLoop) Step(ctx context.Context, account, netID string) (again time.T
 	case err != nil:
 		return again, err
 	case net == nil:
-		return untilDone(l.world.RemoveNet(ctx, account, netID))
+		return driver.UntilDone(l.world.RemoveNet(ctx, account, netID))
 	case !net.Unsettled():
 		return again, nil
 	}
-	if again, err = untilDone(l.world.EnsureNet(ctx, want)); err != nil || !again.IsZero() {
+	if again, err = driver.UntilDone(l.world.EnsureNet(ctx, want)); err != nil || !again.IsZero() {
 		return again, err
 	}
 	return again, l.db.Update(ctx, kind.Caller{Account: account}, func(tx *kind.Tx) error { return applied(tx, want) })
@@ -61,14 +60,6 @@ func (l *NetLoop) Observe(ctx context.Context, found func(account, id string)) e
 		found(n.Account, n.ID)
 	}
 	return err
-}
-
-// untilDone tells a driver's answer that a change is under way from a failure.
-func untilDone(err error) (again time.Time, failure error) {
-	if later, ok := errors.AsType[driver.Later](err); ok {
-		return later.At, nil
-	}
-	return time.Time{}, err
 }
 
 // wanted is the Net as the world should have it.

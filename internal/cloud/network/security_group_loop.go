@@ -41,14 +41,14 @@ func (l *GroupLoop) Step(ctx context.Context, account, groupID string) (again ti
 	case err != nil:
 		return again, err
 	case g == nil:
-		return untilDone(l.world.RemoveGroup(ctx, account, groupID))
+		return driver.UntilDone(l.world.RemoveGroup(ctx, account, groupID))
 	case !g.Unsettled():
 		return again, nil
 	}
 	want := driver.PublicGroup{
 		Account: account, ID: groupID, Generation: g.Generation, Name: g.SecurityGroupName, Inbound: driverRules(g.InboundRules),
 	}
-	if again, err = untilDone(l.world.EnsureGroup(ctx, want)); err != nil || !again.IsZero() {
+	if again, err = driver.UntilDone(l.world.EnsureGroup(ctx, want)); err != nil || !again.IsZero() {
 		return again, err
 	}
 	return again, l.db.Update(ctx, kind.Caller{Account: account}, func(tx *kind.Tx) error {

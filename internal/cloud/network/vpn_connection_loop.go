@@ -53,9 +53,9 @@ func (l *TunnelLoop) Step(ctx context.Context, account, connectionID string) (ag
 	case err != nil:
 		return again, err
 	case connection == nil:
-		return untilDone(l.world.RemoveTunnel(ctx, account, connectionID))
+		return driver.UntilDone(l.world.RemoveTunnel(ctx, account, connectionID))
 	case connection.Unsettled():
-		if again, err = untilDone(l.world.EnsureTunnel(ctx, want)); err != nil || !again.IsZero() {
+		if again, err = driver.UntilDone(l.world.EnsureTunnel(ctx, want)); err != nil || !again.IsZero() {
 			return again, err
 		}
 		if _, err = l.look(ctx); err != nil {
