@@ -223,7 +223,7 @@ func TestRealFormats(t *testing.T) {
 	t.Parallel()
 	program, err := exec.LookPath("qemu-img")
 	if err != nil {
-		t.Skip("qemu-img is not installed")
+		t.Skip("qemu-img is not installed: apt-get install qemu-utils")
 	}
 	content := append(make([]byte, 9<<20), bytes.Repeat([]byte("bastide!"), 1<<17)...)
 	for _, format := range []string{"qcow2", "vdi", "vmdk"} {
