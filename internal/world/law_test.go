@@ -2,6 +2,7 @@ package world
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"maps"
 	nethttp "net/http"
@@ -379,6 +380,9 @@ func TestChangesAnswerWhatReadingShows(t *testing.T) {
 		}
 		has := w.equip(a.Name)
 		w.settle()
+		// Nothing moves on before it is read.
+		w.World.Fail(func(string) error { return errors.New("the world is away") })
+		defer w.World.Fail(nil)
 		c := w.as(a.Name)
 		answer := c.must(a.Name, jsonOf(w.minimal(a, has))).body[member]
 		changed, isList := answer.([]any)
