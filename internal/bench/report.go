@@ -62,7 +62,7 @@ const explanation = `
 - **A restart** reads nothing of an account before it is called. The files are in the operating system's memory at that time, as they are after
   an upgrade, but not after a power cut. The resources are Nets and Subnets with tags, %d bytes each in the journal, about as large as a VM.
 - **Other accounts** are not looked at by a call. What they cost it is a large heap: garbage collections pass over all of it, and memory that is
-  used again after a long while only has left the processor's caches. The program keeps garbage to a small part of the memory; where calls
+  used again after a long while only has left the processor's caches. With so much the program keeps garbage to a small part of it; where calls
   matter more, ` + "`GOGC=100`" + ` in its environment makes collections three times as rare.
 `
 

@@ -8,11 +8,14 @@ import (
 )
 
 // The garbage collector waits until the heap has grown by a share of what it
-// holds. A region may hold much, so the share is small, and a million resources
-// are in 2.5 GB. Where a region holds little, the collector would then come many
-// times a second; so the share is larger there, and leaves some room in any case.
+// holds: by as much again, as Go has it, as long as both together are modest.
+// Where a region holds much, the share is small, and a million resources are in
+// 2.5 GB. Where it holds little, the collector would come many times a second: so
+// it leaves some room in any case.
 const (
-	growth   = 35        // percent
+	most     = 100       // percent
+	least    = 30        // percent
+	modest   = 2 << 30   // bytes
 	room     = 192 << 20 // bytes
 	smallest = 4 << 20   // bytes of a heap: the collector takes less for as much
 )
@@ -45,7 +48,9 @@ func tune(struct{}) {
 
 // share is by how many percent of the bytes it counts a heap may grow.
 func share(counted uint64) int {
-	return int(max(growth, 100*room/max(counted, smallest)))
+	counted = max(counted, smallest)
+	left := 100*float64(modest)/float64(counted) - 100
+	return int(max(100*room/counted, uint64(min(most, max(least, left)))))
 }
 
 // collected is what the next collection finds. It has a pointer, or it would be

@@ -19,8 +19,11 @@ func TestShareOfGarbage(t *testing.T) {
 		{"nothing yet", 0, 4800},
 		{"an empty region", 20 << 20, 960},
 		{"as much as there is room", room, 100},
-		{"where the room is the share", room * 100 / growth, growth},
-		{"a million resources", 2 << 30, growth},
+		{"more than that", 2 * room, 100},
+		{"half of what is modest", modest / 2, 100},
+		{"nearly all that is modest", modest * 2 / 3, 50},
+		{"a million resources", modest, 30},
+		{"ten million resources", 10 * modest, 30},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -40,15 +43,15 @@ func TestTuneCollector(t *testing.T) {
 	before := debug.SetGCPercent(100)
 	defer debug.SetGCPercent(before)
 	TuneCollector()
-	held := make([]byte, 4*room)
+	held := make([]byte, room/2) // it may grow by 200 percent, or a bit less
 	percent := func() int {
 		set := []metrics.Sample{{Name: "/gc/gogc:percent"}}
 		metrics.Read(set)
 		return int(set[0].Value.Uint64())
 	}
-	for deadline := time.Now().Add(30 * time.Second); percent() != growth; runtime.GC() {
+	for deadline := time.Now().Add(30 * time.Second); percent() < 150 || 200 < percent(); runtime.GC() {
 		if time.Now().After(deadline) {
-			t.Fatalf("a heap of %d MB may grow by %d percent, want %d", len(held)>>20, percent(), growth)
+			t.Fatalf("a heap of %d MB may grow by %d percent, want nearly 200", len(held)>>20, percent())
 		}
 	}
 	runtime.KeepAlive(held)

@@ -36,7 +36,11 @@ func (l *GroupLoop) Kind() kind.Any { return SecurityGroups }
 // Step brings one group to the world and notes that the world has it. It answers
 // when to ask again if the world is not done.
 func (l *GroupLoop) Step(ctx context.Context, account, groupID string) (again time.Time, err error) {
-	g, err := l.group(ctx, account, groupID)
+	var g *SecurityGroup
+	err = l.db.View(ctx, kind.Caller{Account: account}, func(tx *kind.Tx) error {
+		g = SecurityGroups.Living(tx, id.SecurityGroup(groupID))
+		return nil
+	})
 	switch {
 	case err != nil:
 		return again, err
@@ -52,25 +56,13 @@ func (l *GroupLoop) Step(ctx context.Context, account, groupID string) (again ti
 		return again, err
 	}
 	return again, l.db.Update(ctx, kind.Caller{Account: account}, func(tx *kind.Tx) error {
-		now, err := SecurityGroups.Get(tx, g.SecurityGroupId)
-		if err != nil || now.Applied >= want.Generation {
+		now := SecurityGroups.Living(tx, g.SecurityGroupId)
+		if now == nil || now.Applied >= want.Generation {
 			return nil // it is gone, or others were faster
 		}
 		now.Applied = want.Generation
 		return SecurityGroups.Put(tx, now)
 	})
-}
-
-// group finds a group; nil: there is none.
-func (l *GroupLoop) group(ctx context.Context, account, groupID string) (g *SecurityGroup, err error) {
-	err = l.db.View(ctx, kind.Caller{Account: account}, func(tx *kind.Tx) (err error) {
-		g = nil
-		if SecurityGroups.Has(tx, id.SecurityGroup(groupID)) {
-			g, err = SecurityGroups.Get(tx, id.SecurityGroup(groupID))
-		}
-		return err
-	})
-	return g, err
 }
 
 // Observe finds the groups that the world has.
