@@ -57,7 +57,7 @@ const explanation = `
   or the cores are the bound. The wait for the disk is that of a file that grows, as the journal's log does.
 - **VMs** are read in an account where each has a NIC, a volume and three tags, and shown with all that. No index leads to a tag or to a state: all
   VMs of the account are looked at. They are made in the public Cloud, from an image, by calls that come alone: each VM with its volume, its NIC, and a
-  private and a public address, and a call goes through all VMs and volumes of the account to add up what quotas count. The CPU per call is that until all VMs of
+  private and a public address. What quotas count is added up as it comes and goes. The CPU per call is that until all VMs of
   the call run: loops have a volume made for each, and then a machine, and write down that the world has them.
 - **A restart** reads nothing of an account before it is called. The files are in the operating system's memory at that time, as they are after
   an upgrade, but not after a power cut. The resources are Nets and Subnets with tags, %d bytes each in the journal, about as large as a VM.

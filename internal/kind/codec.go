@@ -91,6 +91,14 @@ func (c *codec[T]) Keys(value any) []store.Key {
 	return keys
 }
 
+// Amounts asks the resource itself, if its kind adds something up.
+func (c *codec[T]) Amounts(value any) store.Amounts {
+	if a, ok := value.(interface{ Amounts() Amounts }); ok {
+		return a.Amounts()
+	}
+	return store.Amounts{}
+}
+
 // Unsettled asks the resource itself, if it has a life that loops take part in.
 func (c *codec[T]) Unsettled(value any) bool {
 	u, ok := value.(interface{ Unsettled() bool })

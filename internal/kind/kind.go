@@ -309,6 +309,14 @@ func ordered(found []*store.Object) []*store.Object {
 // Count is the number of living resources.
 func (k *Kind[T, I]) Count(tx *Tx) int { return tx.snapshot().Count(k.Name) }
 
+// Amounts is how much there is of what the resources of a kind add up to, such as
+// gibibytes. A resource of such a kind has a method Amounts() Amounts.
+type Amounts = store.Amounts
+
+// Sums is what the living resources add up to, at no cost that grows with their
+// number.
+func (k *Kind[T, I]) Sums(tx *Tx) Amounts { return tx.snapshot().Sums(k.Name) }
+
 // Insert makes a resource, with an id of its own if it has none yet.
 func (k *Kind[T, I]) Insert(tx *Tx, v *T) error {
 	id := reflect.ValueOf(v).Elem().Field(k.layout().id)

@@ -211,6 +211,7 @@ type reader interface {
 	Scan(kind string, after uint64) iter.Seq[*store.Object]
 	Find(kind string, key store.Key) iter.Seq[*store.Object]
 	Count(kind string) int
+	Sums(kind string) store.Amounts
 }
 
 func (tx *Tx) snapshot() reader {

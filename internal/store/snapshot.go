@@ -38,6 +38,7 @@ type table struct {
 	bySeq *btree.Map[uint64, *Object]
 	keys  *btree.BTreeG[keyEntry]
 	gone  int
+	sums  Amounts // of the living
 
 	// owner is the number of the group whose closures may write to the table,
 	// as nobody else has seen it; 0: none. Only the writer looks at it, or, in a
@@ -78,7 +79,7 @@ func newTable() *table {
 // fork is a copy that shares all nodes until they are written. Only the writer
 // forks.
 func (t *table) fork() *table {
-	return &table{byID: t.byID.Copy(), bySeq: t.bySeq.Copy(), keys: t.keys.Copy(), gone: t.gone}
+	return &table{byID: t.byID.Copy(), bySeq: t.bySeq.Copy(), keys: t.keys.Copy(), gone: t.gone, sums: t.sums}
 }
 
 // Account is the account the snapshot is of.
@@ -132,6 +133,14 @@ func (s *Snapshot) Count(kind string) int {
 	return 0
 }
 
+// Sums is what the living objects of a kind add up to.
+func (s *Snapshot) Sums(kind string) (sums Amounts) {
+	if t := s.tables[kind]; t != nil {
+		sums = t.sums
+	}
+	return sums
+}
+
 // set puts an object into tables that nobody else sees.
 func (s *Snapshot) set(c Codec, o *Object) {
 	t := s.tables[c.Name()]
@@ -156,11 +165,12 @@ func (s *Snapshot) count(c Codec, o *Object, sign int) {
 // put puts an object into a table in place of the one of its id, and answers
 // that. Most changes leave the keys alone, and so does put then.
 func (t *table) put(c Codec, o *Object) (old *Object) {
-	keys := c.Keys(o.Value) // first: if it panics, nothing is half done
+	keys, amounts := c.Keys(o.Value), c.Amounts(o.Value) // first: if it panics, nothing is half done
 	if old, _ = t.byID.Get(o.ID); old != nil {
 		if old.Seq == o.Seq && old.Gone == 0 && o.Gone == 0 && slices.Equal(c.Keys(old.Value), keys) {
 			t.byID.Set(o.ID, o)
 			t.bySeq.Set(o.Seq, o)
+			t.sums = t.sums.plus(-1, c.Amounts(old.Value)).plus(1, amounts)
 			return old
 		}
 		t.take(c, old)
@@ -171,6 +181,7 @@ func (t *table) put(c Codec, o *Object) (old *Object) {
 		t.gone++
 		return old
 	}
+	t.sums = t.sums.plus(1, amounts)
 	for _, k := range keys {
 		t.keys.Set(keyEntry{k.Index, k.Value, o.Seq})
 	}
@@ -185,6 +196,7 @@ func (t *table) take(c Codec, o *Object) {
 		t.gone--
 		return
 	}
+	t.sums = t.sums.plus(-1, c.Amounts(o.Value))
 	for _, k := range c.Keys(o.Value) {
 		t.keys.Delete(keyEntry{k.Index, k.Value, o.Seq})
 	}

@@ -38,8 +38,22 @@ type Codec interface {
 	Decode(at Place, doc []byte) (any, error)
 	// Keys lists what the value can be found by, apart from its id.
 	Keys(value any) []Key
+	// Amounts is what the value adds to the sums of its kind.
+	Amounts(value any) Amounts
 	// Unsettled reports whether a loop has work to do for the value.
 	Unsettled(value any) bool
+}
+
+// Amounts is how much there is of whatever the living objects of a kind add up
+// to: their kind says of what.
+type Amounts [4]int64
+
+// plus adds other amounts, or, by -1, takes them away.
+func (a Amounts) plus(sign int64, b Amounts) Amounts {
+	for i := range a {
+		a[i] += sign * b[i]
+	}
+	return a
 }
 
 // Place says where a document belongs, so that a secret in it can be bound to it.

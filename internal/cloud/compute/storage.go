@@ -6,7 +6,7 @@ import (
 )
 
 // storage is what the volumes of an account take together, updates under way
-// included. A call that makes many volumes counts once.
+// included.
 type storage struct {
 	size  int                // GiB
 	types map[VolumeType]int // GiB by type
@@ -14,11 +14,12 @@ type storage struct {
 }
 
 func storageOf(tx *kind.Tx) storage {
-	s := storage{types: map[VolumeType]int{}}
-	for _, v := range Volumes.Each(tx, 0) {
-		s.add(v.wanted(), 1)
+	sums := Volumes.Sums(tx)
+	standard, gp2, io1 := int(sums[0]), int(sums[1]), int(sums[2])
+	return storage{
+		size: standard + gp2 + io1, iops: int(sums[3]),
+		types: map[VolumeType]int{VolumeStandard: standard, VolumeGp2: gp2, VolumeIo1: io1},
 	}
-	return s
 }
 
 func (s *storage) add(p VolumeUpdateParameters, sign int) {

@@ -92,6 +92,9 @@ type Vm struct {
 // Unsettled reports whether the world is behind.
 func (v *Vm) Unsettled() bool { return v.Applied < v.Generation }
 
+// Amounts are the vCores and the memory of the VM. See [fleetOf].
+func (v *Vm) Amounts() kind.Amounts { return kind.Amounts{int64(v.Vcores), int64(v.Memory)} }
+
 // Vms are the VMs of the region.
 var Vms = &kind.Kind[Vm, id.Vm]{
 	Name:    "Vm",

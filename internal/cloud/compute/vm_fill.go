@@ -9,19 +9,12 @@ import (
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
-// fleet is what the VMs of an account have together. A call that makes many VMs
-// counts once.
+// fleet is what the VMs of an account have together.
 type fleet struct{ vms, cores, memory int }
 
 func fleetOf(tx *kind.Tx) fleet {
-	f := fleet{vms: Vms.Count(tx)}
-	for _, v := range Vms.Each(tx, 0) {
-		if v.State != VmTerminated {
-			f.cores += v.Vcores
-			f.memory += v.Memory
-		}
-	}
-	return f
+	sums := Vms.Sums(tx)
+	return fleet{vms: Vms.Count(tx), cores: int(sums[0]), memory: int(sums[1])}
 }
 
 // grow refuses more cores and memory than the quotas allow. What was above a

@@ -46,6 +46,21 @@ type Volume struct {
 // Unsettled reports whether the world is behind.
 func (v *Volume) Unsettled() bool { return v.Applied < v.Generation }
 
+// Amounts are the size of the volume, by its type, and its operations per second.
+// See [storageOf].
+func (v *Volume) Amounts() (a kind.Amounts) {
+	p := v.wanted()
+	switch p.VolumeType {
+	case VolumeStandard:
+		a[0] = int64(p.Size)
+	case VolumeGp2:
+		a[1] = int64(p.Size)
+	case VolumeIo1:
+		a[2], a[3] = int64(p.Size), int64(p.Iops)
+	}
+	return a
+}
+
 // parameters are what an update can change, as they are.
 func (v *Volume) parameters() VolumeUpdateParameters {
 	return VolumeUpdateParameters{Iops: v.Iops, Size: v.Size, VolumeType: v.VolumeType}

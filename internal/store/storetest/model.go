@@ -180,6 +180,7 @@ type reader interface {
 	Scan(kind string, after uint64) iter.Seq[*store.Object]
 	Find(kind string, key store.Key) iter.Seq[*store.Object]
 	Count(kind string) int
+	Sums(kind string) store.Amounts
 }
 
 // check compares all that a reader answers with the model.
@@ -191,6 +192,7 @@ func (a *account) check(snap reader) error {
 		name := kind.Name()
 		places := a.inOrder(name)
 		living := 0
+		var sums store.Amounts
 		found := map[store.Key][]string{}
 		for _, p := range places {
 			want := a.objects[p]
@@ -202,6 +204,9 @@ func (a *account) check(snap reader) error {
 				continue
 			}
 			living++
+			for i, n := range kind.Amounts(want.thing) {
+				sums[i] += n
+			}
 			for _, k := range kind.Keys(want.thing) {
 				if !slices.Contains(found[k], p.id) {
 					found[k] = append(found[k], p.id)
@@ -210,6 +215,9 @@ func (a *account) check(snap reader) error {
 		}
 		if snap.Count(name) != living {
 			return fmt.Errorf("%s has %d living of %s, want %d", snap.Account(), snap.Count(name), name, living)
+		}
+		if snap.Sums(name) != sums {
+			return fmt.Errorf("%s of %s add up to %d, want %d", name, snap.Account(), snap.Sums(name), sums)
 		}
 		// From the start, from the middle and from the end.
 		for _, after := range []uint64{0, a.last / 2, a.last, math.MaxInt64} {

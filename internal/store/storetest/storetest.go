@@ -121,6 +121,13 @@ func (k Kind) Keys(value any) []store.Key {
 	return keys
 }
 
+// Amounts adds up how long texts are, which no index leads to, and how many parts
+// there are.
+func (k Kind) Amounts(value any) store.Amounts {
+	thing, _ := value.(Thing)
+	return store.Amounts{int64(len(thing.Text)), int64(len(thing.Parts)), 0, 1}
+}
+
 func (k Kind) Unsettled(value any) bool {
 	thing, _ := value.(Thing)
 	return thing.Busy
