@@ -44,7 +44,7 @@ func (l *VmLoop) Step(ctx context.Context, account, vmID string) (again time.Tim
 	var ready bool
 	err = l.db.View(ctx, kind.Caller{Account: account}, func(tx *kind.Tx) (err error) {
 		v, again = Vms.Living(tx, id.Vm(vmID)), time.Time{}
-		if v == nil || v.State == VmShuttingDown {
+		if v == nil || v.State == VmShuttingDown || !v.Unsettled() {
 			return nil
 		}
 		want, ready = l.wanted(tx, v)
@@ -62,13 +62,9 @@ func (l *VmLoop) Step(ctx context.Context, account, vmID string) (again time.Tim
 		return driver.UntilDone(l.world.RemoveMachine(ctx, account, vmID))
 	case v.State == VmShuttingDown:
 		return l.end(ctx, account, vmID)
-	}
-	if !v.Unsettled() {
-		if lost, err := l.observe(ctx, account, v); err != nil || !lost {
-			return time.Time{}, err
-		}
-	}
-	if !again.IsZero() || !ready { // a disk that is made wakes the loop, a NIC does not
+	case !v.Unsettled():
+		return again, l.observe(ctx, account, v)
+	case !again.IsZero() || !ready: // a disk that is made wakes the loop, a NIC does not
 		return again, nil
 	}
 	again, err = driver.UntilDone(l.world.EnsureMachine(ctx, want))
@@ -99,19 +95,23 @@ func (l *VmLoop) end(ctx context.Context, account, vmID string) (again time.Time
 	return again, l.update(ctx, account, vmID, gone)
 }
 
-// observe notes that a machine is off which is to be on. It reports whether the
-// world has lost it, and shall have it again.
-func (l *VmLoop) observe(ctx context.Context, account string, v *Vm) (lost bool, err error) {
+// observe notes that a machine is off which is to be on, or that the world has
+// lost it and is behind again.
+func (l *VmLoop) observe(ctx context.Context, account string, v *Vm) error {
 	if !v.Running {
-		return false, nil
+		return nil
 	}
 	status, ok, err := l.world.Machine(ctx, account, string(v.VmId))
-	if err != nil || !ok || !hasFallen(status) || status.Generation != v.Generation {
-		return err == nil && !ok, err
+	if err != nil || ok && (!hasFallen(status) || status.Generation != v.Generation) {
+		return err
 	}
-	return false, l.update(ctx, account, string(v.VmId), func(tx *kind.Tx, now *Vm) error {
-		if now.Generation != status.Generation || now.State != VmRunning {
+	return l.update(ctx, account, string(v.VmId), func(tx *kind.Tx, now *Vm) error {
+		switch {
+		case now.Generation != v.Generation || now.State != VmRunning:
 			return nil
+		case !ok:
+			now.Applied = now.Generation - 1
+			return Vms.Put(tx, now)
 		}
 		now.StateReason = stoppedByGuest
 		if status.OffBy == driver.ByHost {
