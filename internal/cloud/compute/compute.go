@@ -84,6 +84,15 @@ func (region Region) checkSubregion(name string) error {
 	return nil
 }
 
+// underWay is what a task or a snapshot adds to how many of its kind have not
+// ended.
+func underWay(ended bool) kind.Amounts {
+	if ended {
+		return kind.Amounts{}
+	}
+	return kind.Amounts{1}
+}
+
 // Meters read the use of the quotas that do not count the resources of a kind.
 func Meters() []kind.Meter {
 	return slices.Concat(storageMeters(), snapshotMeters(), exportMeters(), vmMeters())

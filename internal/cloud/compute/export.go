@@ -193,16 +193,6 @@ func endExport(tx *kind.Tx, task exportTask, event, comment string, files iter.S
 	return task.put(tx)
 }
 
-// running is how many tasks have not ended.
-func running[T any, I kind.ID](tx *kind.Tx, k *kind.Kind[T, I], ended func(*T) bool) (n int) {
-	for _, task := range k.Each(tx, 0) {
-		if !ended(task) {
-			n++
-		}
-	}
-	return n
-}
-
 func exportMeters() []kind.Meter {
 	return []kind.Meter{kind.GlobalMeter(imageExports, runningImageExports), kind.GlobalMeter(snapshotExports, runningSnapshotExports)}
 }

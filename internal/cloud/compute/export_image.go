@@ -75,6 +75,9 @@ func (t *ImageExportTask) ended() bool { return len(imageExportLife[t.State]) ==
 // Unsettled reports whether there is something to do.
 func (t *ImageExportTask) Unsettled() bool { return !t.ended() }
 
+// Amounts counts the task while it runs. See [runningImageExports].
+func (t *ImageExportTask) Amounts() kind.Amounts { return underWay(t.ended()) }
+
 func (t *ImageExportTask) happens(event string, progress int, comment string) {
 	if next, ok := imageExportLife.Next(t.State, event); ok {
 		t.State = next
@@ -94,9 +97,7 @@ func (t *ImageExportTask) manifestKey() string { return t.Target.object(string(t
 
 const imageExports = "image_export_limit"
 
-func runningImageExports(tx *kind.Tx) int {
-	return running(tx, ImageExportTasks, (*ImageExportTask).ended)
-}
+func runningImageExports(tx *kind.Tx) int { return int(ImageExportTasks.Sums(tx)[0]) }
 
 func viewImageExportTask(_ *kind.Tx, t *ImageExportTask) *ImageExportTask {
 	if t.OsuExport.OsuManifestUrl == "" {

@@ -64,6 +64,9 @@ var snapshotExportLife = state.Machine[SnapshotExportState]{
 
 func (t *SnapshotExportTask) ended() bool { return len(snapshotExportLife[t.State]) == 0 }
 
+// Amounts counts the task while it runs. See [runningSnapshotExports].
+func (t *SnapshotExportTask) Amounts() kind.Amounts { return underWay(t.ended()) }
+
 func (t *SnapshotExportTask) happens(event string, progress int, comment string) {
 	if next, ok := snapshotExportLife.Next(t.State, event); ok {
 		t.State = next
@@ -80,9 +83,7 @@ func (t *SnapshotExportTask) to() *exportTarget { return &t.Target }
 
 const snapshotExports = "snapshot_export_limit"
 
-func runningSnapshotExports(tx *kind.Tx) int {
-	return running(tx, SnapshotExportTasks, (*SnapshotExportTask).ended)
-}
+func runningSnapshotExports(tx *kind.Tx) int { return int(SnapshotExportTasks.Sums(tx)[0]) }
 
 // CreateSnapshotExportTaskRequest asks for a snapshot of the account to be written
 // to an object store.

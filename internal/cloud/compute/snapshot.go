@@ -185,15 +185,13 @@ func (s *snapshotSet) taken(tx *kind.Tx) error {
 	return nil
 }
 
-// activeSnapshots is how many snapshots are being taken.
-func activeSnapshots(tx *kind.Tx) (active int) {
-	for _, s := range Snapshots.Each(tx, 0) {
-		if s.State == SnapshotInQueue || s.State == SnapshotPending {
-			active++
-		}
-	}
-	return active
+// Amounts counts the snapshot while it is being taken. See [activeSnapshots].
+func (s *Snapshot) Amounts() kind.Amounts {
+	return underWay(s.State != SnapshotInQueue && s.State != SnapshotPending)
 }
+
+// activeSnapshots is how many snapshots are being taken.
+func activeSnapshots(tx *kind.Tx) int { return int(Snapshots.Sums(tx)[0]) }
 
 func snapshotMeters() []kind.Meter {
 	return []kind.Meter{kind.GlobalMeter("concurrent_snapshot_limit", activeSnapshots)}
