@@ -490,15 +490,16 @@ func finish(updates, left []*update, err error) (over []*update) {
 // How often a transaction that met others is run again, and the longest pause
 // before that.
 const (
-	maxAttempts = 10
-	maxPause    = 500 * time.Millisecond
+	maxRetries = 9
+	maxPause   = 500 * time.Millisecond
 )
 
 // alone runs updates in a transaction that waits for its accounts, and those
-// that turn out to need more in another that holds these too.
+// that turn out to need more in another that holds these too. Only the first
+// kind of repetition is bounded: a round that finds another account is progress.
 func (s *Store) alone(updates []*update) {
 	ctx := context.Background()
-	for attempt := 1; len(updates) > 0; attempt++ {
+	for retries := 0; len(updates) > 0; {
 		var left []*update
 		locked, err := s.shared.Lock(ctx, needed(updates))
 		if err != nil {
@@ -506,9 +507,10 @@ func (s *Store) alone(updates []*update) {
 		} else {
 			left, err = s.attempt(ctx, locked, updates)
 		}
-		if errors.Is(err, ErrAgain) && attempt < maxAttempts {
+		if errors.Is(err, ErrAgain) && retries < maxRetries {
+			retries++
 			// Longer each time, so that they do not meet again and again.
-			<-s.After(min(time.Millisecond<<attempt, maxPause))
+			<-s.After(min(time.Millisecond<<retries, maxPause))
 			continue
 		}
 		updates = finish(updates, left, err)
