@@ -105,22 +105,47 @@ type seen struct {
 	first     [2]*store.Snapshot // room for as many as most rules look at
 }
 
+func (s *seen) accounts() []string {
+	accounts := make([]string, len(s.snapshots))
+	for i, snap := range s.snapshots {
+		accounts[i] = snap.Account()
+	}
+	return accounts
+}
+
 // broken unwinds a read-only rule whose account cannot be loaded.
 type broken struct{ err error }
 
+// maxRounds bounds how often a rule that only reads is run again before the
+// accounts that it reads are locked.
+const maxRounds = 8
+
 // View runs fn over the caller's account as it is now. It may run it again,
-// when what it saw turns out to be behind what other nodes wrote: fn keeps
-// nothing of an earlier run.
+// when what it saw turns out to be behind what others wrote: fn keeps nothing of
+// an earlier run. Accounts that others write to all the time would never be
+// found at one moment: after some rounds they are locked instead.
 func (db *DB) View(ctx context.Context, caller Caller, fn func(*Tx) error) error {
-	for {
-		seen := &seen{}
-		seen.snapshots = seen.first[:0]
+	ctx = db.Barrier(ctx)
+	var known int // how many of the snapshots are of one moment
+	seen := &seen{}
+	seen.snapshots = seen.first[:0]
+	for round := 1; ; round++ {
 		err := db.look(&Tx{Caller: caller, db: db, account: caller.Account, ctx: ctx, seen: seen, chance: db.chance}, fn)
-		switch fresh, failure := db.Fresh(ctx, seen.snapshots); {
+		if known > 0 && known == len(seen.snapshots) {
+			return err
+		}
+		switch fresh, failure := db.Validate(ctx, seen.snapshots); {
 		case failure != nil:
 			return failure
 		case fresh:
 			return err
+		case round < maxRounds:
+			seen.snapshots = seen.snapshots[:0]
+		default:
+			if seen.snapshots, failure = db.Snapshots(ctx, seen.accounts()); failure != nil {
+				return failure
+			}
+			known = len(seen.snapshots)
 		}
 	}
 }
@@ -139,14 +164,14 @@ func (db *DB) look(tx *Tx, fn func(*Tx) error) (err error) {
 	return fn(tx)
 }
 
-// Update runs fn in a transaction over the caller's account. See
-// [store.Store.Update].
-func (db *DB) Update(ctx context.Context, caller Caller, fn func(*Tx) error) error {
+// Update runs fn in a transaction over the caller's account, and over others that
+// it is known to need. See [store.Store.Update].
+func (db *DB) Update(ctx context.Context, caller Caller, fn func(*Tx) error, others ...string) error {
 	chance := &replay{source: db.chance}
 	return db.Store.Update(ctx, caller.Account, func(tx *store.Tx) error {
 		chance.next = 0
 		return fn(&Tx{Caller: caller, db: db, account: caller.Account, ctx: ctx, write: tx, chance: chance})
-	})
+	}, others...)
 }
 
 // replay gives a rule that runs again the chance it had before. A rule that

@@ -112,7 +112,7 @@ func (s *Server) answer(x *exchange, r *http.Request) (err error) {
 			break
 		}
 	}
-	if ctx := s.DB.Glance(r.Context()); ctx != r.Context() {
+	if ctx := s.DB.Barrier(r.Context()); ctx != r.Context() {
 		r = r.WithContext(ctx)
 	}
 	body, bodyErr := readBody(r)

@@ -27,7 +27,7 @@ func TestTortureLedger(t *testing.T) {
 		}
 	}
 	base := with(t, postgrestest.Start(t), "application_name", t.Name())
-	var journals []store.Shared
+	var journals []store.Journal
 	var cables []*cable
 	for range 3 {
 		way, url := lay(t, base)

@@ -25,7 +25,7 @@ import (
 // in none, and one whose outcome is [store.ErrUnknown] in both or none.
 //
 // The test fails if nothing was moved.
-func Ledger(t *testing.T, more func(n int) bool, journals ...store.Shared) {
+func Ledger(t *testing.T, more func(n int) bool, journals ...store.Journal) {
 	t.Helper()
 	l := &ledger{T: t, done: make(chan struct{}), moves: map[string]move{}}
 	for i, j := range journals {
@@ -44,7 +44,8 @@ func Ledger(t *testing.T, more func(n int) bool, journals ...store.Shared) {
 		}
 		readers.Go(func() { l.addUp(s, "a transaction", l.inTransaction) })
 		readers.Go(func() { l.addUp(s, "a reader", l.inSnapshots) })
-		readers.Go(func() { l.addUp(s, "a reader who has looked before", l.inGlance) })
+		readers.Go(func() { l.addUp(s, "a reader who has looked before", l.inBarrier) })
+		readers.Go(func() { l.addUp(s, "a reader who has them locked", l.inLocks) })
 	}
 	writers.Wait()
 	close(l.done)
@@ -154,16 +155,25 @@ func (l *ledger) inSnapshots(s *store.Store) (map[string]int, error) {
 	return together(l.Context(), s)
 }
 
-// inGlance has looked at each account alone before, as a gate does, at moments
+// inBarrier has looked at each account alone before, as a gate does, at moments
 // that are not the same.
-func (l *ledger) inGlance(s *store.Store) (map[string]int, error) {
-	ctx := s.Glance(l.Context())
+func (l *ledger) inBarrier(s *store.Store) (map[string]int, error) {
+	ctx := s.Barrier(l.Context())
 	for _, account := range ledgerAccounts {
 		if _, err := s.View(ctx, account); err != nil {
 			return nil, err
 		}
 	}
 	return together(ctx, s)
+}
+
+func (l *ledger) inLocks(s *store.Store) (map[string]int, error) {
+	snapshots, err := s.Snapshots(l.Context(), ledgerAccounts)
+	purses := map[string]int{}
+	for _, snap := range snapshots {
+		purses[snap.Account()] = purse(snap)
+	}
+	return purses, err
 }
 
 // together reads all accounts as they were at one moment.
@@ -179,7 +189,7 @@ func together(ctx context.Context, s *store.Store) (map[string]int, error) {
 			purses[account] = purse(snap)
 			snapshots = append(snapshots, snap)
 		}
-		if fresh, err := s.Fresh(ctx, snapshots); err != nil || fresh {
+		if fresh, err := s.Validate(ctx, snapshots); err != nil || fresh {
 			return purses, err
 		}
 	}
@@ -241,12 +251,12 @@ func (l *ledger) check() {
 	l.Logf("%d moves, of which %d were answered and %d have an unknown outcome and were not made; %d sums were right", len(l.moves), answered, unknown, l.sums)
 }
 
-// A transaction over two accounts is seen whole or not at all, by everybody.
+// A transaction over two accounts is seen whole or not at all, on one node…
 func movesBetweenAccounts(t *testing.T, open Opener) {
-	one, ok := openJournal(t, open).(store.Shared)
-	if !ok {
-		t.Fatal("the journal is not one that can be shared")
-	}
-	other, _ := openJournal(t, open).(store.Shared)
-	Ledger(t, func(n int) bool { return n < 15 }, one, other)
+	Ledger(t, func(n int) bool { return n < 15 }, openJournal(t, open))
+}
+
+// … and on all.
+func movesOnManyNodes(t *testing.T, open Opener) {
+	Ledger(t, func(n int) bool { return n < 15 }, openJournal(t, open), openJournal(t, open))
 }

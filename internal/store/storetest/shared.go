@@ -31,7 +31,9 @@ var sharedTests = []test{
 	{"lets a writer be followed", on(letsFollow)},
 	{"forgets what was removed long ago", on(forgetsRemoved)},
 	{"tells accounts apart by their bytes", on(tellsAccountsApart)},
-	{"moves between accounts as one", on(movesBetweenAccounts)},
+	{"moves between accounts as one", on(movesOnManyNodes)},
+	{"takes one transaction for accounts that are known beforehand", on(takesKnownAccounts)},
+	{"runs an update again that met another one", on(retriesConflicts)},
 }
 
 // shared opens the journal once more, for the length of a test.
@@ -384,6 +386,99 @@ type busy struct {
 func (b busy) Versions(ctx context.Context, accounts []string) (map[string]uint64, error) {
 	b.write()
 	return b.Shared.Versions(ctx, accounts)
+}
+
+// counting is a journal that counts the transactions, and has some of them meet
+// another one when they commit.
+type counting struct {
+	store.Shared
+	transactions, conflicts int
+}
+
+func (c *counting) begin(tx store.Locked, err error) (store.Locked, error) {
+	c.transactions++
+	return conflicting{tx, c}, err
+}
+
+func (c *counting) Lock(ctx context.Context, accounts []string) (store.Locked, error) {
+	return c.begin(c.Shared.Lock(ctx, accounts))
+}
+
+func (c *counting) TryLock(ctx context.Context, accounts []string) (store.Locked, error) {
+	return c.begin(c.Shared.TryLock(ctx, accounts))
+}
+
+type conflicting struct {
+	store.Locked
+	journal *counting
+}
+
+func (c conflicting) Commit(ctx context.Context, batches []store.Batch) error {
+	if c.journal.conflicts > 0 {
+		c.journal.conflicts--
+		c.Rollback(ctx)
+		return store.ErrAgain
+	}
+	return c.Locked.Commit(ctx, batches)
+}
+
+// many are the names of accounts.
+func many(n int) (accounts []string) {
+	for i := range n {
+		accounts = append(accounts, fmt.Sprintf("account %03d", i))
+	}
+	return accounts
+}
+
+// writeTo writes to all accounts.
+func writeTo(accounts []string) func(*store.Tx) error {
+	return func(tx *store.Tx) error {
+		for _, account := range accounts {
+			tx.In(account).Put(Box.Name(), "x", Thing{})
+		}
+		return nil
+	}
+}
+
+// An update of 100 accounts that are there and known beforehand takes one
+// transaction.
+func takesKnownAccounts(t *testing.T, open Opener) {
+	j := &counting{Shared: shared(t, open)}
+	s := Open(j, func(o *store.Options) { o.After = atOnce })
+	accounts := many(100)
+	for _, round := range []string{"made", "written to"} {
+		j.transactions = 0
+		if err := s.Update(t.Context(), accounts[0], writeTo(accounts), accounts[1:]...); err != nil {
+			t.Fatal(err)
+		}
+		// Accounts that do not exist are not locked in passing.
+		if round == "written to" && j.transactions != 1 {
+			t.Errorf("100 accounts are %s in %d transactions, want 1", round, j.transactions)
+		}
+	}
+	views(t, s, accounts, 2)
+}
+
+// views checks the version of accounts.
+func views(t *testing.T, s *store.Store, accounts []string, version uint64) {
+	t.Helper()
+	for _, account := range accounts {
+		if snap, err := s.View(t.Context(), account); err != nil || snap.Version() != version {
+			t.Errorf("%s is at the wrong version (%v), want %d", account, err, version)
+		}
+	}
+}
+
+// An update that met others is run again, however many accounts it had to find.
+func retriesConflicts(t *testing.T, open Opener) {
+	for i, accounts := range []int{1, 9, 10, 11, 30} {
+		j := &counting{Shared: shared(t, open), conflicts: 3}
+		s := Open(j, func(o *store.Options) { o.After = atOnce })
+		if err := s.Update(t.Context(), "account 000", writeTo(many(accounts))); err != nil || j.conflicts > 0 {
+			t.Errorf("an update that finds %d accounts and meets 3 others: %v, with %d left to meet", accounts, err, j.conflicts)
+		}
+		views(t, s, many(1), uint64(i+1))
+	}
 }
 
 // Many accounts are viewed with one question, even if some would have changed

@@ -20,6 +20,7 @@ var storeTests = []test{
 	{"keeps nothing of a value that cannot be encoded", on(keepsNothingUnencodable)},
 	{"runs a closure again that reaches an absent account", on(runsAgain)},
 	{"answers every update of a group", on(answersGroups)},
+	{"shows accounts at one moment", on(movesBetweenAccounts)},
 	{"gives back what it evicted", on(givesBackEvicted)},
 	{"works with accounts that do not fit in memory together", on(worksInLittleMemory)},
 	{"answers nothing once closed", on(answersNothingClosed)},

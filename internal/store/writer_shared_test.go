@@ -31,15 +31,15 @@ func TestUnknownIsSharedByWhoHasWritten(t *testing.T) {
 	s := Open(Options{Codecs: []Codec{texts{}}, Journal: unsure{}, Now: time.Now})
 	defer s.Close()
 	put := func(first string, others ...string) *update {
-		return &update{needs: []string{first}, done: make(chan struct{}), fn: func(tx *Tx) error {
+		return newUpdate([]string{first}, func(tx *Tx) error {
 			for _, account := range append([]string{first}, others...) {
 				tx.In(account).Put("text", "x", "")
 			}
 			return nil
-		}}
+		})
 	}
 	wrote, held, reaching := put("free"), put("held"), put("free", "held")
-	over := s.together([]turn{{&lane{}, []*update{wrote, reaching}}, {&lane{}, []*update{held}}})
+	over := s.writer.(*shared).runShared([]batch{{&queue{}, []*update{wrote, reaching}}, {&queue{}, []*update{held}}})
 	select {
 	case <-wrote.done:
 	default:
@@ -50,11 +50,11 @@ func TestUnknownIsSharedByWhoHasWritten(t *testing.T) {
 	}
 	for i, want := range []*update{reaching, held} {
 		if !slices.Equal(over[i].updates, []*update{want}) || want.err != nil {
-			t.Errorf("of turn %d are left %v, with the error %v, want the one that was left out", i, over[i].updates, want.err)
+			t.Errorf("of batch %d are left %v, with the error %v, want the one that was left out", i, over[i].updates, want.err)
 		}
 	}
-	if want := []string{"free", "held"}; !slices.Equal(reaching.needs, want) {
-		t.Errorf("who was left out is known to need %q, want %q", reaching.needs, want)
+	if want := []string{"free", "held"}; !slices.Equal(reaching.accounts, want) {
+		t.Errorf("who was left out is known to need %q, want %q", reaching.accounts, want)
 	}
 }
 

@@ -1,0 +1,170 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"runtime/debug"
+	"slices"
+)
+
+// group is the closures that share a commit.
+type group struct {
+	store   *Store
+	base    func(account string) *Snapshot // nil: the group does not have the account
+	number  int64                          // never used twice
+	updates []*update
+	drafts  map[string]*pending
+}
+
+func (s *Store) newGroup(base func(account string) *Snapshot) *group {
+	return &group{store: s, base: base, number: s.tick.Add(1), drafts: map[string]*pending{}}
+}
+
+// pending is an account as the closures of the group have left it so far.
+type pending struct {
+	snapshot *Snapshot
+	rows     map[objectKey]Row
+}
+
+type objectKey struct{ kind, id string }
+
+// run runs a closure over what those before it left. A closure that fails
+// leaves nothing.
+func (g *group) run(fn func(*Tx) error) (absent string, err error) {
+	tx := &Tx{group: g, now: g.store.Now(), chance: g.store.Chance, drafts: map[string]*Draft{}}
+	defer func() {
+		if p := recover(); p != nil {
+			switch p := p.(type) {
+			case absentAccount:
+				absent, err = string(p), nil
+			case tooMany:
+				err = p
+			default:
+				err = &Panic{Value: p, Stack: debug.Stack()}
+			}
+		}
+		if absent != "" || err != nil {
+			for _, d := range tx.drafts {
+				d.undo()
+			}
+		}
+	}()
+	if err := fn(tx); err != nil {
+		return "", err
+	}
+	rows := map[string][]Row{}
+	for account, d := range tx.drafts {
+		for k := range d.dirty {
+			row, err := g.store.row(d.Snapshot, k)
+			if err != nil {
+				return "", err
+			}
+			rows[account] = append(rows[account], row)
+		}
+	}
+	for account, rows := range rows {
+		p := g.drafts[account]
+		if p == nil {
+			p = &pending{rows: map[objectKey]Row{}}
+			g.drafts[account] = p
+		}
+		p.snapshot = tx.drafts[account].Snapshot
+		for _, row := range rows {
+			p.rows[objectKey{row.Kind, row.ID}] = row
+		}
+	}
+	return "", nil
+}
+
+// Panic is the error of a closure that panicked. It has written nothing.
+type Panic struct {
+	Value any
+	Stack []byte
+}
+
+func (p *Panic) Error() string {
+	return fmt.Sprintf("panic in a transaction: %v\n%s", p.Value, p.Stack)
+}
+
+// commit makes the group durable and then visible.
+func (g *group) commit() error {
+	batches := g.batches()
+	if len(batches) == 0 {
+		return nil
+	}
+	if g.store.Journal != nil {
+		if err := g.store.Journal.Commit(context.Background(), batches); err != nil {
+			return fmt.Errorf("committing to the journal: %w", err)
+		}
+	}
+	g.publish(batches)
+	return nil
+}
+
+// batches are what the group's closures have written, by account.
+func (g *group) batches() []Batch {
+	batches := make([]Batch, 0, len(g.drafts))
+	for account, p := range g.drafts {
+		b := Batch{Account: account, Version: p.snapshot.version, Unsettled: p.snapshot.unsettled, Rows: slices.Collect(maps.Values(p.rows))}
+		// The order of a map is chance; the journal and the loops get the
+		// order in which the objects were made.
+		slices.SortFunc(b.Rows, func(x, y Row) int { return cmp.Or(cmp.Compare(x.Seq, y.Seq), cmp.Compare(x.ID, y.ID)) })
+		batches = append(batches, b)
+	}
+	slices.SortFunc(batches, func(x, y Batch) int { return cmp.Compare(x.Account, y.Account) })
+	return batches
+}
+
+// publish makes visible what was made durable. In a shared journal memory may have
+// something else by then than the group was based on: what others have written
+// since, or nothing, because the journal went back. That is left to be read.
+func (g *group) publish(batches []Batch) {
+	var changes []Change
+	g.store.publishing.Lock()
+	for _, b := range batches {
+		p := g.drafts[b.Account]
+		e := g.store.entry(b.Account)
+		e.mu.Lock()
+		if now := e.snapshot.Load(); now == g.base(b.Account) {
+			e.snapshot.Store(p.snapshot)
+			g.store.held.Add(p.snapshot.size - now.size)
+		}
+		e.mu.Unlock()
+		for _, r := range b.Rows {
+			changes = append(changes, Change{b.Account, r.Kind, r.ID})
+		}
+	}
+	g.store.publishing.Unlock()
+	if g.store.Changed != nil {
+		g.store.Changed(changes)
+	}
+}
+
+// row encodes what a closure has left of an object. An object that cannot be
+// encoded fails its own closure and no other.
+func (s *Store) row(snap *Snapshot, k objectKey) (Row, error) {
+	row := Row{Kind: k.kind, ID: k.id, Version: snap.version}
+	o, ok := snap.Get(k.kind, k.id)
+	if !ok {
+		return row, nil
+	}
+	doc, err := s.codecs[k.kind].Encode(Place{snap.account, k.kind, k.id}, o.Value)
+	if err != nil {
+		return Row{}, fmt.Errorf("encoding %s %s: %w", k.kind, k.id, err)
+	}
+	// The object is not published yet, so its size can still be set.
+	snap.size += int64(len(doc)) - int64(o.size)
+	o.size = int32(len(doc))
+	row.Seq, row.Gone, row.Doc = o.Seq, o.Gone, doc
+	return row, nil
+}
+
+func (g *group) fail(err error) {
+	for _, u := range g.updates {
+		if u.err == nil && u.absent == "" {
+			u.err = err
+		}
+	}
+}
