@@ -75,7 +75,11 @@ func (s *Store) object(account string, codec Codec, r Row) (*Object, error) {
 	if err != nil {
 		return nil, fmt.Errorf("decoding %s %s: %w", r.Kind, r.ID, err)
 	}
-	return &Object{ID: r.ID, Seq: r.Seq, Gone: r.Gone, Value: value, size: int32(len(r.Doc))}, nil
+	o := &Object{ID: r.ID, Seq: r.Seq, Gone: r.Gone, Value: value, size: int32(len(r.Doc))}
+	if s.audited {
+		o.doc = r.Doc
+	}
+	return o, nil
 }
 
 // inMemory is the account as it is in memory, if it is.
@@ -119,5 +123,6 @@ func (s *Store) drop(e *entry) {
 func (s *Store) clear(e *entry) {
 	if snap := e.snapshot.Swap(nil); snap != nil {
 		s.held.Add(-snap.size)
+		s.auditAll(snap)
 	}
 }

@@ -173,6 +173,9 @@ func (d *Draft) open(kind, id string, old *Object) *table {
 	}
 	key := objectKey{kind, id}
 	if _, ok := d.dirty[key]; !ok {
+		if old != nil {
+			d.group.store.audit(d.account, d.codec(kind), old)
+		}
 		d.dirty[key] = before{t, old}
 	}
 	return t

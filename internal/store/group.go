@@ -158,6 +158,9 @@ func (s *Store) row(snap *Snapshot, k objectKey) (Row, error) {
 	snap.size += int64(len(doc)) - int64(o.size)
 	o.size = int32(len(doc))
 	row.Seq, row.Gone, row.Doc = o.Seq, o.Gone, doc
+	if s.audited {
+		o.doc = doc
+	}
 	return row, nil
 }
 

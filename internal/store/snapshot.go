@@ -10,7 +10,8 @@ type Object struct {
 	Gone  int64  // when it was deleted, in Unix milliseconds; 0: it lives
 	Value any
 
-	size int32 // bytes of its document
+	size int32  // bytes of its document
+	doc  []byte // its document, if the store is audited
 }
 
 // Snapshot is the state of one account at one version. It never changes.

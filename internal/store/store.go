@@ -21,6 +21,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"testing"
 	"time"
 )
 
@@ -61,6 +62,8 @@ type Store struct {
 	// shared journal, and while the journal is read. It is taken before the mutex of an entry.
 	closing sync.RWMutex
 	closed  bool
+
+	audited bool // see [Store.audit]
 }
 
 // ErrClosed is returned by calls on a store that was closed or has failed.
@@ -68,7 +71,7 @@ var ErrClosed = errors.New("the store is closed")
 
 // Open starts a store over a journal, which it closes in the end.
 func Open(o Options) *Store {
-	s := &Store{Options: o, codecs: map[string]Codec{}, failed: make(chan error, 1)}
+	s := &Store{Options: o, codecs: map[string]Codec{}, failed: make(chan error, 1), audited: testing.Testing()}
 	if s.Log == nil {
 		s.Log = slog.New(slog.DiscardHandler)
 	}
@@ -90,6 +93,14 @@ func (s *Store) Close() error {
 	s.closed = true
 	s.closing.Unlock()
 	s.writer.close()
+	if first {
+		s.accounts.Range(func(_, e any) bool {
+			if snap := e.(*entry).snapshot.Load(); snap != nil {
+				s.auditAll(snap)
+			}
+			return true
+		})
+	}
 	if !first || s.Journal == nil {
 		return nil
 	}
