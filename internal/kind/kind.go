@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/lifecycle"
 	"github.com/bastide-cloud/bastide/internal/store"
 )
 
@@ -43,6 +44,13 @@ type Kind[T any, I ID] struct {
 	// share. Taken answers the second.
 	Unique []string
 	Taken  fault.Code
+
+	// Life says which events lead from which state to which; nil: it has no
+	// states. The state is the field of T that has their type. A resource whose
+	// state does not allow an event is refused with Forbidden; InvalidState if
+	// zero.
+	Life      lifecycle.Life
+	Forbidden fault.Code
 
 	// Keep is how long a deleted resource stays readable.
 	Keep time.Duration
@@ -91,6 +99,7 @@ type Facts struct {
 	Quota             *Quota
 	Keep              time.Duration
 	ToldTags          bool
+	Life              lifecycle.Life
 	Type              reflect.Type // of the stored struct
 	ID                reflect.Type
 }
@@ -101,7 +110,7 @@ func (k *Kind[T, I]) Facts() Facts {
 	if plural == "" {
 		plural = k.Name + "s"
 	}
-	return Facts{k.Name, plural, k.Tag, k.Quota, k.Keep, k.ToldTags, reflect.TypeFor[T](), reflect.TypeFor[I]()}
+	return Facts{k.Name, plural, k.Tag, k.Quota, k.Keep, k.ToldTags, k.Life, reflect.TypeFor[T](), reflect.TypeFor[I]()}
 }
 
 // shape is what reflection finds in T, once.
@@ -112,6 +121,12 @@ type shape struct {
 	tags     int   // the field that holds the tags, or -1
 	computed []int // the fields that are never stored
 	secrets  bool
+
+	// Of a kind with a life: the field that holds the state, the transitions
+	// from each state, and the states at the end.
+	state []int
+	edges map[string][]lifecycle.Edge
+	ends  map[string]bool
 }
 
 // ref is a reference: a path to ids of another kind.
@@ -171,6 +186,11 @@ func (k *Kind[T, I]) inspect() *shape {
 	}
 	secret := func(f reflect.StructField) bool { e, _ := element(f.Type); return e == reflect.TypeFor[Secret]() }
 	sh.secrets = len(Paths(t, secret)) > 0
+	if k.Life != nil {
+		if err := k.inspectLife(sh); err != nil {
+			mistake("%v", err)
+		}
+	}
 	return sh
 }
 
@@ -317,8 +337,16 @@ type Amounts = store.Amounts
 // number.
 func (k *Kind[T, I]) Sums(tx *Tx) Amounts { return tx.snapshot().Sums(k.Name) }
 
-// Insert makes a resource, with an id of its own if it has none yet.
+// Insert makes a resource, with an id of its own if it has none yet, and in the
+// state in which its life begins.
 func (k *Kind[T, I]) Insert(tx *Tx, v *T) error {
+	if k.Life != nil {
+		return k.begin(tx, v)
+	}
+	return k.insert(tx, v)
+}
+
+func (k *Kind[T, I]) insert(tx *Tx, v *T) error {
 	id := reflect.ValueOf(v).Elem().Field(k.layout().id)
 	if id.Len() == 0 {
 		id.SetString(string(k.NewID(tx)))
@@ -328,7 +356,7 @@ func (k *Kind[T, I]) Insert(tx *Tx, v *T) error {
 	if err := k.checkQuota(tx, reflect.ValueOf(v).Elem()); err != nil {
 		return err
 	}
-	return k.Put(tx, v)
+	return k.put(tx, v)
 }
 
 // NewID chooses an id that no resource has in any of the accounts, those still
@@ -363,8 +391,16 @@ func (k *Kind[T, I]) checkQuota(tx *Tx, v reflect.Value) error {
 	return nil
 }
 
-// Put writes a resource, after checking its references and unique keys.
+// Put writes a resource, after checking its references and unique keys. Its
+// state is what it was: see [Transition].
 func (k *Kind[T, I]) Put(tx *Tx, v *T) error {
+	if k.Life != nil {
+		k.checkState(tx, v)
+	}
+	return k.put(tx, v)
+}
+
+func (k *Kind[T, I]) put(tx *Tx, v *T) error {
 	stored := k.stored(v)
 	sh, rv := k.layout(), reflect.ValueOf(stored).Elem()
 	id := rv.Field(sh.id).String()
@@ -401,9 +437,17 @@ func (k *Kind[T, I]) stored(v *T) *T {
 	return &copied
 }
 
-// Delete removes a resource that nothing refers to. If its kind keeps deleted
-// resources, it stays readable as v leaves it.
+// Delete removes a resource that nothing refers to, by the event with which its
+// life ends from its state. If its kind keeps deleted resources, it stays readable
+// as v leaves it.
 func (k *Kind[T, I]) Delete(tx *Tx, v *T) error {
+	if k.Life != nil {
+		return k.end(tx, v)
+	}
+	return k.remove(tx, v)
+}
+
+func (k *Kind[T, I]) remove(tx *Tx, v *T) error {
 	id := reflect.ValueOf(v).Elem().Field(k.layout().id).String()
 	if !k.Has(tx, I(id)) {
 		return k.missing(id)
@@ -434,6 +478,9 @@ func (k *Kind[T, I]) Purge(tx *Tx) (next time.Time) {
 		switch {
 		case !due.After(tx.Now()):
 			tx.draft().Remove(k.Name, o.ID)
+			if k.Life != nil {
+				k.forget(tx, o.Value.(*T))
+			}
 		case next.IsZero() || due.Before(next):
 			next = due
 		}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bastide-cloud/bastide/internal/lifecycle"
 	"github.com/bastide-cloud/bastide/internal/store"
 )
 
@@ -32,6 +33,11 @@ type Options struct {
 	Memory  int64
 	Changed func([]store.Change)
 	After   func(time.Duration) <-chan time.Time
+
+	// Transitioned is told of each transition of a life, by the name of the kind
+	// or, for a state that is a part of a resource, of its type. A transaction
+	// that runs again, or fails, has told of it all the same. nil: no one is.
+	Transitioned func(of string, e lifecycle.Edge)
 }
 
 // DB is the region's resources.
@@ -44,6 +50,8 @@ type DB struct {
 	limits map[string]int
 	now    func() time.Time
 	chance io.Reader
+
+	transitioned func(of string, e lifecycle.Edge)
 }
 
 // Open opens the store for these kinds. It panics if two of them share a name
@@ -53,7 +61,11 @@ type DB struct {
 func Open(o Options) *DB {
 	db := &DB{
 		kinds: o.Kinds, limits: o.Limits, now: o.Now, chance: o.Chance,
-		byID: map[reflect.Type]Any{}, refs: map[reflect.Type][]ref{}, holder: map[reflect.Type][]Any{},
+		transitioned: o.Transitioned,
+		byID:         map[reflect.Type]Any{}, refs: map[reflect.Type][]ref{}, holder: map[reflect.Type][]Any{},
+	}
+	if db.transitioned == nil {
+		db.transitioned = func(string, lifecycle.Edge) {}
 	}
 	names := map[string]bool{}
 	var codecs []store.Codec

@@ -45,7 +45,7 @@ var (
 // downwards; what is below does not know what is above.
 var rules = []rule{
 	{
-		of:  []string{"internal/fault", "internal/state", "internal/driver", "internal/clock", "internal/seal", "internal/metadata"},
+		of:  []string{"internal/fault", "internal/state", "internal/lifecycle", "internal/driver", "internal/clock", "internal/seal", "internal/metadata"},
 		not: []string{"internal/...", others},
 		why: "everything may stand on them, so they stand on the standard library only",
 	},
@@ -98,13 +98,13 @@ var rules = []rule{
 	{
 		of:  []string{"internal/kind"},
 		not: []string{"internal/..."},
-		but: []string{"internal/fault", "internal/state", "internal/store"},
+		but: []string{"internal/fault", "internal/lifecycle", "internal/store"},
 		why: "a kind states what is true of a resource, whoever asks for it",
 	},
 	{
 		of:  []string{"internal/api"},
 		not: []string{"internal/..."},
-		but: []string{"internal/fault", "internal/kind", "internal/state"},
+		but: []string{"internal/fault", "internal/kind", "internal/lifecycle", "internal/state"},
 		why: "an action sees resources through their kinds, and not how the call came or what is kept where",
 	},
 	{
