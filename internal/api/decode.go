@@ -221,6 +221,10 @@ func decodeFloat(d *decoding, v reflect.Value) error {
 	return nil
 }
 
+// maxItems bounds the lists of a request, and so what two of them multiply to.
+// AWS takes as many ids in a call.
+const maxItems = 1000
+
 func decodeSlice(d *decoding, v reflect.Value) error {
 	if _, err := d.scalar('[', "a list"); err != nil {
 		return err
@@ -229,6 +233,9 @@ func decodeSlice(d *decoding, v reflect.Value) error {
 	list := reflect.MakeSlice(v.Type(), 0, 1)
 	d.path = append(d.path, "")
 	for d.PeekKind() != ']' {
+		if list.Len() == maxItems {
+			return d.tooLong()
+		}
 		d.path[len(d.path)-1] = strconv.Itoa(list.Len())
 		item := reflect.New(v.Type().Elem()).Elem()
 		if err := next(d, item); err != nil {
@@ -240,6 +247,18 @@ func decodeSlice(d *decoding, v reflect.Value) error {
 	v.Set(list)
 	_, err := d.ReadToken()
 	return err
+}
+
+// tooLong refuses the list that is being read, once it has counted the rest.
+func (d *decoding) tooLong() error {
+	n := maxItems
+	for ; d.PeekKind() != ']'; n++ {
+		if err := d.SkipValue(); err != nil {
+			return err
+		}
+	}
+	d.path = d.path[:len(d.path)-1]
+	return fault.InvalidCount.Errorf("%s has %d elements: a list has at most %d.", d.here(), n, maxItems)
 }
 
 // parameters are the fields of a request, or of a struct in one.

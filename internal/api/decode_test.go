@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -88,6 +89,7 @@ func TestDecodeAccepts(t *testing.T) {
 			`{"Count":3,"Deciduous":null,"Species":null,"Labels":null,"Soil":null,"PlotId":null,"When":null,"DryRun":null}`,
 			planted(func(*PlantTreesRequest) {}),
 		},
+		"the longest list":        {`{"Count":3,"Labels":["a"` + strings.Repeat(`,"a"`, 999) + `]}`, planted(func(r *PlantTreesRequest) { r.Labels = slices.Repeat([]string{"a"}, 1000) })},
 		"an empty list is a list": {`{"Count":3,"Labels":[]}`, planted(func(r *PlantTreesRequest) { r.Labels = []string{} })},
 		"an empty id is none":     {`{"Count":3,"PlotId":""}`, planted(func(*PlantTreesRequest) {})},
 		"escapes":                 {`{"\u0043ount":3,"Labels":["\u00e9\n\ud83c\udf33"]}`, planted(func(r *PlantTreesRequest) { r.Labels = []string{"é\n🌳"} })},
@@ -145,6 +147,10 @@ func TestDecodeRefuses(t *testing.T) {
 		"a number for a text":          {`{"Count":3,"Labels":["a",1]}`, fault.InvalidType, "Labels.1 must be a string"},
 		"null in a list":               {`{"Count":3,"Labels":[null]}`, fault.InvalidType, "Labels.0 must be a string"},
 		"a text for a list":            {`{"Count":3,"Labels":"a"}`, fault.InvalidType, "Labels must be a list"},
+		"a list too long":              {`{"Count":3,"Labels":["a"` + strings.Repeat(`,"a"`, 1000) + `]}`, fault.InvalidCount, "Labels has 1001 elements: a list has at most 1000."},
+		"a list too long within":       {`{"Count":3,"Soil":{"Acid":true,"Layers":[{}` + strings.Repeat(`,{}`, 1999) + `]}}`, fault.InvalidCount, "Soil.Layers has 2000 elements"},
+		"a filter too long":            {`{"Count":3,"Filters":{"PlotIds":["x"` + strings.Repeat(`,"x"`, 1000) + `]}}`, fault.InvalidCount, "Filters.PlotIds has 1001 elements"},
+		"a list too long, cut off":     {`{"Count":3,"Labels":["a"` + strings.Repeat(`,"a"`, 1000), fault.InvalidType, "ends too early"},
 		"a text for an object":         {`{"Count":3,"Soil":"{\"Acid\":true}"}`, fault.InvalidType, "Soil must be an object"},
 		"a text for filters":           {`{"Count":3,"Filters":"{}"}`, fault.InvalidType, "Filters must be an object"},
 		"a list for an object":         {`{"Count":3,"Soil":[]}`, fault.InvalidType, "Soil must be an object"},

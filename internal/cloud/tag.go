@@ -30,7 +30,8 @@ type CreateTagsRequest struct {
 type CreateTagsResponse struct{}
 
 func createTags(tx *kind.Tx, req *CreateTagsRequest) (*CreateTagsResponse, error) {
-	return &CreateTagsResponse{}, retag(tx, req.ResourceIds, req.Tags, kind.WithTag)
+	added := kind.UniqueTags(req.Tags)
+	return &CreateTagsResponse{}, retag(tx, req.ResourceIds, len(added), func(tags []api.Tag) []api.Tag { return kind.WithTags(tags, added) })
 }
 
 // DeleteTagsRequest removes tags from resources. A tag that a resource does not
@@ -44,33 +45,36 @@ type DeleteTagsRequest struct {
 type DeleteTagsResponse struct{}
 
 func deleteTags(tx *kind.Tx, req *DeleteTagsRequest) (*DeleteTagsResponse, error) {
-	return &DeleteTagsResponse{}, retag(tx, req.ResourceIds, req.Tags, withoutTag)
-}
-
-// withoutTag is the list without the tag.
-func withoutTag(tags []api.Tag, t api.Tag) []api.Tag {
-	return slices.DeleteFunc(slices.Clone(tags), func(old api.Tag) bool {
-		return old.Key == t.Key && (old.Value == t.Value || t.Value == "")
+	removed := map[api.Tag]bool{}
+	for _, t := range req.Tags {
+		removed[t] = true
+	}
+	return &DeleteTagsResponse{}, retag(tx, req.ResourceIds, len(removed), func(tags []api.Tag) []api.Tag {
+		return slices.DeleteFunc(slices.Clone(tags), func(t api.Tag) bool { return removed[t] || removed[api.Tag{Key: t.Key}] })
 	})
 }
 
-// retag changes the tags of resources, one by one.
-func retag(tx *kind.Tx, ids []string, tags []api.Tag, change func([]api.Tag, api.Tag) []api.Tag) error {
+// retag changes the tags of resources, each once, by a number of different tags.
+func retag(tx *kind.Tx, ids []string, tags int, change func([]api.Tag) []api.Tag) error {
 	switch {
 	case len(ids) == 0:
 		return fault.MissingParameter.Errorf("ResourceIds is empty: name the resources.")
-	case len(tags) == 0:
+	case tags == 0:
 		return fault.MissingParameter.Errorf("Tags is empty: give at least one tag.")
+	case tags > kind.MaxTags:
+		return fault.TooManyTags.Errorf("Tags has %d different tags: a resource can have %d.", tags, kind.MaxTags)
 	}
+	done := map[string]bool{}
 	for _, id := range ids {
+		if done[id] {
+			continue
+		}
+		done[id] = true
 		resource, ok := tx.Tagged(id)
 		if !ok {
 			return fault.ResourceNotFound.Errorf("The resource '%.100s' doesn't exist, or it cannot have tags.", id)
 		}
-		changed := resource.Tags()
-		for _, t := range tags {
-			changed = change(changed, t)
-		}
+		changed := change(resource.Tags())
 		if len(changed) > kind.MaxTags {
 			return fault.TooManyTags.Errorf("The resource %s would have %d tags: it can have %d.", id, len(changed), kind.MaxTags)
 		}

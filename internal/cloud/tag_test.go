@@ -228,6 +228,38 @@ func TestCreateTagsRefuses(t *testing.T) {
 	}
 }
 
+// Two lists of a request are not multiplied: what is said a thousand times costs
+// reading it a thousand times, and is done once.
+func TestRepeatedTagsAreSetOnce(t *testing.T) {
+	s := newShore(t)
+	b := s.boat(alice)
+	ids, tags := make([]string, 1000), make([]m, 1000)
+	for i := range ids {
+		ids[i], tags[i] = b, m{"Key": fmt.Sprint("key ", i%kind.MaxTags), "Value": fmt.Sprint(i % kind.MaxTags)}
+	}
+	for _, action := range []string{"CreateTags", "DeleteTags"} {
+		allocated := testing.AllocsPerRun(1, func() {
+			if _, err := s.call(alice, action, m{"ResourceIds": ids, "Tags": tags}); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if most := 50_000.0; allocated > most {
+			t.Errorf("%s allocates %.0f times, want at most %.0f", action, allocated, most)
+		}
+	}
+	s.wantTags(alice, nil)
+}
+
+func TestTheLastTagOfAKeyCounts(t *testing.T) {
+	t.Parallel()
+	s := newShore(t)
+	b := s.boat(alice)
+	if _, err := s.call(alice, "CreateTags", m{"ResourceIds": []string{b, b}, "Tags": []api.Tag{{Key: "a", Value: "1"}, {Key: "b", Value: ""}, {Key: "a", Value: "2"}}}); err != nil {
+		t.Fatal(err)
+	}
+	s.wantTags(alice, nil, "boat "+b+" a=2", "boat "+b+" b=")
+}
+
 func TestDeleteTags(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -252,6 +284,20 @@ func TestDeleteTags(t *testing.T) {
 			}
 			s.wantTags(alice, nil, want...)
 		})
+	}
+}
+
+func TestDeleteTagsTakesAsManyAsAResourceHas(t *testing.T) {
+	t.Parallel()
+	s := newShore(t)
+	b := s.boat(alice)
+	tags := make([]api.Tag, kind.MaxTags+1)
+	for i := range tags {
+		tags[i] = api.Tag{Key: fmt.Sprint(i)}
+	}
+	_, err := s.call(alice, "DeleteTags", m{"ResourceIds": []string{b}, "Tags": tags})
+	if !fault.TooManyTags.Is(err) {
+		t.Errorf("the error is %v, want code 10041", err)
 	}
 }
 

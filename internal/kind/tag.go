@@ -47,11 +47,31 @@ func (t ResourceTag) Check() error {
 // compareTags orders tags by key: the order in which they are shown.
 func compareTags(a, b ResourceTag) int { return strings.Compare(a.Key, b.Key) }
 
-// WithTag is the list with the tag in it, in place of one of the same key.
-func WithTag(tags []ResourceTag, t ResourceTag) []ResourceTag {
-	tags = slices.DeleteFunc(slices.Clone(tags), func(old ResourceTag) bool { return old.Key == t.Key })
-	at, _ := slices.BinarySearchFunc(tags, t, compareTags)
-	return slices.Insert(tags, at, t)
+// UniqueTags is the list in order of keys. Of several tags of a key it has the
+// last one.
+func UniqueTags(tags []ResourceTag) []ResourceTag {
+	tags = slices.Clone(tags)
+	slices.Reverse(tags)
+	slices.SortStableFunc(tags, compareTags)
+	return slices.CompactFunc(tags, func(a, b ResourceTag) bool { return a.Key == b.Key })
+}
+
+// WithTags is the list with more tags, in place of those of the same keys. Both
+// lists are as [UniqueTags] makes them, and so is the result.
+func WithTags(tags, more []ResourceTag) []ResourceTag {
+	merged := make([]ResourceTag, 0, len(tags)+len(more))
+	for len(tags) > 0 && len(more) > 0 {
+		order := compareTags(tags[0], more[0])
+		switch {
+		case order < 0:
+			merged, tags = append(merged, tags[0]), tags[1:]
+		case order > 0:
+			merged, more = append(merged, more[0]), more[1:]
+		default:
+			tags = tags[1:]
+		}
+	}
+	return append(append(merged, tags...), more...)
 }
 
 // Tagged is a resource whose tags can be read and set, whatever its kind.

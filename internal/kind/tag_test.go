@@ -38,20 +38,24 @@ func TestTagCheck(t *testing.T) {
 }
 
 // However they come, tags are ordered by key, each key has its last value, and
-// the list that was there before is as it was.
-func TestWithTag(t *testing.T) {
+// the lists that were there before are as they were.
+func TestWithTags(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		var tags []kind.ResourceTag
 		want := map[string]string{}
-		for range rapid.IntRange(0, 12).Draw(t, "tags") {
-			tag := kind.ResourceTag{Key: rapid.StringMatching(`[a-dA-D]{1,2}`).Draw(t, "key"), Value: rapid.StringN(0, 3, -1).Draw(t, "value")}
-			before := slices.Clone(tags)
-			after := kind.WithTag(tags, tag)
-			if diff := cmp.Diff(before, tags); diff != "" {
-				t.Fatalf("WithTag changed the list it was given (-before +after):\n%s", diff)
+		for range rapid.IntRange(0, 4).Draw(t, "calls") {
+			var more []kind.ResourceTag
+			for range rapid.IntRange(0, 6).Draw(t, "tags") {
+				tag := kind.ResourceTag{Key: rapid.StringMatching(`[a-dA-D]{1,2}`).Draw(t, "key"), Value: rapid.StringN(0, 3, -1).Draw(t, "value")}
+				more, want[tag.Key] = append(more, tag), tag.Value
 			}
-			tags, want[tag.Key] = after, tag.Value
+			had, given := slices.Clone(tags), slices.Clone(more)
+			after := kind.WithTags(tags, kind.UniqueTags(more))
+			if diff := cmp.Diff([][]kind.ResourceTag{had, given}, [][]kind.ResourceTag{tags, more}); diff != "" {
+				t.Fatalf("the lists that were given are changed (-before +after):\n%s", diff)
+			}
+			tags = after
 		}
 		got := map[string]string{}
 		for i, tag := range tags {

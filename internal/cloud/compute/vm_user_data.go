@@ -83,9 +83,7 @@ func (v *Vm) setUserData(u UserData) (err error) {
 
 // withTags are tags as resources keep them, with more: one of each key, in order.
 func withTags(tags, more []api.Tag) ([]api.Tag, error) {
-	for _, t := range more {
-		tags = kind.WithTag(tags, t)
-	}
+	tags = kind.WithTags(tags, kind.UniqueTags(more))
 	if len(tags) > kind.MaxTags {
 		return nil, fault.TooManyTags.Errorf("The resource would have %d tags: it can have %d.", len(tags), kind.MaxTags)
 	}

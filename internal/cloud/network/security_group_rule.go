@@ -85,9 +85,10 @@ func (region Region) createSecurityGroupRule(tx *kind.Tx, g *SecurityGroup, req 
 		if err := g.add(tx, req.Flow, r); err != nil {
 			return err
 		}
-	}
-	if err := tx.CheckLimit(g.ruleQuota(), fault.TooManyRules, g.ruleCount()); err != nil {
-		return err
+		// Each time, because each rule is compared with all that are there.
+		if err := tx.CheckLimit(g.ruleQuota(), fault.TooManyRules, g.ruleCount()); err != nil {
+			return err
+		}
 	}
 	return g.changed(tx)
 }
