@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -34,10 +35,55 @@ type filter struct {
 	name  string
 	index []int // of the filter in the Filters struct
 	path  kind.Path
-	glob  bool                                              // `match:"glob"`: in values, * stands for any text and ? for any character
-	bound int                                               // `match:"from"`, 1: the value is the least that passes; `match:"to"`, -1: the greatest
-	match func(tag *kind.ResourceTag, v reflect.Value) bool // for the filters by tag
-	late  bool                                              // on a field that a view computes
+	glob  bool       // `match:"glob"`: in values, * stands for any text and ? for any character
+	bound int        // `match:"from"`, 1: the value is the least that passes; `match:"to"`, -1: the greatest
+	tag   *tagFilter // of a filter by tags
+	late  bool       // on a field that a view computes
+}
+
+// tagFilter is a way to ask for tags.
+type tagFilter struct {
+	// hit reports whether a tag has what one value of the filter asks for.
+	hit func(t *kind.ResourceTag, v reflect.Value) bool
+	// text is how a value stands in a set, and among looks a tag up in one.
+	text  func(v reflect.Value) string
+	among func(t *kind.ResourceTag, all texts) bool
+}
+
+// tagFilters are those of [TagFilters], by name.
+var tagFilters = map[string]*tagFilter{
+	"TagKeys": {
+		func(t *kind.ResourceTag, v reflect.Value) bool { return t.Key == v.String() },
+		reflect.Value.String, func(t *kind.ResourceTag, all texts) bool { return all.has(t.Key) },
+	},
+	"TagValues": {
+		func(t *kind.ResourceTag, v reflect.Value) bool { return t.Value == v.String() },
+		reflect.Value.String, func(t *kind.ResourceTag, all texts) bool { return all.has(t.Value) },
+	},
+	"Tags": {
+		func(t *kind.ResourceTag, v reflect.Value) bool { return isPair(v.String(), t.Key, t.Value) },
+		reflect.Value.String, func(t *kind.ResourceTag, all texts) bool { return all.has(t.Key, "=", t.Value) },
+	},
+}
+
+// sep is between the key and the value of a tag in a set. It is in neither of a
+// request, because it is no UTF-8.
+const sep = "\xff"
+
+// listedTags is a filter by tags as they are listed: an empty key or value stands
+// for any.
+var listedTags = &tagFilter{
+	func(t *kind.ResourceTag, v reflect.Value) bool {
+		want := v.Interface().(kind.Tag)
+		return (want.Key == "" || want.Key == t.Key) && (want.Value == "" || want.Value == t.Value)
+	},
+	func(v reflect.Value) string {
+		want := v.Interface().(kind.Tag)
+		return want.Key + sep + want.Value
+	},
+	func(t *kind.ResourceTag, all texts) bool {
+		return all.has(t.Key, sep, t.Value) || all.has(t.Key, sep) || all.has(sep, t.Value) || all.has(sep)
+	},
 }
 
 // newSelection finds for each filter the field it selects by: the one of the
@@ -53,16 +99,9 @@ func newSelection(filters, resource reflect.Type) *selection {
 		name := f.Tag.Get("path")
 		switch {
 		case len(f.Index) > 1: // of TagFilters
-			name, c.match = "Tags", map[string]func(*kind.ResourceTag, reflect.Value) bool{
-				"TagKeys":   func(t *kind.ResourceTag, v reflect.Value) bool { return t.Key == v.String() },
-				"TagValues": func(t *kind.ResourceTag, v reflect.Value) bool { return t.Value == v.String() },
-				"Tags":      func(t *kind.ResourceTag, v reflect.Value) bool { return isPair(v.String(), t.Key, t.Value) },
-			}[f.Name]
+			name, c.tag = "Tags", tagFilters[f.Name]
 		case f.Type == tags:
-			name, c.match = "Tags", func(t *kind.ResourceTag, v reflect.Value) bool {
-				want := v.Interface().(kind.Tag)
-				return (want.Key == "" || want.Key == t.Key) && (want.Value == "" || want.Value == t.Value)
-			}
+			name, c.tag = "Tags", listedTags
 		case name == "":
 			name = fieldFor(f.Name, resource)
 		}
@@ -73,7 +112,7 @@ func newSelection(filters, resource reflect.Type) *selection {
 		if c.bound != 0 && basic(p.Type) != reflect.Int {
 			panic(fmt.Sprintf("api: the filter %s.%s is a bound, and %s is no number and no time", filters, f.Name, name))
 		}
-		if c.match == nil && basic(f.Type) != basic(p.Type) {
+		if c.tag == nil && basic(f.Type) != basic(p.Type) {
 			panic(fmt.Sprintf("api: the filter %s.%s is a %s, and %s is a %s", filters, f.Name, f.Type, name, p.Type))
 		}
 		c.path = p
@@ -146,6 +185,55 @@ type question struct{ stored, computed conditions }
 type condition struct {
 	*filter
 	want reflect.Value
+
+	// What want asks for if that is much, or may have patterns in it.
+	isSet   bool
+	texts   texts
+	numbers map[int64]struct{}
+	globs   []string
+}
+
+// texts is a set of texts.
+type texts map[string]struct{}
+
+// has reports whether the parts, one after the other, are in the set.
+func (all texts) has(parts ...string) bool {
+	var room [256]byte // for nearly all, so that a look costs no memory
+	whole := room[:0]
+	for _, part := range parts {
+		whole = append(whole, part...)
+	}
+	_, ok := all[string(whole)]
+	return ok
+}
+
+// fewValues is how many are compared one by one, which is faster up to there.
+const fewValues = 8
+
+// gather makes sets of what the condition asks for, so that looking at a resource
+// costs the same however much that is. Only patterns are tried one by one.
+func (c *condition) gather() {
+	c.isSet, c.texts, c.numbers = true, texts{}, map[int64]struct{}{}
+	for i := range c.want.Len() {
+		switch v := c.want.Index(i); {
+		case c.tag != nil:
+			c.texts[c.tag.text(v)] = struct{}{}
+		case c.glob && strings.ContainsAny(v.String(), "*?"):
+			c.globs = append(c.globs, v.String())
+		case v.Kind() == reflect.String:
+			c.texts[v.String()] = struct{}{}
+		default:
+			c.numbers[number(v)] = struct{}{}
+		}
+	}
+}
+
+// number is a number as the key of a set.
+func number(v reflect.Value) int64 {
+	if v.CanFloat() {
+		return int64(math.Float64bits(v.Float()))
+	}
+	return v.Int()
 }
 
 // conditions are all to be met.
@@ -156,57 +244,76 @@ type conditions []condition
 func (s *selection) ask(filters reflect.Value) (q question) {
 	for i := range s.filters {
 		f := &s.filters[i]
-		want := f.values(filters)
-		if !given(want) {
+		c := condition{filter: f, want: f.values(filters)}
+		if !given(c.want) {
 			continue
+		}
+		if c.want.Kind() == reflect.Slice && (f.glob || c.want.Len() > fewValues) {
+			c.gather()
 		}
 		to := &q.stored
 		if f.late {
 			to = &q.computed
 		}
-		*to = append(*to, condition{f, want})
+		*to = append(*to, c)
 	}
 	return q
 }
 
 // pass reports whether the resource passes all filters.
 func (all conditions) pass(resource reflect.Value) bool {
-	for _, c := range all {
-		if !c.passes(c.want, resource) {
+	for i := range all {
+		if !all[i].passes(resource) {
 			return false
 		}
 	}
 	return true
 }
 
-func (f *filter) passes(want, resource reflect.Value) bool {
+func (c *condition) passes(resource reflect.Value) bool {
 	// Each stops at the first hit, so that it reports false for a hit.
-	return !f.path.Each(resource, func(v reflect.Value) bool { return !f.hit(want, v) })
+	return !c.path.Each(resource, func(v reflect.Value) bool { return !c.hit(v) })
 }
 
-func (f *filter) hit(want, v reflect.Value) bool {
+func (c *condition) hit(v reflect.Value) bool {
 	switch {
-	case f.bound != 0:
-		return cmp.Compare(v.Int(), want.Int()) != -f.bound
-	case want.Kind() != reflect.Slice:
-		return equal(want, v)
+	case c.bound != 0:
+		return cmp.Compare(v.Int(), c.want.Int()) != -c.bound
+	case c.want.Kind() != reflect.Slice:
+		return equal(c.want, v)
+	case c.isSet:
+		return c.among(v)
+	case c.tag != nil:
+		t := v.Addr().Interface().(*kind.ResourceTag)
+		for i := range c.want.Len() {
+			if c.tag.hit(t, c.want.Index(i)) {
+				return true
+			}
+		}
+		return false
 	}
-	for i := range want.Len() {
-		w := want.Index(i)
-		switch {
-		case f.match != nil:
-			if f.match(v.Addr().Interface().(*kind.ResourceTag), w) {
-				return true
-			}
-		case f.glob:
-			if glob(w.String(), v.String()) {
-				return true
-			}
-		case equal(w, v):
+	for i := range c.want.Len() {
+		if equal(c.want.Index(i), v) {
 			return true
 		}
 	}
 	return false
+}
+
+// among reports whether the sets have the value.
+func (c *condition) among(v reflect.Value) bool {
+	switch {
+	case c.tag != nil:
+		return c.tag.among(v.Addr().Interface().(*kind.ResourceTag), c.texts)
+	case v.Kind() != reflect.String:
+		_, ok := c.numbers[number(v)]
+		return ok
+	}
+	text := v.String()
+	if _, ok := c.texts[text]; ok {
+		return true
+	}
+	return slices.ContainsFunc(c.globs, func(pattern string) bool { return glob(pattern, text) })
 }
 
 // glob reports whether a text fits a pattern, in which * stands for any text and
@@ -255,7 +362,7 @@ func equal(a, b reflect.Value) bool {
 // wanted are the values that the filters ask for at a path, if a filter by
 // exact text on that path was given.
 func (s *selection) wanted(filters reflect.Value, name string) ([]string, bool) {
-	i := slices.IndexFunc(s.filters, func(f filter) bool { return f.path.Name == name && !f.glob && f.match == nil })
+	i := slices.IndexFunc(s.filters, func(f filter) bool { return f.path.Name == name && !f.glob && f.tag == nil })
 	if i < 0 {
 		return nil, false
 	}

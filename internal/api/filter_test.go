@@ -52,12 +52,14 @@ func few[V any](t *rapid.T, label string, values ...V) V {
 	return rapid.SampledFrom(values).Draw(t, label)
 }
 
-// some draws a list of few values, often none.
+// some draws a list of few values, often none. Now and then it is long, although it
+// says no more.
 func some[V any](t *rapid.T, label string, values ...V) []V {
 	if rapid.IntRange(0, 3).Draw(t, label+"?") > 0 {
 		return nil
 	}
-	return rapid.SliceOfN(rapid.SampledFrom(values), 0, 3).Draw(t, label)
+	list := rapid.SliceOfN(rapid.SampledFrom(values), 0, 3).Draw(t, label)
+	return slices.Repeat(list, rapid.SampledFrom([]int{1, 1, fewValues + 1}).Draw(t, label+" said"))
 }
 
 func TestFiltersMeanWhatTheySay(t *testing.T) {
@@ -87,7 +89,7 @@ func TestFiltersMeanWhatTheySay(t *testing.T) {
 			Titles: some(t, "titles", "Eden 0", "Kew*", "* 1", "?den ?", "*", " 2"), Berries: some(t, "berries", "red", "green", ""),
 			Boxes: some(t, "boxes", "a", "c"), Sizes: some(t, "sizes", 1, 3), Shares: some(t, "shares", 0.5, 2),
 			BedFlowers: some(t, "flowers", "rose", "tulip"), BedRows: some(t, "bed rows", 2, 3), InBeds: some(t, "in beds", 7, 21, 8), Areas: some(t, "areas", 10, 30),
-			Labels: some(t, "labels", kind.Tag{Key: "k"}, kind.Tag{Key: "k", Value: "v"}, kind.Tag{Value: ":w"}, kind.Tag{Key: "m"}),
+			Labels: some(t, "labels", kind.Tag{Key: "k"}, kind.Tag{Key: "k", Value: "v"}, kind.Tag{Value: ":w"}, kind.Tag{Key: "m"}, kind.Tag{}),
 			TagFilters: TagFilters{
 				TagKeys: some(t, "tag keys", "k", "n=o"), TagValues: some(t, "tag values", "v", ""), Tags: some(t, "tags", "k=v", "l:m=:w", "n=o=x=y"),
 			},
@@ -125,6 +127,31 @@ func TestFiltersMeanWhatTheySay(t *testing.T) {
 			t.Errorf("%s selects %q, want %q", body, got, want)
 		}
 	})
+}
+
+// A resource is not compared with each of many values. Only patterns are tried one
+// by one, and of those only what has a * or a ?.
+func TestManyValuesBecomeASet(t *testing.T) {
+	t.Parallel()
+	s := newSelection(reflect.TypeFor[FiltersGarden](), reflect.TypeFor[garden]())
+	many := slices.Repeat([]string{"rose"}, fewValues+1)
+	sizes := slices.Repeat([]int{1}, fewValues+1)
+	asked := s.ask(reflect.ValueOf(FiltersGarden{
+		Titles: append(many, "Kew*"), BedFlowers: many, Sizes: sizes, Labels: slices.Repeat([]kind.Tag{{Key: "k"}}, fewValues+1),
+		TagFilters: TagFilters{TagKeys: many, TagValues: many, Tags: many},
+	}))
+	all := slices.Concat(asked.stored, asked.computed)
+	if len(all) != 7 {
+		t.Fatalf("%d filters are asked for, want 7", len(all))
+	}
+	for _, c := range all {
+		if got := len(c.texts) + len(c.numbers); !c.isSet || got != 1 {
+			t.Errorf("%s: %d values in a set (%t), want 1", c.name, got, c.isSet)
+		}
+		if c.glob != slices.Equal(c.globs, []string{"Kew*"}) {
+			t.Errorf("%s tries %q one by one", c.name, c.globs)
+		}
+	}
 }
 
 func TestFilterByDate(t *testing.T) {
