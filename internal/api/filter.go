@@ -181,6 +181,16 @@ func given(v reflect.Value) bool {
 // on computed ones.
 type question struct{ stored, computed conditions }
 
+// patterns is how many patterns a value may be tried with.
+func (q question) patterns() (n int) {
+	for _, all := range []conditions{q.stored, q.computed} {
+		for i := range all {
+			n += len(all[i].globs)
+		}
+	}
+	return n
+}
+
 // condition is a filter and what it asks for.
 type condition struct {
 	*filter

@@ -227,8 +227,9 @@ func (l *list[V, G]) collect(tx *kind.Tx, req reflect.Value, after Position, ski
 		}
 	}
 	includes, _ := req.Addr().Interface().(Includer[V])
+	steps := 1 + asked.patterns()
 	for position, c := range l.source.each(tx, selection, filters, after) {
-		if !asked.stored.pass(c.stored) {
+		if tx.Spend(steps); !asked.stored.pass(c.stored) {
 			continue
 		}
 		var v *V

@@ -291,7 +291,8 @@ func (g *Gate) count(ctx context.Context, account string, name AttemptID, seen L
 		return nil
 	}
 	var answer error
-	err := g.DB.Update(ctx, kind.Caller{Account: account}, func(tx *kind.Tx) error {
+	// Hanging up must not spare a guesser the count.
+	err := g.DB.Update(context.WithoutCancel(ctx), kind.Caller{Account: account}, func(tx *kind.Tx) error {
 		answer = nil
 		lock := lockOf(tx, name)
 		switch {

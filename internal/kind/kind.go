@@ -261,7 +261,7 @@ func (k *Kind[T, I]) Absent(id I) error { return k.missing(string(id)) }
 // all or at some, it may write: it goes over what was there when it began.
 func (k *Kind[T, I]) All(tx *Tx) iter.Seq[*T] {
 	return func(yield func(*T) bool) {
-		for o := range tx.snapshot().Scan(k.Name, 0) {
+		for o := range tx.scan(k.Name, 0) {
 			if o.Gone == 0 && !yield(own[T](o)) {
 				return
 			}
@@ -276,7 +276,7 @@ func (k *Kind[T, I]) Find(tx *Tx, field, value string) iter.Seq[*T] {
 		panic(fmt.Sprintf("kind %s: %s is no reference and no unique key", k.Name, field))
 	}
 	return func(yield func(*T) bool) {
-		for o := range tx.snapshot().Find(k.Name, store.Key{Index: field, Value: value}) {
+		for o := range tx.find(k.Name, store.Key{Index: field, Value: value}) {
 			if !yield(own[T](o)) {
 				return
 			}
@@ -310,7 +310,7 @@ func (k *Kind[T, I]) Of(tx *Tx, target any) iter.Seq[*T] {
 	return func(yield func(*T) bool) {
 		var found []*store.Object
 		for _, field := range fields {
-			found = slices.AppendSeq(found, tx.snapshot().Find(k.Name, store.Key{Index: field, Value: value}))
+			found = slices.AppendSeq(found, tx.find(k.Name, store.Key{Index: field, Value: value}))
 		}
 		for _, o := range ordered(found) {
 			if !yield(own[T](o)) {
@@ -412,7 +412,7 @@ func (k *Kind[T, I]) put(tx *Tx, v *T) error {
 	for _, p := range sh.unique {
 		var err error
 		p.Each(rv, func(f reflect.Value) bool {
-			for o := range tx.snapshot().Find(k.Name, store.Key{Index: p.Name, Value: f.String()}) {
+			for o := range tx.find(k.Name, store.Key{Index: p.Name, Value: f.String()}) {
 				if o.ID != id {
 					err = k.Taken.Errorf("The %s '%s' is used already.", p.Name, f.String())
 				}
@@ -470,7 +470,7 @@ func (k *Kind[T, I]) remove(tx *Tx, v *T) error {
 // Purge removes what is left of resources deleted longer ago than the kind
 // keeps them, and answers when the next one is due, if any.
 func (k *Kind[T, I]) Purge(tx *Tx) (next time.Time) {
-	for o := range tx.snapshot().Scan(k.Name, 0) {
+	for o := range tx.scan(k.Name, 0) {
 		if o.Gone == 0 {
 			continue
 		}
@@ -493,7 +493,7 @@ func (k *Kind[T, I]) Purge(tx *Tx) (next time.Time) {
 // creation, for pages. What it yields is shared: nobody may write to it.
 func (k *Kind[T, I]) Each(tx *Tx, after uint64) iter.Seq2[uint64, *T] {
 	return func(yield func(uint64, *T) bool) {
-		for o := range tx.snapshot().Scan(k.Name, after) {
+		for o := range tx.scan(k.Name, after) {
 			if !yield(o.Seq, o.Value.(*T)) {
 				return
 			}
@@ -516,7 +516,7 @@ func (k *Kind[T, I]) Select(tx *Tx, after uint64, wanted func(field string) ([]s
 		}
 	} else if field, values, ok := k.narrow(wanted); ok {
 		for _, value := range values {
-			found = slices.AppendSeq(found, snap.Find(k.Name, store.Key{Index: field, Value: value}))
+			found = slices.AppendSeq(found, tx.find(k.Name, store.Key{Index: field, Value: value}))
 		}
 	} else {
 		return k.Each(tx, after)

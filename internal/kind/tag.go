@@ -111,7 +111,7 @@ func (tx *Tx) AllTagged(yield func(Tagged) bool) {
 		if facts.Tag == "" {
 			continue
 		}
-		for o := range tx.snapshot().Scan(facts.Name, 0) {
+		for o := range tx.scan(facts.Name, 0) {
 			t := Tagged{facts.Name, facts.Tag, o.ID, o.Seq, reflect.ValueOf(o.Value), k.layout().tags, facts.ToldTags}
 			if o.Gone == 0 && len(t.Tags()) > 0 && !yield(t) {
 				return

@@ -108,6 +108,7 @@ type Tx struct {
 	write   *store.Tx // nil: read only
 	seen    *seen     // what a read-only rule has seen so far
 	chance  io.Reader
+	spent   *int // steps since the context was last looked at
 }
 
 // seen holds the snapshots that a read-only rule looked at, so that it sees
@@ -115,6 +116,7 @@ type Tx struct {
 type seen struct {
 	snapshots []*store.Snapshot
 	first     [2]*store.Snapshot // room for as many as most rules look at
+	spent     int
 }
 
 func (s *seen) accounts() []string {
@@ -125,7 +127,8 @@ func (s *seen) accounts() []string {
 	return accounts
 }
 
-// broken unwinds a read-only rule whose account cannot be loaded.
+// broken unwinds a rule that cannot go on: a read-only one whose account cannot
+// be loaded, or one whose caller has gone.
 type broken struct{ err error }
 
 // maxRounds bounds how often a rule that only reads is run again before the
@@ -142,7 +145,7 @@ func (db *DB) View(ctx context.Context, caller Caller, fn func(*Tx) error) error
 	seen := &seen{}
 	seen.snapshots = seen.first[:0]
 	for round := 1; ; round++ {
-		err := db.look(&Tx{Caller: caller, db: db, account: caller.Account, ctx: ctx, seen: seen, chance: db.chance}, fn)
+		err := db.look(&Tx{Caller: caller, db: db, account: caller.Account, ctx: ctx, seen: seen, chance: db.chance, spent: &seen.spent}, fn)
 		if known > 0 && known == len(seen.snapshots) {
 			return err
 		}
@@ -162,7 +165,7 @@ func (db *DB) View(ctx context.Context, caller Caller, fn func(*Tx) error) error
 	}
 }
 
-// look runs a rule that only reads.
+// look runs a rule, and returns why if it cannot go on.
 func (db *DB) look(tx *Tx, fn func(*Tx) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -177,12 +180,17 @@ func (db *DB) look(tx *Tx, fn func(*Tx) error) (err error) {
 }
 
 // Update runs fn in a transaction over the caller's account, and over others that
-// it is known to need. See [store.Store.Update].
+// it is known to need. See [store.Store.Update]. When the context ends before fn
+// has, nothing is written.
 func (db *DB) Update(ctx context.Context, caller Caller, fn func(*Tx) error, others ...string) error {
 	chance := &replay{source: db.chance}
 	return db.Store.Update(ctx, caller.Account, func(tx *store.Tx) error {
+		// Others may have been in front of it for long.
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		chance.next = 0
-		return fn(&Tx{Caller: caller, db: db, account: caller.Account, ctx: ctx, write: tx, chance: chance})
+		return db.look(&Tx{Caller: caller, db: db, account: caller.Account, ctx: ctx, write: tx, chance: chance, spent: &chance.spent}, fn)
 	}, others...)
 }
 
@@ -193,6 +201,7 @@ type replay struct {
 	source io.Reader
 	taken  []byte
 	next   int // the byte of taken to be read next
+	spent  int // see Tx
 }
 
 func (r *replay) Read(p []byte) (int, error) {
@@ -251,7 +260,47 @@ type reader interface {
 	Sums(kind string) store.Amounts
 }
 
+// stepsUnseen is how many steps a rule takes before it looks whether anything
+// still waits for it: a fraction of a millisecond of most.
+const stepsUnseen = 4096
+
+// Spend counts steps of the rule's work, and unwinds the rule when its context
+// has ended: what a small request can make large ends with its client. Looking at
+// resources counts by itself.
+func (tx *Tx) Spend(steps int) {
+	if *tx.spent += steps; *tx.spent >= stepsUnseen {
+		tx.goOn()
+	}
+}
+
+// goOn unwinds the rule unless its context goes on.
+func (tx *Tx) goOn() {
+	*tx.spent = 0
+	if err := tx.ctx.Err(); err != nil {
+		panic(broken{err})
+	}
+}
+
+// scan and find are those of the snapshot, with each object a step.
+func (tx *Tx) scan(kind string, after uint64) iter.Seq[*store.Object] {
+	return tx.counted(tx.snapshot().Scan(kind, after))
+}
+
+func (tx *Tx) find(kind string, key store.Key) iter.Seq[*store.Object] {
+	return tx.counted(tx.snapshot().Find(kind, key))
+}
+
+func (tx *Tx) counted(objects iter.Seq[*store.Object]) iter.Seq[*store.Object] {
+	return func(yield func(*store.Object) bool) {
+		objects(func(o *store.Object) bool {
+			tx.Spend(1)
+			return yield(o)
+		})
+	}
+}
+
 func (tx *Tx) snapshot() reader {
+	tx.Spend(1)
 	if tx.write != nil {
 		return tx.write.In(tx.account)
 	}
@@ -310,7 +359,7 @@ func (tx *Tx) holders(idType reflect.Type, id string) []string {
 			continue
 		}
 		holder := tx.db.holder[idType][i]
-		for o := range tx.snapshot().Find(holder.Facts().Name, store.Key{Index: r.Name, Value: id}) {
+		for o := range tx.find(holder.Facts().Name, store.Key{Index: r.Name, Value: id}) {
 			if holder == target && o.ID == id || slices.Contains(ids, o.ID) {
 				continue
 			}
@@ -330,7 +379,7 @@ func Used(tx *Tx, k Any, v reflect.Value) int {
 		return tx.snapshot().Count(facts.Name)
 	}
 	n := 0
-	for range tx.snapshot().Find(facts.Name, store.Key{Index: facts.Quota.Per, Value: v.FieldByName(facts.Quota.Per).String()}) {
+	for range tx.find(facts.Name, store.Key{Index: facts.Quota.Per, Value: v.FieldByName(facts.Quota.Per).String()}) {
 		n++
 	}
 	return n
@@ -344,7 +393,7 @@ func MostUsed(tx *Tx, k Any) int {
 		return tx.snapshot().Count(facts.Name)
 	}
 	most, used := 0, map[string]int{}
-	for o := range tx.snapshot().Scan(facts.Name, 0) {
+	for o := range tx.scan(facts.Name, 0) {
 		by := reflect.ValueOf(o.Value).Elem().FieldByName(facts.Quota.Per).String()
 		if o.Gone == 0 && by != "" {
 			used[by]++

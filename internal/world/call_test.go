@@ -47,6 +47,24 @@ func TestLockoutsGrow(t *testing.T) {
 	alice.must("ReadNets", "")
 }
 
+// Who hangs up after a guess has made one, and what they asked for is not done.
+func TestHangingUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	alice := w.as("alice")
+	alice.hangingUp().call("CreateNet", `{"IpRange": "10.0.0.0/16"}`)
+	if nets := alice.must("ReadNets", "").at("Nets"); nets != "[]" {
+		t.Errorf("there are the Nets %s", nets)
+	}
+	guesser := w.unsigned().signing(w.person("alice").key, "a guess").hangingUp()
+	for range 4 {
+		guesser.call("ReadNets", "")
+	}
+	if got := alice.call("ReadNets", ""); got.code() != "13" {
+		t.Errorf("after four guesses: %s", got.text)
+	}
+}
+
 // The same seed and the same calls make the same day: the same ids, the same
 // order, the same transitions.
 func TestSameSeedSameDay(t *testing.T) {

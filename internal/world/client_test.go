@@ -2,6 +2,7 @@ package world
 
 import (
 	"bytes"
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/tls"
@@ -30,6 +31,7 @@ type client struct {
 	off    time.Duration // how wrong its clock is
 	header nethttp.Header
 	chain  []*x509.Certificate // what it presents, its own certificate first
+	gone   bool                // it hangs up at once
 }
 
 // unsigned is a client that proves nothing.
@@ -77,6 +79,12 @@ func (c client) with(name, value string) client {
 	return c
 }
 
+// hangingUp is the client that does not wait for answers.
+func (c client) hangingUp() client {
+	c.gone = true
+	return c
+}
+
 // signature signs a request by version 4 of the AWS process, as most clients
 // do. It is written for these tests, so that the gate does not judge itself.
 func signature(r *nethttp.Request, body []byte, key, secret string, now time.Time) {
@@ -120,6 +128,11 @@ func (c client) do(method, path string, body []byte) *httptest.ResponseRecorder 
 	if c.chain != nil {
 		r.TLS = &tls.ConnectionState{PeerCertificates: c.chain}
 	}
+	if c.gone {
+		ctx, cancel := context.WithCancel(r.Context())
+		cancel()
+		r = r.WithContext(ctx)
+	}
 	answered := httptest.NewRecorder()
 	c.w.Handler.ServeHTTP(answered, r)
 	return answered
@@ -160,7 +173,7 @@ func (c client) send(method, path string, body []byte) *answer {
 	path = strings.TrimRight(path, "/")
 	action := path[strings.LastIndex(path, "/")+1:]
 	switch {
-	case a.status >= 500:
+	case a.status >= 500 && !c.gone:
 		wrong("That is our fault: %s", w.log)
 	case a.status != nethttp.StatusOK:
 		if a.code() == "" || a.at("Errors.0.Type") == "" || len(a.body) != 2 {
