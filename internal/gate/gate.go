@@ -294,16 +294,20 @@ func (g *Gate) count(ctx context.Context, account string, name AttemptID, seen L
 	// Hanging up must not spare a guesser the count.
 	err := g.DB.Update(context.WithoutCancel(ctx), kind.Caller{Account: account}, func(tx *kind.Tx) error {
 		answer = nil
-		lock := lockOf(tx, name)
+		a := Attempts.Living(tx, name)
+		if a == nil {
+			a = &Attempt{AttemptId: name}
+		}
 		switch {
-		case lock.Locked(tx.Now()):
+		case a.Lock.Locked(tx.Now()):
 			answer = locked()
 			return nil
 		case !right:
 			answer = fault.AuthenticationFailed.Bare()
-			return Attempts.Put(tx, &Attempt{AttemptId: name, Lock: lock.Fail(tx.Now())})
-		case Attempts.Has(tx, name):
-			return Attempts.Delete(tx, &Attempt{AttemptId: name})
+			a.Lock = a.Lock.Fail(tx.Now())
+			return Attempts.Put(tx, a)
+		case a.Lock != Lock{}:
+			return Attempts.Delete(tx, a)
 		}
 		return nil
 	})

@@ -91,6 +91,7 @@ type Any interface {
 	codec(Sealer) store.Codec
 	layout() *shape
 	missing(id string) error
+	change(tx *Tx, id string, change func(resource reflect.Value))
 }
 
 // Facts are the facts of a kind without its types.
@@ -206,8 +207,10 @@ func isOpaque(f reflect.StructField) bool {
 	return f.Tag.Get("json") != "-" && slices.Contains([]reflect.Kind{reflect.Map, reflect.Array, reflect.Interface}, e.Kind())
 }
 
-// Get finds a living resource. The caller owns the answer, but what its slices
-// and pointers lead to is shared: a rule that changes a list makes a new one.
+// Get finds a living resource. In a transaction that writes there is one value of
+// each resource: whoever gets it, a rule or a function that it calls, changes the
+// same one, and puts it. What its slices and pointers lead to is shared with
+// readers: a rule that changes a list makes a new one.
 func (k *Kind[T, I]) Get(tx *Tx, id I) (*T, error) {
 	if v := k.Living(tx, id); v != nil {
 		return v, nil
@@ -222,7 +225,7 @@ func (k *Kind[T, I]) Living(tx *Tx, id I) *T {
 	if !ok || o.Gone != 0 {
 		return nil
 	}
-	return own[T](o)
+	return k.own(tx, o)
 }
 
 // Has reports whether there is a living resource of this id.
@@ -231,9 +234,19 @@ func (k *Kind[T, I]) Has(tx *Tx, id I) bool {
 	return ok && o.Gone == 0
 }
 
-// own copies the struct of an object, so that a rule can write to it.
-func own[T any](o *store.Object) *T {
+// own is the value of an object that a rule can write to: a copy, which a
+// transaction that writes makes once.
+func (k *Kind[T, I]) own(tx *Tx, o *store.Object) *T {
+	if tx.write == nil {
+		v := *o.Value.(*T)
+		return &v
+	}
+	key := ownKey{tx.account, k.Name, o.ID}
+	if v, ok := tx.owned[key]; ok {
+		return v.(*T)
+	}
 	v := *o.Value.(*T)
+	tx.owned[key] = &v
 	return &v
 }
 
@@ -262,7 +275,7 @@ func (k *Kind[T, I]) Absent(id I) error { return k.missing(string(id)) }
 func (k *Kind[T, I]) All(tx *Tx) iter.Seq[*T] {
 	return func(yield func(*T) bool) {
 		for o := range tx.scan(k.Name, 0) {
-			if o.Gone == 0 && !yield(own[T](o)) {
+			if o.Gone == 0 && !yield(k.own(tx, o)) {
 				return
 			}
 		}
@@ -277,7 +290,7 @@ func (k *Kind[T, I]) Find(tx *Tx, field, value string) iter.Seq[*T] {
 	}
 	return func(yield func(*T) bool) {
 		for o := range tx.find(k.Name, store.Key{Index: field, Value: value}) {
-			if !yield(own[T](o)) {
+			if !yield(k.own(tx, o)) {
 				return
 			}
 		}
@@ -313,7 +326,7 @@ func (k *Kind[T, I]) Of(tx *Tx, target any) iter.Seq[*T] {
 			found = slices.AppendSeq(found, tx.find(k.Name, store.Key{Index: field, Value: value}))
 		}
 		for _, o := range ordered(found) {
-			if !yield(own[T](o)) {
+			if !yield(k.own(tx, o)) {
 				return
 			}
 		}
@@ -404,6 +417,10 @@ func (k *Kind[T, I]) put(tx *Tx, v *T) error {
 	stored := k.stored(v)
 	sh, rv := k.layout(), reflect.ValueOf(stored).Elem()
 	id := rv.Field(sh.id).String()
+	key := ownKey{tx.account, k.Name, id}
+	if owned, ok := tx.owned[key]; ok && owned != any(v) {
+		panic(fmt.Sprintf("kind %s: a rule puts another value of %s than the one that Get returned", k.Name, id))
+	}
 	for _, r := range sh.refs {
 		if err := tx.checkRef(r, rv); err != nil {
 			return err
@@ -424,6 +441,7 @@ func (k *Kind[T, I]) put(tx *Tx, v *T) error {
 		}
 	}
 	tx.draft().Put(k.Name, id, stored)
+	tx.owned[key] = v
 	return nil
 }
 
@@ -459,6 +477,7 @@ func (k *Kind[T, I]) remove(tx *Tx, v *T) error {
 		}
 		return code.Errorf("The %s %s is in use by %s.", k.Name, id, strings.Join(holders, ", "))
 	}
+	delete(tx.owned, ownKey{tx.account, k.Name, id})
 	if k.Keep == 0 {
 		tx.draft().Remove(k.Name, id)
 		return nil

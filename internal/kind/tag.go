@@ -82,7 +82,7 @@ type Tagged struct {
 	Seq   uint64 // the order of creation within the account
 	value reflect.Value
 	tags  int
-	told  bool
+	kind  Any
 }
 
 // Tags are the tags of the resource, ordered by key.
@@ -97,7 +97,7 @@ func (tx *Tx) Tagged(id string) (Tagged, bool) {
 			continue
 		}
 		if o, ok := tx.snapshot().Get(facts.Name, id); ok && o.Gone == 0 && !IsHidden(o.Value) {
-			return Tagged{facts.Name, facts.Tag, id, o.Seq, reflect.ValueOf(o.Value), k.layout().tags, facts.ToldTags}, true
+			return Tagged{facts.Name, facts.Tag, id, o.Seq, reflect.ValueOf(o.Value), k.layout().tags, k}, true
 		}
 	}
 	return Tagged{}, false
@@ -112,7 +112,7 @@ func (tx *Tx) AllTagged(yield func(Tagged) bool) {
 			continue
 		}
 		for o := range tx.scan(facts.Name, 0) {
-			t := Tagged{facts.Name, facts.Tag, o.ID, o.Seq, reflect.ValueOf(o.Value), k.layout().tags, facts.ToldTags}
+			t := Tagged{facts.Name, facts.Tag, o.ID, o.Seq, reflect.ValueOf(o.Value), k.layout().tags, k}
 			if o.Gone == 0 && len(t.Tags()) > 0 && !yield(t) {
 				return
 			}
@@ -123,10 +123,9 @@ func (tx *Tx) AllTagged(yield func(Tagged) bool) {
 // SetTags gives the resource other tags, of which the world hears if it is told
 // of them.
 func (tx *Tx) SetTags(t Tagged, tags []ResourceTag) {
-	copied := reflect.New(t.value.Type().Elem())
-	if copied.Elem().Set(t.value.Elem()); t.told {
-		copied = touched(copied)
-	}
-	copied.Elem().Field(t.tags).Set(reflect.ValueOf(tags))
-	tx.draft().Put(t.Kind, t.ID, copied.Interface())
+	t.kind.change(tx, t.ID, func(resource reflect.Value) {
+		if resource.Field(t.tags).Set(reflect.ValueOf(tags)); t.kind.Facts().ToldTags {
+			touch(resource)
+		}
+	})
 }

@@ -11,26 +11,25 @@ import (
 // resource has changes nothing.
 func (tx *Tx) Touch(target any) {
 	id := reflect.ValueOf(target)
-	k := tx.db.byID[id.Type()]
-	if k == nil || id.Len() == 0 {
-		return
+	if k := tx.db.byID[id.Type()]; k != nil && id.Len() > 0 {
+		k.change(tx, id.String(), touch)
 	}
-	name := k.Facts().Name
-	o, ok := tx.snapshot().Get(name, id.String())
-	if !ok || o.Gone != 0 {
-		return
-	}
-	tx.draft().Put(name, o.ID, touched(reflect.ValueOf(o.Value)).Interface())
 }
 
-// touched is a copy of a resource, one generation further.
-func touched(resource reflect.Value) reflect.Value {
-	copied := reflect.New(resource.Type().Elem())
-	copied.Elem().Set(resource.Elem())
-	generation := copied.Elem().FieldByName("Generation")
+// change changes the living resource of an id, if there is one, without a check
+// of what it refers to.
+func (k *Kind[T, I]) change(tx *Tx, id string, change func(resource reflect.Value)) {
+	if v := k.Living(tx, I(id)); v != nil {
+		change(reflect.ValueOf(v).Elem())
+		tx.draft().Put(k.Name, id, k.stored(v))
+	}
+}
+
+// touch takes a resource one generation further.
+func touch(resource reflect.Value) {
+	generation := resource.FieldByName("Generation")
 	if !generation.IsValid() {
-		panic(fmt.Sprintf("kind: the world is told nothing of a %s", copied.Elem().Type()))
+		panic(fmt.Sprintf("kind: the world is told nothing of a %s", resource.Type()))
 	}
 	generation.SetUint(generation.Uint() + 1)
-	return copied
 }

@@ -37,8 +37,8 @@ func TestTouch(t *testing.T) {
 		tx.Touch(rung.BellId)
 		tx.Touch(gone.BellId)
 		tx.Touch(Bell(""))
-		if before.Generation != 0 {
-			t.Errorf("what was read before is changed: %+v", before)
+		if before.Generation != 2 {
+			t.Errorf("what the rule has got before it touched it is %+v, not what it has become", before)
 		}
 		return nil
 	})

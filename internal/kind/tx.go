@@ -109,7 +109,13 @@ type Tx struct {
 	seen    *seen     // what a read-only rule has seen so far
 	chance  io.Reader
 	spent   *int // steps since the context was last looked at
+
+	// owned are the values that a transaction that writes has given out.
+	owned map[ownKey]any
 }
+
+// ownKey names a resource.
+type ownKey struct{ account, kind, id string }
 
 // seen holds the snapshots that a read-only rule looked at, so that it sees
 // each account at one version only.
@@ -190,7 +196,7 @@ func (db *DB) Update(ctx context.Context, caller Caller, fn func(*Tx) error, oth
 			return err
 		}
 		chance.next = 0
-		return db.look(&Tx{Caller: caller, db: db, account: caller.Account, ctx: ctx, write: tx, chance: chance, spent: &chance.spent}, fn)
+		return db.look(&Tx{Caller: caller, db: db, account: caller.Account, ctx: ctx, write: tx, chance: chance, spent: &chance.spent, owned: map[ownKey]any{}}, fn)
 	}, others...)
 }
 

@@ -218,6 +218,54 @@ func TestVersion(t *testing.T) {
 	}
 }
 
+// A transaction has one value of each resource, so that a rule and a function that
+// it calls do not undo what the other has changed.
+func TestATransactionHasOneValueOfAResource(t *testing.T) {
+	t.Parallel()
+	db := open(t)
+	made := insert(t, db, alice, towns, town{Name: "first"})
+	theirs := insert(t, db, bob, towns, town{TownId: made.TownId, Name: "bob's"})
+	update(t, db, alice, func(tx *kind.Tx) error {
+		mine, err := towns.Get(tx, made.TownId)
+		must(err)
+		for same := range towns.All(tx) {
+			same.Tags = []kind.ResourceTag{{Key: "by a helper"}}
+			must(towns.Put(tx, same))
+		}
+		mine.Name = "second"
+		must(towns.Put(tx, mine))
+		if other, err := towns.Get(tx.In(bob), made.TownId); err != nil || other.Name != theirs.Name {
+			t.Errorf("the town of the same ID in another account is %+v, %v", other, err)
+		}
+		fresh := &town{Name: "inserted"}
+		must(towns.Insert(tx, fresh))
+		if got := towns.Living(tx, fresh.TownId); got != fresh {
+			t.Error("what was inserted is another value than what is got")
+		}
+		must(towns.Delete(tx, fresh))
+		again := &town{TownId: fresh.TownId, Name: "inserted again"}
+		must(towns.Insert(tx, again))
+		if got := towns.Living(tx, fresh.TownId); got != again {
+			t.Errorf("what was deleted and inserted again is got as %+v", got)
+		}
+		return nil
+	})
+	view(t, db, alice, func(tx *kind.Tx) {
+		if got, err := towns.Get(tx, made.TownId); err != nil || got.Name != "second" || len(got.Tags) != 1 {
+			t.Errorf("the town has become %+v (%v), want what both have changed", got, err)
+		}
+	})
+	err := db.Update(t.Context(), kind.Caller{Account: alice}, func(tx *kind.Tx) error {
+		got, err := towns.Get(tx, made.TownId)
+		must(err)
+		copied := *got
+		return towns.Put(tx, &copied)
+	})
+	if err == nil || !strings.Contains(err.Error(), "another value") {
+		t.Errorf("a rule that puts another value than it got is answered %v", err)
+	}
+}
+
 // A view looks at each account as it was when it first looked, while others
 // write on. One that has met several accounts at different moments runs again.
 func TestViewSeesOneVersion(t *testing.T) {
