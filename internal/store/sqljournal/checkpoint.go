@@ -1,6 +1,7 @@
 package sqljournal
 
 import (
+	"context"
 	"fmt"
 
 	"zombiezen.com/go/sqlite"
@@ -22,7 +23,7 @@ type checkpointer struct {
 
 	every        int64 // bytes that are committed between two checkpoints
 	restartAbove int64 // bytes of the log
-	written      int64 // bytes committed since the last wake-up; guarded by SQLite.writing
+	written      int64 // bytes that await a checkpoint, since the last wake-up; guarded by SQLite.writing
 }
 
 func newCheckpointer() *checkpointer {
@@ -48,14 +49,9 @@ func (c *checkpointer) connect(path string) (err error) {
 }
 
 // committed counts what a commit wrote, and wakes the goroutine when it is
-// enough. What a row adds to the log is about its document and a page of the
-// index.
+// enough.
 func (c *checkpointer) committed(batches []store.Batch) {
-	for _, b := range batches {
-		for _, r := range b.Rows {
-			c.written += int64(len(r.Doc)) + sqlitePage
-		}
-	}
+	c.written += logged(batches)
 	if c.written < c.every {
 		return
 	}
@@ -64,6 +60,20 @@ func (c *checkpointer) committed(batches []store.Batch) {
 	case c.wake <- struct{}{}:
 	default:
 	}
+}
+
+// logged estimates the bytes that a commit adds to the log, which has whole
+// pages: for an account one of its table and one of the index of unsettled
+// accounts, for a row one of its table and one of the index, and its document. It
+// is too much where rows share pages, so that the log is not longer than it seems.
+func logged(batches []store.Batch) (bytes int64) {
+	for _, b := range batches {
+		bytes += 2 * sqlitePage
+		for _, r := range b.Rows {
+			bytes += 2*sqlitePage + int64(len(r.Doc))
+		}
+	}
+	return bytes
 }
 
 // stop lets the checkpoint under way end.
@@ -96,7 +106,28 @@ func (j *SQLite) checkpoint() error {
 	return err
 }
 
-// run runs a checkpoint and answers the bytes in the log, copied or not.
+// copyLeft copies to region.db what an earlier process has left in the log, which
+// the process did not do if it was killed. Otherwise the log of a region that is
+// killed again and again grows for ever, and each start reads all of it. A
+// connection of the operator's in the way is not waited for, and a disk that is
+// full does not prevent a start: what stays in the log counts as written.
+func (j *SQLite) copyLeft(ctx context.Context) error {
+	c := j.checkpointer
+	c.conn.SetInterrupt(ctx.Done())
+	defer c.conn.SetInterrupt(nil)
+	left, err := c.run("TRUNCATE")
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		j.log.Error("what an earlier process left in the journal's log could not be copied to region.db", "dir", j.dir, "error", err)
+		left = c.every
+	}
+	c.written = left
+	return nil
+}
+
+// run runs a checkpoint and returns the bytes in the log, copied or not.
 func (c *checkpointer) run(mode string) (size int64, err error) {
 	stmt, err := c.conn.Prepare("PRAGMA wal_checkpoint(" + mode + ")")
 	if err != nil {

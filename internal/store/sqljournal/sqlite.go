@@ -164,7 +164,10 @@ func (j *SQLite) connect(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	return j.checkpointer.connect(path)
+	if err := j.checkpointer.connect(path); err != nil {
+		return err
+	}
+	return j.copyLeft(ctx)
 }
 
 // sqliteFileVersion reads the version of a file's schema and leaves the file as

@@ -443,6 +443,130 @@ func TestCommitsWakeTheCheckpointer(t *testing.T) {
 	}
 }
 
+// logSize is the size of the log in a directory.
+func logSize(t *testing.T, dir string) int64 {
+	t.Helper()
+	info, err := os.Stat(filepath.Join(dir, "region.db-wal"))
+	if errors.Is(err, os.ErrNotExist) {
+		return 0
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
+}
+
+// A process that is killed leaves its log to the next one, which copies it: the
+// log does not grow from one to the next.
+func TestLogOfKilledProcesses(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	doc := `"` + strings.Repeat("x", 20_000) + `"`
+	version := uint64(0)
+	var first int64
+	for process := range 5 {
+		j := openTest(t, dir)
+		if left := logSize(t, dir); left != 0 {
+			t.Errorf("after the start of process %d the log has %d bytes", process, left)
+		}
+		for range 20 {
+			version++
+			commitTest(t, j, version, doc)
+		}
+		if process == 0 {
+			first = logSize(t, dir)
+		}
+		if size := logSize(t, dir); first < 400_000 || size > first*3/2 {
+			t.Errorf("process %d leaves a log of %d bytes, the first one left %d", process, size, first)
+		}
+		if n := rows(t, j); n != int(version) {
+			t.Errorf("process %d has %d rows, want %d", process, n, version)
+		}
+		dir = copyCrashed(t, dir)
+		closeTest(t, j)
+	}
+}
+
+// What cannot be copied at the start, because an operator reads, is copied once
+// there is something to commit.
+func TestLogThatIsReadAtTheStart(t *testing.T) {
+	t.Parallel()
+	j := openTest(t, t.TempDir())
+	commitTest(t, j, 1, `"`+strings.Repeat("x", 100_000)+`"`)
+	dir := copyCrashed(t, j.dir)
+	closeTest(t, j)
+	operator, err := sqlite.OpenConn(filepath.Join(dir, "region.db"), sqlite.OpenReadOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer operator.Close()
+	for _, query := range []string{"BEGIN", "SELECT count(*) FROM resource"} {
+		if err := sqlitex.ExecuteTransient(operator, query, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	j = openTest(t, dir)
+	defer j.Close()
+	if size := logSize(t, dir); size < 100_000 || j.checkpointer.written < 100_000 {
+		t.Errorf("the log has %d bytes, of which %d await a checkpoint", size, j.checkpointer.written)
+	}
+}
+
+// A disk that takes nothing does not prevent a start, and a start can be given up.
+func TestLogThatCannotBeCopiedAtTheStart(t *testing.T) {
+	t.Parallel()
+	var told strings.Builder
+	j := openTest(t, t.TempDir(), Log(slog.New(slog.NewTextHandler(&told, nil))))
+	defer j.Close()
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if err := j.copyLeft(ended); !errors.Is(err, context.Canceled) || told.Len() > 0 {
+		t.Errorf("a start that was given up: %v, told is %q", err, &told)
+	}
+	if err := j.checkpointer.conn.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if j.checkpointer.conn, err = sqlite.OpenConn(":memory:"); err != nil {
+		t.Fatal(err)
+	}
+	refuse := sqlite.AuthorizeFunc(func(sqlite.Action) sqlite.AuthResult { return sqlite.AuthResultDeny })
+	if err := j.checkpointer.conn.SetAuthorizer(refuse); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.copyLeft(t.Context()); err != nil || !strings.Contains(told.String(), "level=ERROR") || j.checkpointer.written < j.checkpointer.every {
+		t.Errorf("%v, told is %q, %d bytes await a checkpoint", err, &told, j.checkpointer.written)
+	}
+}
+
+// The log is no longer than it is taken for, or checkpoints would come late; and
+// not by far shorter, or they would come for little.
+func TestEstimateOfTheLog(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ accounts, rows, bytes int }{{1, 1, 300}, {2, 1, 300}, {1, 5, 900}, {3, 2, 20_000}} {
+		dir := t.TempDir()
+		j := openTest(t, dir, pace(1<<62, 1<<62))
+		for version := range uint64(300) {
+			var batches []store.Batch
+			for a := range c.accounts {
+				b := store.Batch{Account: fmt.Sprintf("%012d", (version*7919+uint64(a))%97), Version: version, Unsettled: int(version % 2)}
+				for r := range c.rows {
+					id := fmt.Sprintf("box-%08x", (version*2654435761+uint64(r))%(1<<32))
+					b.Rows = append(b.Rows, store.Row{Kind: "box", ID: id, Doc: []byte(`"` + strings.Repeat("x", c.bytes) + `"`)})
+				}
+				batches = append(batches, b)
+			}
+			if err := j.Commit(t.Context(), batches); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if is, taken := logSize(t, dir), j.checkpointer.written; is > taken*11/10 || is < taken/4 {
+			t.Errorf("commits of %+v make a log of %d bytes, which is taken for %d", c, is, taken)
+		}
+		closeTest(t, j)
+	}
+}
+
 // A checkpoint that fails is told of, and commits go on.
 func TestFailingCheckpoint(t *testing.T) {
 	t.Parallel()
