@@ -35,6 +35,7 @@ type settings struct {
 	transitions                time.Duration
 	connections                int
 	objectStore, images        string
+	foundAnew                  bool
 }
 
 func serve(ctx context.Context, args []string, out, messages io.Writer) error {
@@ -55,6 +56,7 @@ func serve(ctx context.Context, args []string, out, messages io.Writer) error {
 	flags.StringVar(&s.images, "images", "", "`FILE` of the images of the region's own, in place of those that every region has")
 	flags.StringVar(&s.trustedProxies, "trusted-proxies", "", "`CIDRS`, separated by commas, of proxies whose X-Forwarded-For counts")
 	flags.StringVar(&s.gpus, "gpus", "", "`FILE` that says in JSON how many flexible GPUs there are, by Subregion and model (default: some of each)")
+	flags.BoolVar(&s.foundAnew, "found-anew", false, "found a new region in a data directory whose region is gone but for its API log or credentials")
 	if err := parse(flags, args, messages); err != nil {
 		return err
 	}
@@ -171,7 +173,8 @@ func (s *settings) options(log *slog.Logger) (region.Options, error) {
 		ObjectStore: region.ObjectStore{
 			URL: s.objectStore, AccessKey: os.Getenv("BASTIDE_OBJECT_STORE_ACCESS_KEY"), SecretKey: os.Getenv("BASTIDE_OBJECT_STORE_SECRET_KEY"),
 		},
-		Clock: clock.System(), Chance: rand.Reader, Logger: log, OpenAPI: bastide.OpenAPI,
+		FoundAnew: s.foundAnew,
+		Clock:     clock.System(), Chance: rand.Reader, Logger: log, OpenAPI: bastide.OpenAPI,
 	}
 	var err error
 	if o.Limits, err = gate.ParseLimits(s.throttle); err != nil {

@@ -189,6 +189,21 @@ func TestRootAccountFromTheEnvironment(t *testing.T) {
 	p.stop(t)
 }
 
+// Where a region has lost its region.db an import brings it back, and until then
+// no other one is founded in its place.
+func TestImportWhereTheStateIsLost(t *testing.T) {
+	t.Parallel()
+	v := newProvince(t)
+	file := filepath.Join(t.TempDir(), "file")
+	told(t, "export", "--data", v.data, file)
+	if err := os.Remove(filepath.Join(v.data, "region.db")); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, nil, "--found-anew", "serve", "--listen", "127.0.0.1:0", "--admin", "off", "--data", v.data)
+	told(t, "import", "--data", v.data, file)
+	v.lives(t, v.data)
+}
+
 func TestEnvPrintsWhatClientsNeed(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")

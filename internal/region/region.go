@@ -55,6 +55,7 @@ type Options struct {
 	ObjectStore    ObjectStore
 	Images         []compute.PublicImage // those of the region's own; nil: those that every region has
 	Root           Root                  // what is empty is generated when the region is founded
+	FoundAnew      bool                  // whether a region may be founded where another one has left its files
 	World          func(*sim.World)      // tells the simulated world what it is like, before it is used; nil: as it is
 	Clock          clock.Clock
 	Chance         io.Reader
@@ -93,6 +94,17 @@ func Open(ctx context.Context, o Options) (*Region, error) {
 		}
 		return nil, err
 	}
+	// The traces are looked for first, because another node may found the region
+	// meanwhile.
+	traces, err := o.traces()
+	if err != nil {
+		return nil, err
+	}
+	if o.Postgres == "" && o.hasNoState() {
+		if err := o.checkLost(traces); err != nil {
+			return nil, err
+		}
+	}
 	// The embedded journal locks its directory, so it comes before anything
 	// else that is kept there.
 	journal, err := o.openJournal(ctx)
@@ -103,7 +115,16 @@ func Open(ctx context.Context, o Options) (*Region, error) {
 		opened = append(opened, journal)
 	}
 	r.journal = journal
-	key, err := masterKey(ctx, o, journal)
+	isNew, err := isEmpty(ctx, journal)
+	if err != nil {
+		return fail(err)
+	}
+	if isNew {
+		if err := o.checkLost(traces); err != nil {
+			return fail(err)
+		}
+	}
+	key, err := masterKey(o, isNew)
 	if err != nil {
 		return fail(err)
 	}
@@ -301,7 +322,7 @@ func (o *Options) keyFile() string {
 // masterKey reads the master key. For a new region it makes one; for a region
 // that was founded a new key would open nothing. Without a data directory and
 // a file, a key is made for as long as the process lives.
-func masterKey(ctx context.Context, o Options, journal store.Journal) (*seal.Key, error) {
+func masterKey(o Options, isNew bool) (*seal.Key, error) {
 	file := o.keyFile()
 	if file == "" {
 		master := make([]byte, 32)
@@ -309,14 +330,6 @@ func masterKey(ctx context.Context, o Options, journal store.Journal) (*seal.Key
 			return nil, fmt.Errorf("choosing a master key: %w", err)
 		}
 		return seal.New(master, o.Chance)
-	}
-	isNew := true
-	if journal != nil {
-		version, err := journal.Load(ctx, regionAccount, func(store.Row) error { return nil })
-		if err != nil {
-			return nil, err
-		}
-		isNew = version == 0
 	}
 	return seal.Load(file, isNew, o.Chance)
 }
