@@ -15,6 +15,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -69,8 +70,12 @@ func (s *settings) serve(ctx context.Context, out io.Writer, log *slog.Logger) e
 	if err != nil {
 		return err
 	}
-	// Listening comes first: an address in use is found before anything is
-	// made or locked.
+	// Certificates and addresses come first: what is wrong with them is found
+	// before anything is made or locked.
+	cert, err := s.certificate()
+	if err != nil {
+		return fmt.Errorf("--tls: %w", err)
+	}
 	public, err := net.Listen("tcp", s.listen)
 	if err != nil {
 		return fmt.Errorf("listening for the public APIs: %w", err)
@@ -85,23 +90,39 @@ func (s *settings) serve(ctx context.Context, out io.Writer, log *slog.Logger) e
 	}
 	r, err := region.Open(ctx, o)
 	if err != nil {
+		if ctx.Err() != nil {
+			return errors.New("interrupted before the region was served")
+		}
 		return err
 	}
-	scheme, config, err := s.tlsConfig(o)
-	if err != nil {
-		return errors.Join(err, r.Close())
+	if root := r.Unshown; root != nil {
+		fmt.Fprintf(out, "%s. Its root account, shown this once%s:\n%s\n", whenFounded(r), keptIn(root.File), root)
+		if err := root.Shown(); err != nil {
+			return errors.Join(err, r.Close())
+		}
 	}
-	if config != nil {
-		public = tls.NewListener(public, config)
+	if s.tls == "auto" {
+		if cert, err = s.ownCertificate(o); err != nil {
+			return errors.Join(fmt.Errorf("--tls auto: %w", err), r.Close())
+		}
 	}
-	if r.Founded != nil {
-		fmt.Fprintf(out, "A new region was founded. Its root account, shown this once%s:\n%s\n", keptIn(r.Founded.File), r.Founded)
+	scheme := "http"
+	if cert != nil {
+		scheme, public = "https", tls.NewListener(public, server.TLS(*cert))
 	}
 	if admin != nil {
 		fmt.Fprintf(out, "Health and metrics are at http://%s\n", admin.Addr())
 	}
 	fmt.Fprintf(out, "Bastide serves the region %s at %s://%s\n", s.region, scheme, public.Addr())
 	return run(ctx, r, public, admin)
+}
+
+// whenFounded says how the region came to be whose credentials are shown.
+func whenFounded(r *region.Region) string {
+	if r.Founded == nil {
+		return "The region was founded by an earlier start, which ended before it could say so"
+	}
+	return "A new region was founded"
 }
 
 func keptIn(file string) string {
@@ -176,6 +197,10 @@ func (s *settings) options(log *slog.Logger) (region.Options, error) {
 		FoundAnew: s.foundAnew,
 		Clock:     clock.System(), Chance: rand.Reader, Logger: log, OpenAPI: bastide.OpenAPI,
 	}
+	if !label.MatchString(s.region) {
+		return o, fmt.Errorf("--region: %q cannot be part of a host name: "+
+			"a name of a region has 1 to 63 letters, digits and hyphens, without a hyphen at either end", s.region)
+	}
 	var err error
 	if o.Limits, err = gate.ParseLimits(s.throttle); err != nil {
 		return o, fmt.Errorf("--throttle: %w", err)
@@ -208,6 +233,9 @@ func (s *settings) options(log *slog.Logger) (region.Options, error) {
 	o.Data, err = s.dataDir()
 	return o, err
 }
+
+// label is a part of a host name, as RFC 1123 has it.
+var label = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$`)
 
 // readGpus reads how many flexible GPUs there are, such as
 // {"eu-west-2a": {"nvidia-p6": 4}}. What it does not name, there is none of.
@@ -262,30 +290,31 @@ func (s *settings) dataDir() (string, error) {
 	return "", fmt.Errorf("--store: %q is not understood: it is sqlite:DIR, postgres://USER:PASSWORD@HOST/DATABASE or memory", scheme)
 }
 
-// tlsConfig reads or makes the listener's certificate.
-func (s *settings) tlsConfig(o region.Options) (scheme string, config *tls.Config, err error) {
-	var cert tls.Certificate
-	switch certFile, keyFile, files := strings.Cut(s.tls, ":"); {
-	case s.tls == "off":
-		return "http", nil, nil
-	case s.tls == "auto":
-		dir := s.data
-		if o.Data != "" {
-			dir = o.Data
-		}
-		var ca string
-		if cert, ca, err = server.AutoCertificate(filepath.Join(dir, "tls"), s.names(), o.Clock.Now(), o.Chance); err == nil {
-			o.Logger.Info("clients must trust the region's own authority", "file", ca)
-		}
-	case files:
-		cert, err = tls.LoadX509KeyPair(certFile, keyFile)
-	default:
-		err = fmt.Errorf("%q is neither off, auto, nor CERT:KEY", s.tls)
+// certificate reads the listener's certificate from the files that --tls names;
+// nil: it names none.
+func (s *settings) certificate() (*tls.Certificate, error) {
+	if s.tls == "off" || s.tls == "auto" {
+		return nil, nil
 	}
-	if err != nil {
-		return "", nil, fmt.Errorf("--tls: %w", err)
+	certFile, keyFile, ok := strings.Cut(s.tls, ":")
+	if !ok {
+		return nil, fmt.Errorf("%q is neither off, auto, nor CERT:KEY", s.tls)
 	}
-	return "https", server.TLS(cert), nil
+	cert, err := tls.LoadX509KeyPair(certFile, keyFile)
+	return &cert, err
+}
+
+// ownCertificate makes the listener's certificate by the region's own authority.
+func (s *settings) ownCertificate(o region.Options) (*tls.Certificate, error) {
+	dir := s.data
+	if o.Data != "" {
+		dir = o.Data
+	}
+	cert, ca, err := server.AutoCertificate(filepath.Join(dir, "tls"), s.names(), o.Clock.Now(), o.Chance)
+	if err == nil {
+		o.Logger.Info("clients must trust the region's own authority", "file", ca)
+	}
+	return &cert, err
 }
 
 // names are the hosts and addresses under which clients may know the region.

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
+	"log/slog"
 	"net/http"
 	"os"
 	"os/exec"
@@ -14,6 +17,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bastide-cloud/bastide/internal/clock"
 	"github.com/bastide-cloud/bastide/internal/region"
 	"github.com/bastide-cloud/bastide/internal/store/sqljournal/postgrestest"
 )
@@ -109,7 +113,17 @@ func TestRefusals(t *testing.T) {
 	}
 	refused("master.key", "--data", data)
 	refused("--throttle", "--throttle", "fast")
-	refused("--tls", "--data", t.TempDir(), "--tls", "on")
+	// What is wrong with a flag is found before a region is founded.
+	nowhere := filepath.Join(t.TempDir(), "data")
+	refused("--tls", "--data", nowhere, "--tls", "on")
+	refused("--tls", "--data", nowhere, "--tls", "nope.pem:nope.key")
+	refused("object store", "--data", nowhere, "--object-store", "ftp://example.com")
+	for _, name := range []string{"UPPER CASE!", "", "-west", "eu.west", strings.Repeat("w", 64)} {
+		refused("--region", "--data", nowhere, "--region", name)
+	}
+	if _, err := os.Stat(nowhere); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a refusal has made the data directory: %v", err)
+	}
 	refused("--store", "--store", "mysql://localhost/bastide")
 	refused("cannot be reached", "--data", t.TempDir(), "--store", "postgres://localhost:1/bastide")
 	refused("--trusted-proxies", "--trusted-proxies", "proxy")
@@ -131,7 +145,6 @@ func TestRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused("--images", "--images", noImages)
-	refused("object store", "--data", t.TempDir(), "--object-store", "ftp://example.com")
 	refused("not defined", "--colour")
 }
 
@@ -187,6 +200,50 @@ func TestRootAccountFromTheEnvironment(t *testing.T) {
 	}
 	a.call(t, "CheckAuthentication", params{"Login": "me@example.com", "Password": "a long password of mine"})
 	p.stop(t)
+	for _, secret := range []string{"a long password of mine", "BBBBBBBB"} {
+		if strings.Contains(p.output(), secret) {
+			t.Errorf("the start has printed the secret %q:\n%s", secret, p.output())
+		}
+	}
+	if !strings.Contains(p.output(), "password    (as given)") || !strings.Contains(p.output(), "access key  AAAAAAAAAAAAAAAAAAAA") {
+		t.Errorf("the start has printed\n%s", p.output())
+	}
+}
+
+// Credentials that an earlier start has not come to show are shown.
+func TestCredentialsOfAnEarlierFounding(t *testing.T) {
+	t.Parallel()
+	data := filepath.Join(t.TempDir(), "data")
+	r, err := region.Open(t.Context(), region.Options{
+		Data: data, Region: "eu-west-2", Domain: "bastide.localhost",
+		Clock: clock.System(), Chance: rand.Reader, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for shown := range 2 {
+		p := start(t, data)
+		if strings.Contains(p.output(), p.root.SecretKey) != (shown == 0) || p.root.SecretKey != r.Founded.SecretKey {
+			t.Errorf("start %d prints\n%s", shown, p.output())
+		}
+		p.stop(t)
+	}
+}
+
+// A start that is interrupted says no more than that.
+func TestInterruptedStart(t *testing.T) {
+	t.Parallel()
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	var out, messages strings.Builder
+	data := filepath.Join(t.TempDir(), "data")
+	err := serve(ctx, []string{"--listen", "127.0.0.1:0", "--admin", "off", "--data", data}, &out, &messages)
+	if err == nil || err.Error() != "interrupted before the region was served" || out.Len()+messages.Len() > 0 {
+		t.Errorf("it ends with %v, and prints %q and %q", err, out.String(), messages.String())
+	}
 }
 
 // Where a region has lost its region.db an import brings it back, and until then

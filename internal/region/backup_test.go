@@ -63,6 +63,9 @@ func TestACopyIsARegion(t *testing.T) {
 			t.Fatal(err)
 		}
 		root := r.Founded
+		if err := root.Shown(); err != nil {
+			t.Fatal(err)
+		}
 		if err := os.MkdirAll(filepath.Join(data, "tls"), 0o755); err != nil {
 			t.Fatal(err)
 		}

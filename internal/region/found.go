@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/cloud"
@@ -57,13 +60,29 @@ type Root struct {
 	AccessKey    string `json:"access_key"`
 	SecretKey    string `json:"secret_key"`
 
+	// Given names the secrets that the operator has chosen, by their names in
+	// the file. They are not shown.
+	Given []string `json:"given,omitempty"`
+
 	File string `json:"-"` // where they are kept; empty: nowhere
 }
 
+// Names of secrets in the file.
+const (
+	rootPassword  = "password"
+	rootSecretKey = "secret_key"
+)
+
 // String is the root account as a start shows it, once.
 func (r *Root) String() string {
+	shown := func(name, secret string) string {
+		if slices.Contains(r.Given, name) {
+			return "(as given)"
+		}
+		return secret
+	}
 	return fmt.Sprintf("  account id  %s\n  email       %s\n  password    %s\n  access key  %s\n  secret key  %s",
-		r.AccountID, r.Email, r.Password, r.AccessKey, r.SecretKey)
+		r.AccountID, r.Email, shown(rootPassword, r.Password), r.AccessKey, shown(rootSecretKey, r.SecretKey))
 }
 
 // ReadRoot reads the credentials kept in a data directory.
@@ -79,23 +98,28 @@ func ReadRoot(data string) (*Root, error) {
 	return &r, nil
 }
 
-// found makes the root account of a region on an empty store. It answers nil
-// if the region was founded before.
+// found makes the root account of a region on an empty store. It returns nil if
+// the region was founded before.
 func found(ctx context.Context, db *kind.DB, facts catalog.Region, o Options) (*Root, error) {
-	caller := kind.Caller{Account: regionAccount}
-	if err := checkRegion(ctx, db, o); !errors.Is(err, errNotFounded) {
+	before, err := readFounding(ctx, db, o)
+	if err != nil {
 		return nil, err
+	}
+	if before != nil {
+		return nil, before.check(o)
 	}
 	root := o.Root
 	root.fill(o.Chance)
-	// They are kept first, under a name that nobody reads yet: an account whose
+	// They are kept first, under a name that is not read yet: an account whose
 	// secret was lost could not be used.
 	if o.Data != "" {
 		if err := root.keep(o.Data); err != nil {
-			return nil, fmt.Errorf("keeping the root account's credentials: %w", err)
+			return nil, fmt.Errorf("keeping the root account's credentials: %w", errors.Join(err, root.forget()))
 		}
 	}
-	err := db.Update(ctx, caller, func(tx *kind.Tx) error {
+	complete := false
+	err = db.Update(ctx, kind.Caller{Account: regionAccount}, func(tx *kind.Tx) error {
+		complete = false
 		if foundings.Has(tx, theFounding) {
 			return errFounded
 		}
@@ -109,18 +133,27 @@ func found(ctx context.Context, db *kind.DB, facts catalog.Region, o Options) (*
 		if _, err := iam.NewAccessKey(tx.In(root.AccountID), account.AccountId, root.AccessKey, root.SecretKey); err != nil {
 			return fmt.Errorf("making the root account's access key: %w", err)
 		}
-		return foundings.Put(tx, &founding{
+		err = foundings.Put(tx, &founding{
 			FoundingId: theFounding, Region: o.Region, RootAccount: account.AccountId, CreationDate: api.At(tx.Now()), Sealed: "open",
 		})
+		complete = err == nil
+		return err
 	})
 	switch {
-	case errors.Is(err, errFounded):
-		// These credentials are nobody's.
-		return nil, errors.Join(root.forget(), checkRegion(ctx, db, o))
-	case err != nil:
+	case err == nil:
+		return &root, nil
+	case complete:
+		// The commit failed, and may have been made all the same: then the next
+		// start finds the credentials.
 		return nil, err
 	}
-	return &root, root.confirm()
+	if err := errors.Join(err, root.forget()); !errors.Is(err, errFounded) {
+		return nil, err
+	}
+	if before, err = readFounding(ctx, db, o); err != nil {
+		return nil, err
+	}
+	return nil, before.check(o)
 }
 
 // publish makes the images of the region's own what they shall be, at each start:
@@ -133,15 +166,11 @@ func publish(ctx context.Context, db *kind.DB, o Options) error {
 	return db.Update(ctx, kind.Caller{Account: string(id.Outscale)}, func(tx *kind.Tx) error { return compute.Publish(tx, images) })
 }
 
-var (
-	// errFounded ends a founding that another node was faster with.
-	errFounded = errors.New("the region was founded meanwhile")
-	// errNotFounded says that the store holds no region.
-	errNotFounded = errors.New("no region was founded in this store")
-)
+// errFounded ends a founding that another node was faster with.
+var errFounded = errors.New("the region was founded meanwhile")
 
-// checkRegion makes sure that the store holds this region.
-func checkRegion(ctx context.Context, db *kind.DB, o Options) error {
+// readFounding reads how the region was founded; nil: it was not.
+func readFounding(ctx context.Context, db *kind.DB, o Options) (*founding, error) {
 	var before *founding
 	err := db.View(ctx, kind.Caller{Account: regionAccount}, func(tx *kind.Tx) (err error) {
 		before = nil
@@ -152,41 +181,61 @@ func checkRegion(ctx context.Context, db *kind.DB, o Options) error {
 	})
 	switch {
 	case errors.Is(err, seal.ErrOther):
-		return fmt.Errorf("the master key is wrong: the one in %s does not open what this region has sealed: start it with the key that it was founded with", o.keyFile())
+		return nil, fmt.Errorf("the master key is wrong: the one in %s does not open what this region has sealed: start it with the key that it was founded with", o.keyFile())
 	case err != nil:
-		return fmt.Errorf("reading what region this is: %w", err)
-	case before == nil:
-		return errNotFounded
-	case before.Region != o.Region:
-		return fmt.Errorf("the store holds the region %s, not %s: start it with --region %s, or give another --data", before.Region, o.Region, before.Region)
-	case o.Data == "":
-		return nil
+		return nil, fmt.Errorf("reading what region this is: %w", err)
 	}
-	return recoverRoot(o.Data, before.RootAccount)
+	return before, nil
 }
 
-// recoverRoot gives its name to the file of credentials that a process kept
-// that ended right after it had founded the region.
-func recoverRoot(data string, account id.Account) error {
-	kept, err := filepath.Glob(filepath.Join(data, RootFile+".*"))
-	if err != nil {
-		return err
-	}
-	for _, file := range kept {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		r := &Root{File: filepath.Join(data, RootFile)}
-		if json.Unmarshal(text, r) == nil && r.AccountID == string(account) && r.unconfirmed() == file {
-			return r.confirm()
-		}
+// check makes sure that the store holds this region.
+func (f *founding) check(o Options) error {
+	if f.Region != o.Region {
+		return fmt.Errorf("the store holds the region %s, not %s: start it with --region %s, or give another --data", f.Region, o.Region, f.Region)
 	}
 	return nil
 }
 
+// unshown reads the credentials of the root account that no start has shown yet:
+// those of this founding, or of one whose process ended before that; nil: they
+// were shown. It removes those of foundings that were never made.
+func unshown(ctx context.Context, db *kind.DB, o Options) (*Root, error) {
+	entries, err := os.ReadDir(o.Data)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var root *Root
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), RootFile+".") {
+			continue
+		}
+		before, err := readFounding(ctx, db, o)
+		if err != nil {
+			return nil, err
+		}
+		file := filepath.Join(o.Data, e.Name())
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		r := &Root{File: filepath.Join(o.Data, RootFile)}
+		if json.Unmarshal(text, r) == nil && r.AccountID == string(before.RootAccount) && r.unconfirmed() == file {
+			root = r
+		} else if err := os.Remove(file); err != nil {
+			return nil, err
+		}
+	}
+	return root, nil
+}
+
 // fill generates what was not given.
 func (r *Root) fill(chance io.Reader) {
+	for name, secret := range map[string]string{rootPassword: r.Password, rootSecretKey: r.SecretKey} {
+		if secret != "" {
+			r.Given = append(r.Given, name)
+		}
+	}
+	slices.Sort(r.Given)
 	for _, f := range []struct {
 		to       *string
 		length   int
@@ -205,7 +254,7 @@ func (r *Root) fill(chance io.Reader) {
 }
 
 // keep writes the credentials where only the owner can read them, under a name
-// that is not theirs yet.
+// that says that they were not shown yet.
 func (r *Root) keep(data string) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
@@ -220,19 +269,24 @@ func (r *Root) keep(data string) error {
 		return err
 	}
 	_, err = f.Write(append(text, '\n'))
-	return errors.Join(err, f.Chmod(0o600), f.Sync(), f.Close())
+	return errors.Join(err, f.Chmod(0o600), f.Sync(), f.Close(), syncFile(data))
 }
 
-// unconfirmed is the file until the account exists. Nodes that found a region
-// at once may share the directory.
+// unconfirmed is the file until the credentials were shown. Nodes that found a
+// region at once may share the directory.
 func (r *Root) unconfirmed() string { return r.File + "." + r.AccessKey }
 
-// confirm gives the file its name: the account exists.
-func (r *Root) confirm() error {
+// Shown notes that the operator has seen the credentials: no later start shows
+// them.
+func (r *Root) Shown() error {
 	if r.File == "" {
 		return nil
 	}
-	return os.Rename(r.unconfirmed(), r.File)
+	err := os.Rename(r.unconfirmed(), r.File)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // another node that shares the directory has shown them, too
+	}
+	return err
 }
 
 // forget removes the file: the account was never made.
@@ -240,5 +294,9 @@ func (r *Root) forget() error {
 	if r.File == "" {
 		return nil
 	}
-	return os.Remove(r.unconfirmed())
+	err := os.Remove(r.unconfirmed())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // another node that shares the directory has removed it
+	}
+	return err
 }

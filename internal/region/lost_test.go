@@ -27,7 +27,7 @@ func contents(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// foundAndClose founds a region and closes it.
+// foundAndClose founds a region, shows its credentials and closes it.
 func foundAndClose(t *testing.T, o Options) {
 	t.Helper()
 	r, err := Open(t.Context(), o)
@@ -36,6 +36,8 @@ func foundAndClose(t *testing.T, o Options) {
 	}
 	if r.Founded == nil {
 		t.Error("no region was founded")
+	} else if err := r.Unshown.Shown(); err != nil {
+		t.Error(err)
 	}
 	if err := r.Close(); err != nil {
 		t.Fatal(err)

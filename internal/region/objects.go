@@ -27,16 +27,20 @@ type ObjectStore struct {
 // objectsDir is where the data directory has the objects.
 const objectsDir = "objects"
 
-// openObjects opens the object store, and answers how to close it.
-func (o *Options) openObjects(key *seal.Key) (objectstore.Store, closer, error) {
+// openObjects opens an object store with the region's key, and returns how to
+// close it.
+type openObjects func(key *seal.Key) (objectstore.Store, closer, error)
+
+// objects checks where the object store is, before anything is made.
+func (o *Options) objects() (openObjects, error) {
 	u, err := url.Parse(o.ObjectStore.URL)
 	if err != nil {
 		// The whole text may hold a password.
-		return nil, nil, errors.New("the URL of the object store cannot be read")
+		return nil, errors.New("the URL of the object store cannot be read")
 	}
 	switch {
 	case u.User != nil:
-		return nil, nil, errors.New("the URL of the object store has credentials in it, where others can see them: they belong in the environment")
+		return nil, errors.New("the URL of the object store has credentials in it, where others can see them: they belong in the environment")
 	case u.Scheme == "https" || u.Scheme == "http":
 		region := u.Query().Get("region")
 		if region == "" {
@@ -46,19 +50,38 @@ func (o *Options) openObjects(key *seal.Key) (objectstore.Store, closer, error) 
 		store, err := s3.Open(s3.Options{
 			Endpoint: u.String(), Region: region, AccessKey: o.ObjectStore.AccessKey, SecretKey: o.ObjectStore.SecretKey, Now: o.Clock.Now,
 		})
-		return store, func() error { return nil }, err
+		if err != nil {
+			return nil, err
+		}
+		return func(*seal.Key) (objectstore.Store, closer, error) { return store, func() error { return nil }, nil }, nil
 	case u.Scheme == "file" && u.Host == "" && u.Path != "":
-		return o.openDirectory(u.Path, key)
+		return o.directory(u.Path), nil
 	case o.ObjectStore.URL != "":
-		return nil, nil, fmt.Errorf("the object store %q is neither http:, https: nor file:///DIR", o.ObjectStore.URL)
+		return nil, fmt.Errorf("the object store %q is neither http:, https: nor file:///DIR", o.ObjectStore.URL)
 	case o.Data != "":
-		return o.openDirectory(filepath.Join(o.Data, objectsDir), key)
+		return o.directory(filepath.Join(o.Data, objectsDir)), nil
 	}
+	return o.temporaryDirectory, nil
+}
+
+// directory opens a directory as the object store.
+func (o *Options) directory(dir string) openObjects {
+	return func(key *seal.Key) (objectstore.Store, closer, error) {
+		store, err := directory.Open(dir, key.Derive("object store"), o.Clock.Now)
+		if err != nil {
+			return nil, nil, err
+		}
+		return store, store.Close, nil
+	}
+}
+
+// temporaryDirectory opens a directory that is removed in the end.
+func (o *Options) temporaryDirectory(key *seal.Key) (objectstore.Store, closer, error) {
 	dir, err := os.MkdirTemp("", "bastide-objects-")
 	if err != nil {
 		return nil, nil, err
 	}
-	store, end, err := o.openDirectory(dir, key)
+	store, end, err := o.directory(dir)(key)
 	if err != nil {
 		return nil, nil, errors.Join(err, os.Remove(dir))
 	}
@@ -80,14 +103,6 @@ func (o *Options) exportingDir() (string, error) {
 		}
 	}
 	return dir, os.MkdirAll(dir, 0o700)
-}
-
-func (o *Options) openDirectory(dir string, key *seal.Key) (objectstore.Store, closer, error) {
-	store, err := directory.Open(dir, key.Derive("object store"), o.Clock.Now)
-	if err != nil {
-		return nil, nil, err
-	}
-	return store, store.Close, nil
 }
 
 // closer is a function that closes something.

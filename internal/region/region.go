@@ -67,6 +67,7 @@ type Region struct {
 	Handler http.Handler // of the public APIs
 	Admin   http.Handler // of health, metrics and profiles
 	Founded *Root        // the root account, if Open founded the region
+	Unshown *Root        // the root account, if no start has shown its credentials yet: see [Root.Shown]
 
 	API   *api.API
 	DB    *kind.DB
@@ -92,6 +93,10 @@ func Open(ctx context.Context, o Options) (*Region, error) {
 		for i := len(opened); i > 0; i-- {
 			err = errors.Join(err, opened[i-1].Close())
 		}
+		return nil, err
+	}
+	openObjects, err := o.objects()
+	if err != nil {
 		return nil, err
 	}
 	// The traces are looked for first, because another node may found the region
@@ -155,10 +160,15 @@ func Open(ctx context.Context, o Options) (*Region, error) {
 	if r.Founded, err = found(ctx, r.DB, facts, o); err != nil {
 		return fail(err)
 	}
+	if r.Unshown = r.Founded; o.Data != "" {
+		if r.Unshown, err = unshown(ctx, r.DB, o); err != nil {
+			return fail(fmt.Errorf("reading the root account's credentials: %w", err))
+		}
+	}
 	if err := publish(ctx, r.DB, o); err != nil {
 		return fail(fmt.Errorf("making the images of the region: %w", err))
 	}
-	objects, closeObjects, err := o.openObjects(key)
+	objects, closeObjects, err := openObjects(key)
 	if err != nil {
 		return fail(err)
 	}
