@@ -221,6 +221,11 @@ func Open(ctx context.Context, o Options) (*Region, error) {
 		endLeases := start(background, leases.Run)
 		r.stop = func() { endLoops(); endLeases() }
 	}
+	if embedded, ok := journal.(*sqljournal.SQLite); ok {
+		// In the background: a large region takes long to read.
+		endCheck := start(background, func(ctx context.Context) { check(ctx, embedded, o.Logger) })
+		r.stop = func() { endCheck(); endLoops() }
+	}
 	return r, nil
 }
 
@@ -302,7 +307,18 @@ func (r *Region) ready() error {
 	if r.closed.Load() {
 		return errClosed
 	}
+	if embedded, ok := r.journal.(*sqljournal.SQLite); ok {
+		return embedded.Damage()
+	}
 	return nil
+}
+
+// check reads all of the state, so that a region learns of a page that it cannot
+// read before a caller does.
+func check(ctx context.Context, journal *sqljournal.SQLite, log *slog.Logger) {
+	if err := journal.Check(ctx); err != nil && ctx.Err() == nil {
+		log.Error("the region's state is damaged: it is not ready from now on", "error", err)
+	}
 }
 
 // Drain makes the region say that it is not ready, so that whoever spreads calls

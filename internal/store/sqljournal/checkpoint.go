@@ -87,7 +87,7 @@ func (c *checkpointer) stop() {
 func (j *SQLite) checkpoints() {
 	defer close(j.checkpointer.done)
 	for range j.checkpointer.wake {
-		if err := j.checkpoint(); err != nil {
+		if err := j.explain(context.Background(), j.checkpoint()); err != nil {
 			j.log.Error("the journal's log could not be copied to region.db, and grows", "dir", j.dir, "error", err)
 		}
 	}
@@ -119,7 +119,7 @@ func (j *SQLite) copyLeft(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if err != nil {
+	if err = j.explain(ctx, err); err != nil {
 		j.log.Error("what an earlier process left in the journal's log could not be copied to region.db", "dir", j.dir, "error", err)
 		left = c.every
 	}

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -41,6 +42,8 @@ type SQLite struct {
 
 	readers      *sqlitex.Pool
 	checkpointer *checkpointer
+
+	damage atomic.Pointer[error] // the first error that says that pages cannot be read
 }
 
 // Option changes what [Open] does by default.
@@ -356,9 +359,9 @@ func (j *SQLite) explain(ctx context.Context, err error) error {
 	case sqlite.ResultFull:
 		return fmt.Errorf("no room is left on the disk of %s: %w", j.dir, err)
 	case sqlite.ResultIOErr:
-		return fmt.Errorf("the disk of %s does not read or write as it should: %w", j.dir, err)
+		return j.damaged(fmt.Errorf("the disk of %s does not read or write as it should: %w", j.dir, err))
 	case sqlite.ResultCorrupt, sqlite.ResultNotADB:
-		return fmt.Errorf("region.db in %s is damaged, or is no database: %w", j.dir, err)
+		return j.damaged(fmt.Errorf("region.db in %s is damaged, or is no database: %w", j.dir, err))
 	case sqlite.ResultReadOnly, sqlite.ResultPerm, sqlite.ResultCantOpen:
 		return fmt.Errorf("region.db in %s may not be written by this user: %w", j.dir, err)
 	case sqlite.ResultBusy, sqlite.ResultLocked:

@@ -201,6 +201,66 @@ func TestWhatIsNoDatabaseIsRefused(t *testing.T) {
 	contains(t, err, dir, "damaged")
 }
 
+// Garbage in a page is found by a check, and by the load that meets it; from
+// then on the journal is damaged.
+func TestGarbagePage(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		meet func(*testing.T, *SQLite) error
+	}{
+		{"checked", func(t *testing.T, j *SQLite) error { return j.Check(t.Context()) }},
+		{"loaded", func(t *testing.T, j *SQLite) error {
+			_, err := j.Load(t.Context(), "one", func(store.Row) error { return nil })
+			return err
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			j := openTest(t, dir)
+			for version := range uint64(300) {
+				commitTest(t, j, version+1, `"`+strings.Repeat("x", 1000)+`"`)
+			}
+			if err := c.meet(t, j); err != nil || j.Damage() != nil {
+				t.Errorf("a whole file: %v, %v", err, j.Damage())
+			}
+			closeTest(t, j)
+			file := filepath.Join(dir, "region.db")
+			pages, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			copy(pages[len(pages)/2/sqlitePage*sqlitePage:], bytes.Repeat([]byte("garbage!"), sqlitePage/8))
+			if err := os.WriteFile(file, pages, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			j = openTest(t, dir)
+			defer j.Close()
+			if err := j.Damage(); err != nil {
+				t.Errorf("it is damaged before anything is read: %v", err)
+			}
+			contains(t, c.meet(t, j), dir, "damaged")
+			if _, err := j.Load(t.Context(), "two", func(store.Row) error { return nil }); err != nil {
+				t.Errorf("what can be read is not: %v", err)
+			}
+			contains(t, j.Damage(), dir, "damaged")
+		})
+	}
+}
+
+// A check that is given up is no damage.
+func TestCheckIsGivenUp(t *testing.T) {
+	t.Parallel()
+	j := openTest(t, t.TempDir())
+	defer j.Close()
+	ctx, end := context.WithCancel(t.Context())
+	end()
+	if err := j.Check(ctx); !errors.Is(err, context.Canceled) || j.Damage() != nil {
+		t.Errorf("the check ends with %v, and the damage is %v", err, j.Damage())
+	}
+}
+
 // The schema that is made is of the version that is checked.
 func TestSchemaVersion(t *testing.T) {
 	t.Parallel()
