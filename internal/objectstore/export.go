@@ -150,7 +150,7 @@ func (x *Exporter) put(ctx context.Context, e driver.Export, file string, filled
 	if err != nil {
 		return err
 	}
-	return x.Store.Put(ctx, Bucket{Name: e.Bucket, AccessKey: e.AccessKey, SecretKey: e.SecretKey}, e.Object, sparse{f, filled, ctx, half(far, 50, is.Size())}, is.Size())
+	return x.Store.Put(ctx, Bucket{Name: e.Bucket, Account: e.Account, AccessKey: e.AccessKey, SecretKey: e.SecretKey}, e.Object, sparse{f, filled, ctx, half(far, 50, is.Size())}, is.Size())
 }
 
 // sparse is a file of which it may be known where nothing is. To read that from

@@ -28,10 +28,11 @@ type Store interface {
 	Fetch(ctx context.Context, url string, most int64) ([]byte, error)
 }
 
-// Bucket is a bucket and the credentials that it is used with: the operator's if
-// there are none.
+// Bucket is a bucket, the account that uses it, and the credentials that it is
+// used with: the operator's if there are none.
 type Bucket struct {
 	Name                 string
+	Account              string // where the store itself knows no owners of buckets
 	AccessKey, SecretKey string // nobody else may learn the secret
 }
 

@@ -82,7 +82,7 @@ func (region Region) checkBucket(tx *kind.Tx, e *OsuExportToCreate) (struct{}, e
 		return none, errNoObjects()
 	}
 	target := e.target()
-	if err := region.Objects.CheckBucket(tx.Context(), target.bucket()); err != nil {
+	if err := region.Objects.CheckBucket(tx.Context(), target.bucket(tx.Account())); err != nil {
 		return none, fault.In("OsuExport", err)
 	}
 	return none, nil
@@ -105,8 +105,9 @@ func (e *OsuExportToCreate) target() exportTarget {
 	return t
 }
 
-func (t *exportTarget) bucket() objectstore.Bucket {
-	return objectstore.Bucket{Name: string(t.Bucket), AccessKey: t.AccessKey, SecretKey: string(t.SecretKey)}
+// bucket is the bucket as an account uses it.
+func (t *exportTarget) bucket(account string) objectstore.Bucket {
+	return objectstore.Bucket{Name: string(t.Bucket), Account: account, AccessKey: t.AccessKey, SecretKey: string(t.SecretKey)}
 }
 
 // forget forgets the credentials.

@@ -172,7 +172,7 @@ func (l *ManifestLoop) Step(ctx context.Context, account, taskID string) (again 
 	if err != nil || task == nil || task.ended() || !task.Written {
 		return again, err
 	}
-	location, err := l.write(ctx, task)
+	location, err := l.write(ctx, account, task)
 	failure, failed := errors.AsType[*fault.Error](err)
 	if err != nil && !failed {
 		return again, err
@@ -196,12 +196,12 @@ func (l *ManifestLoop) Step(ctx context.Context, account, taskID string) (again 
 // Observe finds nothing: manifests stay.
 func (l *ManifestLoop) Observe(context.Context, func(account, id string)) error { return nil }
 
-// write writes the manifest of a task, and answers its URL.
-func (l *ManifestLoop) write(ctx context.Context, t *ImageExportTask) (string, error) {
+// write writes the manifest of a task of an account, and returns its URL.
+func (l *ManifestLoop) write(ctx context.Context, account string, t *ImageExportTask) (string, error) {
 	if l.objects == nil {
 		return "", errNoObjects()
 	}
-	bucket := t.Target.bucket()
+	bucket := t.Target.bucket(account)
 	m := t.Manifest
 	m.Image.Snapshots = slices.Clone(m.Image.Snapshots)
 	for k := range m.Image.Snapshots {

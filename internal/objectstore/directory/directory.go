@@ -1,9 +1,11 @@
 // Package directory keeps objects as files: a directory for each bucket, which is
-// made when it is needed, and in it a file for each object. Nobody serves them;
-// the URLs that it signs work in the region only.
+// made when it is needed and belongs to the account that was the first to write to
+// it, and in it a file for each object. They are not served; the URLs that it signs
+// work in the region only.
 package directory
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -53,22 +55,67 @@ func Open(dir string, key []byte, now func() time.Time) (*Store, error) {
 func (s *Store) Close() error { return s.root.Close() }
 
 // CheckBucket implements [objectstore.Store]. Every bucket that a directory can
-// be called is there.
+// be called is there, and is the account's unless another one has written to it.
 func (s *Store) CheckBucket(_ context.Context, b objectstore.Bucket) error {
 	if !isName(b.Name) {
 		return fault.BucketNotFound.Errorf("The bucket '%.100s' doesn't exist.", b.Name)
 	}
-	return nil
+	owner, owned, err := s.owner(b)
+	if err != nil || !owned || owner == b.Account {
+		return err
+	}
+	// The code is the one of a bucket that an object store refuses.
+	return fault.StoreUnreachable.Errorf("The object store does not let the region use the bucket '%.100s' for this account.", b.Name)
 }
 
-// isName reports whether a text can be the name of one file, and is none of
-// those that are being written.
+// owner is the account that a bucket belongs to, if it belongs to one.
+func (s *Store) owner(b objectstore.Bucket) (account string, owned bool, err error) {
+	text, err := s.root.ReadFile(path.Join(b.Name, ownerFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", false, nil
+	}
+	return strings.TrimSpace(string(text)), err == nil, err
+}
+
+// claim makes a bucket the account's. Of those that claim it at once one gets it.
+func (s *Store) claim(ctx context.Context, b objectstore.Bucket) (err error) {
+	if _, owned, err := s.owner(b); err != nil || owned {
+		return cmp.Or(err, s.CheckBucket(ctx, b))
+	}
+	if err := s.root.MkdirAll(b.Name, 0o700); err != nil {
+		return err
+	}
+	text := b.Account + "\n"
+	part, err := s.write(strings.NewReader(text), int64(len(text)))
+	if part != "" {
+		defer func() { err = cmp.Or(err, s.root.Remove(part)) }()
+	}
+	if err != nil {
+		return err
+	}
+	// A link does not take the place of a file that is there, as a rename would.
+	if err := s.root.Link(part, path.Join(b.Name, ownerFile)); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	dir, err := s.root.Open(b.Name)
+	if err != nil {
+		return err
+	}
+	return cmp.Or(dir.Sync(), dir.Close(), s.CheckBucket(ctx, b))
+}
+
+// isName reports whether a text can be the name of one file, and is none of the
+// store's own.
 func isName(s string) bool {
-	return fs.ValidPath(s) && s != "." && !strings.ContainsAny(s, `/\`) && !strings.HasPrefix(s, partial)
+	return fs.ValidPath(s) && s != "." && !strings.ContainsAny(s, `/\`) && !strings.HasPrefix(s, partial) && !strings.EqualFold(s, ownerFile)
 }
 
-// partial is what the names of files begin with that are being written.
-const partial = ".partial-"
+// The names of the store's own files: those that are being written begin with the
+// first, and in each bucket the second says whose it is.
+const (
+	partial   = ".partial-"
+	ownerFile = ".owner"
+)
 
 // file is the name of the file of an object.
 func file(bucket, key string) (string, error) {
@@ -91,13 +138,18 @@ func (s *Store) Put(ctx context.Context, b objectstore.Bucket, key string, conte
 	}
 	part, err := s.write(io.NewSectionReader(content, 0, size), size)
 	if err == nil {
-		if err = s.root.MkdirAll(path.Dir(name), 0o700); err == nil {
+		if err = s.claim(ctx, b); err == nil {
+			err = s.root.MkdirAll(path.Dir(name), 0o700)
+		}
+		if err == nil {
 			err = s.root.Rename(part, name)
 		}
 		err = taken(key, err)
 	}
 	if err != nil && part != "" {
-		err = errors.Join(err, s.root.Remove(part))
+		if failure := s.root.Remove(part); failure != nil {
+			err = errors.Join(err, failure)
+		}
 	}
 	return err
 }

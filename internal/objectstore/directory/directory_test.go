@@ -4,7 +4,9 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -48,6 +50,10 @@ func TestNames(t *testing.T) {
 		{"nothing", "bucket", "", fault.InvalidValue},
 		{"a directory", "bucket", "exports/", fault.InvalidValue},
 		{"what is being written", "bucket", ".partial-1", fault.InvalidValue},
+		{"the owner", "bucket", ".owner", fault.InvalidValue},
+		{"the owner, where letters have no case", "bucket", ".Owner", fault.InvalidValue},
+		{"an owner below", "bucket", "a/.owner/b", fault.InvalidValue},
+		{"a bucket of the owner", ".owner", "secret", fault.BucketNotFound},
 		{"a bucket up", "..", "secret", fault.BucketNotFound},
 		{"this directory", ".", "secret", fault.BucketNotFound},
 		{"no bucket", "", "secret", fault.BucketNotFound},
@@ -80,6 +86,81 @@ func TestKeyBelowAnother(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, partial+"*")); len(left) != 0 {
 		t.Errorf("%v are left", left)
+	}
+}
+
+// A bucket belongs to the account that was the first to write to it, also after
+// a restart.
+func TestOwner(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	alice, bob := objectstore.Bucket{Name: "bucket", Account: "111111111111"}, objectstore.Bucket{Name: "bucket", Account: "222222222222"}
+	s := open(t, dir, time.Now)
+	for _, b := range []objectstore.Bucket{alice, bob} {
+		if err := s.CheckBucket(t.Context(), b); err != nil {
+			t.Errorf("before anything is written: %v", err)
+		}
+	}
+	if err := s.Put(t.Context(), alice, "one", strings.NewReader("x"), 1); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := s.CheckBucket(t.Context(), bob); !fault.StoreUnreachable.Is(err) || !strings.Contains(err.Error(), "'bucket'") {
+			t.Errorf("the bucket of another account: %v", err)
+		}
+		for _, key := range []string{"one", "two", "a/../../bucket/one"} {
+			if err := s.Put(t.Context(), bob, key, strings.NewReader("y"), 1); !fault.StoreUnreachable.Is(err) {
+				t.Errorf("%s is put into the bucket of another account: %v", key, err)
+			}
+		}
+		if err := s.Put(t.Context(), alice, "two", strings.NewReader("x"), 1); err != nil {
+			t.Errorf("the owner is refused: %v", err)
+		}
+		s = open(t, dir, time.Now)
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, "bucket", "one")); string(text) != "x" {
+		t.Errorf("the object is %q, %v", text, err)
+	}
+	other := objectstore.Bucket{Name: "other", Account: bob.Account}
+	if err := s.Put(t.Context(), other, "one", strings.NewReader("y"), 1); err != nil {
+		t.Errorf("a bucket of its own: %v", err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, partial+"*")); len(left) != 0 {
+		t.Errorf("%v are left", left)
+	}
+}
+
+// Of accounts that write to a new bucket at once, by two processes, one gets it.
+func TestOwnerOfManyAtOnce(t *testing.T) {
+	t.Parallel()
+	for round := range 20 {
+		dir := t.TempDir()
+		stores := []*Store{open(t, dir, time.Now), open(t, dir, time.Now)}
+		var all sync.WaitGroup
+		var wrote sync.Map
+		for account := range 8 {
+			all.Go(func() {
+				b := objectstore.Bucket{Name: "bucket", Account: strconv.Itoa(account)}
+				switch err := stores[account%2].Put(t.Context(), b, b.Account, strings.NewReader("x"), 1); {
+				case err == nil:
+					wrote.Store(b.Account, true)
+				case !fault.StoreUnreachable.Is(err):
+					t.Errorf("%s: %v", b.Account, err)
+				}
+			})
+		}
+		all.Wait()
+		found, err := os.ReadDir(filepath.Join(dir, "bucket"))
+		if err != nil || len(found) != 2 || found[0].Name() != ownerFile {
+			t.Fatalf("round %d: in the bucket are %v, %v", round, found, err)
+		}
+		winner := found[1].Name()
+		if _, ok := wrote.Load(winner); !ok {
+			t.Errorf("%s has written and was told that it has not", winner)
+		}
+		if owner, err := os.ReadFile(filepath.Join(dir, "bucket", ownerFile)); string(owner) != winner+"\n" {
+			t.Errorf("%s has written, and the owner is %q, %v", winner, owner, err)
+		}
 	}
 }
 
