@@ -22,7 +22,7 @@ import (
 
 // place is where a command finds a store and the key of its secrets.
 type place struct {
-	data, store, masterKey string // the flags
+	data, store, passwordFile, masterKey string // the flags
 
 	dir string // of the embedded store, or of what a node keeps beside a database
 }
@@ -30,6 +30,7 @@ type place struct {
 func (p *place) flags(flags *flag.FlagSet) {
 	flags.StringVar(&p.data, "data", "./bastide-data", "`DIR` of the embedded store")
 	flags.StringVar(&p.store, "store", "", "`URL` of the store, as given to serve")
+	flags.StringVar(&p.passwordFile, "store-password-file", "", "`FILE` with the password of a PostgreSQL database, as given to serve")
 	flags.StringVar(&p.masterKey, "master-key", "", "`FILE` of the key that seals secrets at rest (default DIR/master.key)")
 }
 
@@ -37,8 +38,7 @@ func (p *place) flags(flags *flag.FlagSet) {
 // key. Where there is no embedded store it makes one, if it may.
 func (p *place) open(ctx context.Context, create bool) (j store.Dumper, err error) {
 	if isPostgres(p.store) {
-		p.dir = p.data
-		j, err = sqljournal.OpenPostgres(ctx, p.store, sqljournal.After(time.After), sqljournal.Chance(rand.Reader))
+		j, err = p.openPostgres(ctx)
 	} else {
 		j, err = p.openEmbedded(ctx, create)
 	}
@@ -49,6 +49,15 @@ func (p *place) open(ctx context.Context, create bool) (j store.Dumper, err erro
 		p.masterKey = filepath.Join(p.dir, "master.key")
 	}
 	return j, nil
+}
+
+func (p *place) openPostgres(ctx context.Context) (*sqljournal.Postgres, error) {
+	p.dir = p.data
+	password, err := readPassword(p.passwordFile)
+	if err != nil {
+		return nil, err
+	}
+	return sqljournal.OpenPostgres(ctx, p.store, sqljournal.After(time.After), sqljournal.Chance(rand.Reader), sqljournal.Password(password))
 }
 
 func (p *place) openEmbedded(ctx context.Context, create bool) (_ *sqljournal.SQLite, err error) {

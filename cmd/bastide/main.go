@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/bastide-cloud/bastide"
+	"github.com/bastide-cloud/bastide/internal/store/sqljournal"
 )
 
 // command is one of the program's commands.
@@ -105,13 +106,28 @@ func parseWith(operand string, flags *flag.FlagSet, args []string, messages io.W
 		}
 		return "", fmt.Errorf("%w: %w", err, errUsage)
 	}
+	flags.Visit(func(f *flag.Flag) { // those of the command line
+		if f.Name == "store" && sqljournal.HasPassword(f.Value.String()) {
+			fmt.Fprintln(messages, "Warning: --store has a password, which every user of this machine can read from the command line. "+
+				"Give the URL in BASTIDE_STORE, or the password in a file (--store-password-file, PGPASSFILE) or in PGPASSWORD.")
+		}
+	})
 	switch {
 	case operand == "" && flags.NArg() > 0:
-		return "", fmt.Errorf("%q is not a flag: %w", flags.Arg(0), errUsage)
+		return "", fmt.Errorf("%q is not a flag: %w", withoutPassword(flags.Arg(0)), errUsage)
 	case flags.NArg() > 1:
-		return "", fmt.Errorf("%q follows the %s, which comes last: %w", flags.Arg(1), operand, errUsage)
+		return "", fmt.Errorf("%q follows the %s, which comes last: %w", withoutPassword(flags.Arg(1)), operand, errUsage)
 	}
 	return flags.Arg(0), nil
+}
+
+// withoutPassword is an argument as an error may show it: it may have been meant as
+// the URL of a database.
+func withoutPassword(arg string) string {
+	if !sqljournal.HasPassword(arg) {
+		return arg
+	}
+	return "a URL with a password"
 }
 
 func openAPI(_ context.Context, args []string, out, messages io.Writer) error {

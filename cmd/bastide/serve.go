@@ -31,6 +31,7 @@ import (
 type settings struct {
 	listen, admin, data, store string
 	region, domain             string
+	passwordFile               string
 	throttle, masterKey, tls   string
 	trustedProxies, gpus       string
 	transitions                time.Duration
@@ -45,7 +46,8 @@ func serve(ctx context.Context, args []string, out, messages io.Writer) error {
 	flags.StringVar(&s.listen, "listen", "127.0.0.1:4280", "`ADDR` of the public APIs")
 	flags.StringVar(&s.admin, "admin", "127.0.0.1:4281", "`ADDR` of health, metrics and administration, or off")
 	flags.StringVar(&s.data, "data", "./bastide-data", "`DIR` of the embedded store")
-	flags.StringVar(&s.store, "store", "", "`URL` of the store: sqlite:DIR (the default, with DIR of --data), postgres://USER:PASSWORD@HOST/DATABASE (which many nodes share) or memory")
+	flags.StringVar(&s.store, "store", "", "`URL` of the store: sqlite:DIR (the default, with DIR of --data), postgres://USER@HOST/DATABASE (which many nodes share) or memory")
+	flags.StringVar(&s.passwordFile, "store-password-file", "", "`FILE` with the password of a PostgreSQL database")
 	flags.IntVar(&s.connections, "connections", 16, "how many connections to a PostgreSQL database to hold at most")
 	flags.StringVar(&s.region, "region", "eu-west-2", "`NAME` of the region")
 	flags.StringVar(&s.domain, "domain", "bastide.localhost", "`NAME` that endpoints and DNS names end in")
@@ -228,7 +230,8 @@ func (s *settings) options(log *slog.Logger) (region.Options, error) {
 	}
 	if isPostgres(s.store) {
 		o.Postgres, o.Data, o.Connections = s.store, s.data, s.connections
-		return o, nil
+		o.Password, err = readPassword(s.passwordFile)
+		return o, err
 	}
 	o.Data, err = s.dataDir()
 	return o, err
@@ -274,6 +277,23 @@ func isPostgres(store string) bool {
 	return strings.HasPrefix(store, "postgres://") || strings.HasPrefix(store, "postgresql://")
 }
 
+// readPassword reads the password of a database, which is all that is in the
+// file; no file has none.
+func readPassword(file string) (string, error) {
+	if file == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("--store-password-file: %w", err)
+	}
+	password := strings.TrimRight(string(text), "\r\n")
+	if password == "" || strings.ContainsAny(password, "\r\n") {
+		return "", fmt.Errorf("--store-password-file: %s has no password, which is one line", file)
+	}
+	return password, nil
+}
+
 // dataDir is the directory of the embedded store, or nothing if the store is
 // memory.
 func (s *settings) dataDir() (string, error) {
@@ -287,7 +307,7 @@ func (s *settings) dataDir() (string, error) {
 		return rest, nil
 	}
 	// The whole text may hold a password.
-	return "", fmt.Errorf("--store: %q is not understood: it is sqlite:DIR, postgres://USER:PASSWORD@HOST/DATABASE or memory", scheme)
+	return "", fmt.Errorf("--store: %q is not understood: it is sqlite:DIR, postgres://USER@HOST/DATABASE or memory", scheme)
 }
 
 // certificate reads the listener's certificate from the files that --tls names;

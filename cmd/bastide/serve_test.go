@@ -210,6 +210,58 @@ func TestRootAccountFromTheEnvironment(t *testing.T) {
 	}
 }
 
+// A password of the database is warned of where others can read it, and shown
+// nowhere.
+func TestPasswordOfTheDatabase(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(file, []byte("hunter2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	empty := filepath.Join(t.TempDir(), "empty")
+	if err := os.WriteFile(empty, []byte("\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const nowhere = "localhost:1/bastide"
+	for _, c := range []struct {
+		name, store string // the URL in the environment
+		flags       []string
+		want        string
+		warned      bool
+	}{
+		{"on the command line", "", []string{"--store", "postgres://u:hunter2@" + nowhere}, "cannot be reached", true},
+		{"on the command line, as a parameter", "", []string{"--store", "postgres://u@" + nowhere + "?password=hunter2"}, "cannot be reached", true},
+		{"in the environment", "postgres://u:hunter2@" + nowhere, nil, "cannot be reached", false},
+		{"in a file", "", []string{"--store", "postgres://u@" + nowhere, "--store-password-file", file}, "cannot be reached", false},
+		{"in the environment and in a file", "postgres://u:hunter2@" + nowhere, []string{"--store-password-file", file}, "given twice", false},
+		{"in a file that is not there", "", []string{"--store", "postgres://u@" + nowhere, "--store-password-file", file + "2"}, "--store-password-file", false},
+		{"in an empty file", "", []string{"--store", "postgres://u@" + nowhere, "--store-password-file", empty}, "has no password", false},
+		{"misplaced", "", []string{"--", "postgres://u:hunter2@" + nowhere, "x"}, "a URL with a password", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			for command, flags := range map[string][]string{
+				"serve": {"--listen", "127.0.0.1:0", "--admin", "off", "--data", t.TempDir()}, "export": {"--data", t.TempDir()},
+			} {
+				if c.name == "misplaced" && command == "export" {
+					continue // takes the name of a file
+				}
+				cmd := program(t, append(append([]string{command}, flags...), c.flags...)...)
+				if c.store != "" {
+					cmd.Env = append(cmd.Env, "BASTIDE_STORE="+c.store)
+				}
+				out, err := cmd.CombinedOutput()
+				if err == nil || !strings.Contains(string(out), c.want) {
+					t.Errorf("%s: %v, %s\nwant an error with %q", command, err, out, c.want)
+				}
+				if warned := strings.Contains(string(out), "--store has a password"); warned != c.warned || strings.Contains(string(out), "hunter2") {
+					t.Errorf("%s says %s", command, out)
+				}
+			}
+		})
+	}
+}
+
 // Credentials that an earlier start has not come to show are shown.
 func TestCredentialsOfAnEarlierFounding(t *testing.T) {
 	t.Parallel()

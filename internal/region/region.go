@@ -42,6 +42,7 @@ import (
 type Options struct {
 	Data           string // the directory of the embedded store, and of the master key; empty: nothing outlives the process
 	Postgres       string // the URL of the database that nodes share, in place of the embedded store
+	Password       string // of that database, if the URL has none
 	Connections    int    // to that database; 0: 16
 	Region, Domain string
 	OpenAPI        []byte        // the document served at /openapi.json
@@ -262,7 +263,8 @@ func (o *Options) openJournal(ctx context.Context) (store.Journal, error) {
 	switch {
 	case o.Postgres != "":
 		return sqljournal.OpenPostgres(ctx, o.Postgres,
-			sqljournal.After(time.After), sqljournal.Chance(o.Chance), sqljournal.PoolSize(o.Connections), sqljournal.PostgresLog(o.Logger))
+			sqljournal.After(time.After), sqljournal.Chance(o.Chance), sqljournal.PoolSize(o.Connections),
+			sqljournal.Password(o.Password), sqljournal.PostgresLog(o.Logger))
 	case o.Data != "":
 		return sqljournal.Open(ctx, o.Data, sqljournal.Log(o.Logger))
 	}

@@ -34,6 +34,7 @@ type Postgres struct {
 	user string
 
 	size     int
+	password string // in place of the URL's
 	patience time.Duration
 	after    func(time.Duration) <-chan time.Time
 	log      *slog.Logger
@@ -77,6 +78,11 @@ func PoolSize(connections int) PostgresOption {
 	return func(j *Postgres) { j.size = connections }
 }
 
+// Password gives the password of the database's user, for a URL that has none.
+func Password(password string) PostgresOption {
+	return func(j *Postgres) { j.password = password }
+}
+
 // Patience bounds how long a call waits for the database, by default a minute.
 func Patience(patience time.Duration) PostgresOption {
 	return func(j *Postgres) { j.patience = patience }
@@ -100,7 +106,9 @@ const (
 )
 
 // OpenPostgres opens the journal in the database that a URL like
-// postgres://USER:PASSWORD@HOST:PORT/DATABASE leads to. It makes the tables if
+// postgres://USER:PASSWORD@HOST:PORT/DATABASE leads to. A password that neither it
+// nor [Password] has is looked for where libpq does: in PGPASSWORD, and in the file
+// that the URL's passfile or PGPASSFILE names. It makes the tables if
 // there are none, and brings those of an older program up to date; it refuses a
 // database that a newer program wrote, and one that it may not write to. It does
 // not wait for a host that does not answer, because most likely that is the
@@ -167,6 +175,12 @@ func (j *Postgres) configure(address string) (*pgxpool.Config, error) {
 	}
 
 	c := config.ConnConfig
+	if j.password != "" {
+		if HasPassword(address) {
+			return nil, errors.New("the password of the database is given twice: in its URL and beside it")
+		}
+		c.Password = j.password
+	}
 	j.name, j.user = databaseName(c), c.User
 	// A standby would answer, and be behind.
 	c.ValidateConnect = writable
@@ -184,6 +198,16 @@ func (j *Postgres) configure(address string) (*pgxpool.Config, error) {
 		}
 	}
 	return config, nil
+}
+
+// HasPassword reports whether the URL of a database has a password in it.
+func HasPassword(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil {
+		return false
+	}
+	_, has := u.User.Password()
+	return has || u.Query().Has("password")
 }
 
 // databaseName says which database and where.
