@@ -174,7 +174,26 @@ func run(ctx context.Context, r *region.Region, public, admin net.Listener) erro
 			cause = errors.Join(cause, fmt.Errorf("waiting for the last calls: %w", err))
 		}
 	}
-	return errors.Join(cause, r.Close())
+	return errors.Join(cause, within(closing, r.Close))
+}
+
+// closing bounds how long the end of a region may take after that: what is left
+// of its API log is written, and its own log is copied.
+const closing = 15 * time.Second
+
+// within lets the region close itself, but not for ever: a transaction that does
+// not end keeps it from that, and neither it nor what else is left needs to end
+// well, as nothing does when a process is killed.
+func within(limit time.Duration, end func() error) error {
+	ended := make(chan error, 1)
+	go func() { ended <- end() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(limit):
+		return fmt.Errorf("the region did not close within %s, most likely because a transaction does not end: "+
+			"the process ends all the same, and what was not committed is not kept", limit)
+	}
 }
 
 // serving is the error of a listener that broke; one that was shut down is fine.
