@@ -7,8 +7,10 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/bastide-cloud/bastide/internal/region"
@@ -63,21 +65,34 @@ var formats = map[string]func(io.Writer, client) error{
 	"shell": shell, "json": asJSON, "osc-config": oscConfig, "terraform": terraform,
 }
 
-// variables are the environment variables that OUTSCALE's and AWS's tools read.
+// variables are the environment variables that OUTSCALE's tools read. There are
+// none of AWS's tools, as long as the region does not have what they call: some
+// call AWS whatever the endpoint.
 func (c client) variables() [][2]string {
 	vars := [][2]string{
 		{"OSC_ACCESS_KEY", c.root.AccessKey},
 		{"OSC_SECRET_KEY", c.root.SecretKey},
 		{"OSC_REGION", c.region},
-		{"OSC_ENDPOINT_API", c.base + "/api/v1"},
-		{"AWS_ACCESS_KEY_ID", c.root.AccessKey},
-		{"AWS_SECRET_ACCESS_KEY", c.root.SecretKey},
-		{"AWS_DEFAULT_REGION", c.region},
+	}
+	endpoints := c.endpoints()
+	for _, service := range slices.Sorted(maps.Keys(endpoints)) {
+		vars = append(vars, [2]string{"OSC_ENDPOINT_" + strings.ToUpper(service), endpoints[service]})
 	}
 	if c.ca != "" {
-		vars = append(vars, [2]string{"SSL_CERT_FILE", c.ca}, [2]string{"CURL_CA_BUNDLE", c.ca}, [2]string{"REQUESTS_CA_BUNDLE", c.ca}, [2]string{"AWS_CA_BUNDLE", c.ca})
+		vars = append(vars, [2]string{"SSL_CERT_FILE", c.ca}, [2]string{"CURL_CA_BUNDLE", c.ca}, [2]string{"REQUESTS_CA_BUNDLE", c.ca})
 	}
 	return vars
+}
+
+// endpoints are where clients find each service, by the names that they have for
+// it. Those that the region does not have lead to it all the same: without an
+// endpoint clients would call the real service.
+func (c client) endpoints() map[string]string {
+	endpoints := map[string]string{"api": c.base + "/api/v1"}
+	for _, service := range []string{"fcu", "lbu", "eim", "icu", "directlink", "direct_link", "oos", "oks", "okms"} {
+		endpoints[service] = c.base
+	}
+	return endpoints
 }
 
 func shell(w io.Writer, c client) error {
@@ -102,7 +117,7 @@ func oscConfig(w io.Writer, c client) error {
 	protocol, _, _ := strings.Cut(c.base, ":")
 	return writeJSON(w, map[string]any{"default": map[string]any{
 		"access_key": c.root.AccessKey, "secret_key": c.root.SecretKey, "region": c.region, "protocol": protocol,
-		"endpoints": map[string]string{"api": c.base + "/api/v1"},
+		"endpoints": c.endpoints(),
 	}})
 }
 

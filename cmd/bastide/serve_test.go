@@ -321,7 +321,7 @@ func TestEnvPrintsWhatClientsNeed(t *testing.T) {
 	for format, wants := range map[string][]string{
 		"shell":      {"export OSC_ACCESS_KEY='" + p.root.AccessKey + "'", "export OSC_ENDPOINT_API='http://" + listen + "/api/v1'"},
 		"json":       {`"OSC_SECRET_KEY": "` + p.root.SecretKey + `"`},
-		"osc-config": {`"access_key": "` + p.root.AccessKey + `"`, `"protocol": "http"`},
+		"osc-config": {`"access_key": "` + p.root.AccessKey + `"`, `"protocol": "http"`, `"api": "http://` + listen + `/api/v1"`, `"fcu": "http://` + listen + `"`, `"icu": "http://` + listen + `"`},
 		"terraform":  {`provider "outscale" {`, `endpoint = "http://` + listen + `/api/v1"`},
 	} {
 		out, err := program(t, "env", "--data", data, "--listen", listen, "--format", format).CombinedOutput()
@@ -332,6 +332,9 @@ func TestEnvPrintsWhatClientsNeed(t *testing.T) {
 			if !strings.Contains(string(out), want) {
 				t.Errorf("%s prints no %s:\n%s", format, want, out)
 			}
+		}
+		if strings.Contains(string(out), "AWS_") {
+			t.Errorf("%s leads AWS's tools elsewhere:\n%s", format, out)
 		}
 	}
 	if out, err := program(t, "env", "--data", t.TempDir()).CombinedOutput(); err == nil || !strings.Contains(string(out), "bastide serve") {
