@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,12 +20,14 @@ import (
 // env prints the root account's credentials and the endpoint in the form that
 // a client reads.
 func env(_ context.Context, args []string, out, messages io.Writer) error {
-	var listen, data, regionName, tlsMode, format string
+	var listen, regionName, tlsMode, format string
+	var s settings
 	flags := flag.NewFlagSet("env", flag.ContinueOnError)
-	flags.StringVar(&listen, "listen", "127.0.0.1:4280", "`ADDR` at which the region is served")
-	flags.StringVar(&data, "data", "./bastide-data", "`DIR` of the region's data")
-	flags.StringVar(&regionName, "region", "eu-west-2", "`NAME` of the region")
-	flags.StringVar(&tlsMode, "tls", "off", "as given to serve")
+	flags.StringVar(&s.data, "data", "./bastide-data", "`DIR` of the region's data")
+	flags.StringVar(&s.store, "store", "", "`URL` of the store, as given to serve")
+	flags.StringVar(&listen, "listen", "", "`ADDR` at which the region is served (default: where it was served last)")
+	flags.StringVar(&regionName, "region", "", "`NAME` of the region (default: the one that was served last)")
+	flags.StringVar(&tlsMode, "tls", "", "as given to serve (default: as it was served last)")
 	flags.StringVar(&format, "format", "shell", "`FORM`: shell, json, osc-config or terraform")
 	if err := parse(flags, args, messages); err != nil {
 		return err
@@ -33,32 +36,56 @@ func env(_ context.Context, args []string, out, messages io.Writer) error {
 	if !ok {
 		return fmt.Errorf("--format: %q is none of shell, json, osc-config, terraform", format)
 	}
-	root, err := region.ReadRoot(data)
-	if errors.Is(err, os.ErrNotExist) {
-		root = &region.Root{AccessKey: os.Getenv("BASTIDE_ROOT_ACCESS_KEY"), SecretKey: os.Getenv("BASTIDE_ROOT_SECRET_KEY")}
-		if root.AccessKey == "" || root.SecretKey == "" {
-			return fmt.Errorf("there is no %s: start the region with 'bastide serve' first, or say --data DIR", filepath.Join(data, region.RootFile))
-		}
-	} else if err != nil {
-		return err
-	}
-	c := client{root: root, region: regionName, base: "http://" + listen}
-	if tlsMode != "off" {
-		c.base = "https://" + listen
-	}
-	if tlsMode == "auto" {
-		if c.ca, err = filepath.Abs(filepath.Join(data, "tls", "ca.pem")); err != nil {
+	data := s.data
+	if !isPostgres(s.store) {
+		var err error
+		if data, err = s.dataDir(); err != nil {
 			return err
 		}
 	}
+	root, err := readRoot(data)
+	if err != nil {
+		return err
+	}
+	at, err := readEndpoint(data)
+	if err != nil {
+		return err
+	}
+	if listen != "" {
+		at.Host = clientHost(listen, "")
+	}
+	at.Region, at.TLS = cmp.Or(regionName, at.Region), cmp.Or(tlsMode, at.TLS)
+	c, err := at.client(root, cmp.Or(data, s.data))
+	if err != nil {
+		return err
+	}
+	if c.ca != "" && format != "shell" && format != "json" {
+		fmt.Fprintf(messages, "Clients must trust the region's authority: "+
+			"set SSL_CERT_FILE and REQUESTS_CA_BUNDLE to %s, as --format shell does.\n", c.ca)
+	}
 	return print(out, c)
+}
+
+// readRoot reads the root account's credentials from the data directory, or from
+// the environment that the region was founded with.
+func readRoot(data string) (*region.Root, error) {
+	root, err := region.ReadRoot(data)
+	if !errors.Is(err, os.ErrNotExist) {
+		return root, err
+	}
+	root = &region.Root{AccessKey: os.Getenv("BASTIDE_ROOT_ACCESS_KEY"), SecretKey: os.Getenv("BASTIDE_ROOT_SECRET_KEY")}
+	if root.AccessKey == "" || root.SecretKey == "" {
+		return nil, fmt.Errorf("there is no %s: start the region with 'bastide serve' first, or say --data DIR; "+
+			"after an import, copy it from the region that was exported", filepath.Join(data, region.RootFile))
+	}
+	return root, nil
 }
 
 // client is what a client of the region needs.
 type client struct {
 	root         *region.Root
 	region, base string
-	ca           string // the file of the authority to trust, if it is our own
+	ca           string // the file of the authorities to trust, if the region's own is one
 }
 
 var formats = map[string]func(io.Writer, client) error{
@@ -66,8 +93,8 @@ var formats = map[string]func(io.Writer, client) error{
 }
 
 // variables are the environment variables that OUTSCALE's tools read. There are
-// none of AWS's tools, as long as the region does not have what they call: some
-// call AWS whatever the endpoint.
+// none of AWS's tools, as long as the region does not have what they call: with
+// its keys and without its endpoint they call AWS.
 func (c client) variables() [][2]string {
 	vars := [][2]string{
 		{"OSC_ACCESS_KEY", c.root.AccessKey},
@@ -123,6 +150,14 @@ func oscConfig(w io.Writer, c client) error {
 
 func terraform(w io.Writer, c client) error {
 	lines := []string{
+		"terraform {",
+		"  required_providers {",
+		"    outscale = {",
+		`      source = "outscale/outscale"`,
+		"    }",
+		"  }",
+		"}",
+		"",
 		`provider "outscale" {`,
 		fmt.Sprintf("  access_key_id = %q", c.root.AccessKey),
 		fmt.Sprintf("  secret_key_id = %q", c.root.SecretKey),

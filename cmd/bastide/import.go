@@ -66,7 +66,11 @@ func importStore(ctx context.Context, args []string, _, messages io.Writer) (err
 		return errors.Join(fmt.Errorf("nothing was imported: %w", err), undo())
 	}
 	fmt.Fprintf(messages, "Imported %s of the region %s.\n", lines.Totals, lines.Header.Region)
-	if !exists(into.masterKey) {
+	switch own := filepath.Join(into.dir, "master.key"); {
+	case exists(into.masterKey) && into.masterKey != own && !exists(own):
+		fmt.Fprintf(messages, "Its secrets are sealed with %s: start it with --master-key %s, or copy that file to %s.\n",
+			into.masterKey, into.masterKey, own)
+	case !exists(into.masterKey):
 		fmt.Fprintf(messages, "Its secrets are sealed: before a start, put the master key of the region that was exported at %s.\n", into.masterKey)
 	}
 	if running {

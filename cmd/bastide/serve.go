@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
@@ -111,6 +112,11 @@ func (s *settings) serve(ctx context.Context, out io.Writer, log *slog.Logger) e
 	scheme := "http"
 	if cert != nil {
 		scheme, public = "https", tls.NewListener(public, server.TLS(*cert))
+	}
+	if o.Data != "" {
+		if err := s.endpoint(public.Addr()).keep(o.Data); err != nil {
+			log.Warn("bastide env cannot tell how the region is served", "error", err)
+		}
 	}
 	if admin != nil {
 		fmt.Fprintf(out, "Health and metrics are at http://%s\n", admin.Addr())
@@ -345,15 +351,21 @@ func (s *settings) certificate() (*tls.Certificate, error) {
 
 // ownCertificate makes the listener's certificate by the region's own authority.
 func (s *settings) ownCertificate(o region.Options) (*tls.Certificate, error) {
-	dir := s.data
-	if o.Data != "" {
-		dir = o.Data
-	}
-	cert, ca, err := server.AutoCertificate(filepath.Join(dir, "tls"), s.names(), o.Clock.Now(), o.Chance)
+	cert, ca, err := server.AutoCertificate(filepath.Join(cmp.Or(o.Data, s.data), "tls"), s.names(), o.Clock.Now(), o.Chance)
 	if err == nil {
 		o.Logger.Info("clients must trust the region's own authority", "file", ca)
 	}
 	return &cert, err
+}
+
+// endpoint is how the region is served at the address that it listens at.
+func (s *settings) endpoint(at net.Addr) *endpoint {
+	_, port, _ := net.SplitHostPort(at.String())
+	e := &endpoint{Host: clientHost(s.listen, port), Region: s.region, TLS: s.tls}
+	if e.TLS != "off" && e.TLS != "auto" {
+		e.TLS = "files"
+	}
+	return e
 }
 
 // names are the hosts and addresses under which clients may know the region.

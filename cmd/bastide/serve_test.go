@@ -313,6 +313,22 @@ func TestImportWhereTheStateIsLost(t *testing.T) {
 	v.lives(t, v.data)
 }
 
+// An import with a key that stays elsewhere says how to start on it.
+func TestImportWithAKeyElsewhere(t *testing.T) {
+	t.Parallel()
+	v := newProvince(t)
+	file, into, key := filepath.Join(t.TempDir(), "file"), filepath.Join(t.TempDir(), "into"), filepath.Join(v.data, "master.key")
+	told(t, "export", "--data", v.data, file)
+	if _, messages := told(t, "import", "--data", into, "--master-key", key, file); !strings.Contains(messages, "start it with --master-key "+key) {
+		t.Errorf("the import says %q", messages)
+	}
+	refused(t, nil, "copy it from the region that was exported", "env", "--data", into)
+	if err := copyFile(filepath.Join(v.data, region.RootFile), filepath.Join(into, region.RootFile)); err != nil {
+		t.Fatal(err)
+	}
+	start(t, into, "--master-key", key).stop(t)
+}
+
 func TestEnvPrintsWhatClientsNeed(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
@@ -322,9 +338,10 @@ func TestEnvPrintsWhatClientsNeed(t *testing.T) {
 		"shell":      {"export OSC_ACCESS_KEY='" + p.root.AccessKey + "'", "export OSC_ENDPOINT_API='http://" + listen + "/api/v1'"},
 		"json":       {`"OSC_SECRET_KEY": "` + p.root.SecretKey + `"`},
 		"osc-config": {`"access_key": "` + p.root.AccessKey + `"`, `"protocol": "http"`, `"api": "http://` + listen + `/api/v1"`, `"fcu": "http://` + listen + `"`, `"icu": "http://` + listen + `"`},
-		"terraform":  {`provider "outscale" {`, `endpoint = "http://` + listen + `/api/v1"`},
+		"terraform":  {`source = "outscale/outscale"`, `provider "outscale" {`, `endpoint = "http://` + listen + `/api/v1"`},
 	} {
-		out, err := program(t, "env", "--data", data, "--listen", listen, "--format", format).CombinedOutput()
+		// How the region is served need not be said.
+		out, err := program(t, "env", "--data", data, "--format", format).CombinedOutput()
 		if err != nil {
 			t.Errorf("%s: %v, %s", format, err, out)
 		}
@@ -337,11 +354,36 @@ func TestEnvPrintsWhatClientsNeed(t *testing.T) {
 			t.Errorf("%s leads AWS's tools elsewhere:\n%s", format, out)
 		}
 	}
+	out, err := program(t, "env", "--store", "sqlite:"+data, "--listen", ":4290", "--region", "mars", "--tls", "cert.pem:key.pem").CombinedOutput()
+	for _, want := range []string{"OSC_ACCESS_KEY='" + p.root.AccessKey + "'", "OSC_ENDPOINT_API='https://127.0.0.1:4290/api/v1'", "OSC_REGION='mars'"} {
+		if err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("with flags it prints no %s: %v\n%s", want, err, out)
+		}
+	}
 	if out, err := program(t, "env", "--data", t.TempDir()).CombinedOutput(); err == nil || !strings.Contains(string(out), "bastide serve") {
 		t.Errorf("without a region: %v, %s", err, out)
 	}
 	if out, err := program(t, "env", "--data", data, "--format", "yaml").CombinedOutput(); err == nil || !strings.Contains(string(out), "--format") {
 		t.Errorf("an unknown format: %v, %s", err, out)
+	}
+}
+
+// Clients take no address that stands for all of a machine.
+func TestClientHost(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ listen, port, want string }{
+		{"127.0.0.1:4280", "", "127.0.0.1:4280"},
+		{"0.0.0.0:4280", "", "127.0.0.1:4280"},
+		{":4280", "", "127.0.0.1:4280"},
+		{"[::]:4280", "", "127.0.0.1:4280"},
+		{"[::1]:4280", "", "[::1]:4280"},
+		{"region.example:443", "", "region.example:443"},
+		{"localhost:0", "4321", "localhost:4321"},
+		{"region.example", "", "region.example"},
+	} {
+		if got := clientHost(test.listen, test.port); got != test.want {
+			t.Errorf("clients of %s call %s, want %s", test.listen, got, test.want)
+		}
 	}
 }
 
@@ -356,6 +398,26 @@ func TestAutomaticTLS(t *testing.T) {
 	c := p.asRoot()
 	c.http = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
 	c.call(t, "ReadNets", params{})
+	// The bundle for clients has the system's authorities as well.
+	system := filepath.Join(t.TempDir(), "system.pem")
+	if err := os.WriteFile(system, []byte("-----BEGIN THE SYSTEM'S-----"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		env := program(t, "env", "--data", data)
+		env.Env = append(env.Env, "SSL_CERT_FILE="+system)
+		out, err := env.CombinedOutput()
+		bundle := filepath.Join(data, "tls", "bundle.pem")
+		if err != nil || !strings.Contains(string(out), "export SSL_CERT_FILE='"+bundle+"'") || !strings.Contains(string(out), "OSC_ENDPOINT_API='"+p.url+"/api/v1'") {
+			t.Errorf("env prints %s, %v", out, err)
+		}
+		if text := readFile(t, bundle); text != "-----BEGIN THE SYSTEM'S-----\n"+readFile(t, data, "tls", "ca.pem") {
+			t.Errorf("clients trust %s", text)
+		}
+	}
+	if out, err := program(t, "env", "--data", data, "--format", "terraform").CombinedOutput(); err != nil || !strings.Contains(string(out), "Clients must trust the region's authority") {
+		t.Errorf("for Terraform it prints %s, %v", out, err)
+	}
 	c.http = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MaxVersion: tls.VersionTLS12}}}
 	if _, err := c.try("ReadNets", params{}); err == nil {
 		t.Error("TLS 1.2 was accepted")
