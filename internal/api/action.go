@@ -264,7 +264,7 @@ func Delete[Req, T, V any, I kind.ID](r Resource[T, I, V], rules ...func(*kind.T
 func Do[Req, Resp any](family string, rule func(*kind.Tx, *Req) (*Resp, error)) Action {
 	req := reflect.TypeFor[Req]()
 	name := actionName(req)
-	reads := strings.HasPrefix(name, "Read") || strings.HasPrefix(name, "Check")
+	reads := readsByName(name)
 	return Action{
 		Name: name, Family: family, Request: req, Response: reflect.TypeFor[Resp](), Reads: reads,
 		run: func(c *Call) (reflect.Value, error) {
@@ -313,6 +313,28 @@ func DoPrepared[Req, P, Resp any](family string, prepare func(*kind.Tx, *Req) (P
 			return reflect.ValueOf(resp).Elem(), nil
 		},
 	}
+}
+
+// DoWithoutTx is an action of its own whose rule runs outside of transactions,
+// because it begins those that it needs.
+func DoWithoutTx[Req, Resp any](family string, rule func(context.Context, kind.Caller, *Req) (*Resp, error)) Action {
+	req := reflect.TypeFor[Req]()
+	name := actionName(req)
+	return Action{
+		Name: name, Family: family, Request: req, Response: reflect.TypeFor[Resp](), Reads: readsByName(name),
+		run: func(c *Call) (reflect.Value, error) {
+			resp, err := rule(c.ctx, c.Caller, c.Request.(*Req))
+			if err != nil {
+				return reflect.Value{}, err
+			}
+			return reflect.ValueOf(resp).Elem(), nil
+		},
+	}
+}
+
+// readsByName reports whether an action of its own changes nothing.
+func readsByName(name string) bool {
+	return strings.HasPrefix(name, "Read") || strings.HasPrefix(name, "Check")
 }
 
 // idField finds the field of a request that names the resource it is about.

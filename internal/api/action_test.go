@@ -79,6 +79,8 @@ type (
 		PlotId plotID `api:"required"`
 	}
 	CheckGardensRequest  struct{}
+	CheckGuestsRequest   struct{ Name string }
+	CheckGuestsResponse  struct{ Account string }
 	CheckGardensResponse struct{ Count int }
 	WaterGardensRequest  struct{ Fail bool }
 	WaterGardensResponse struct{ Watered []string }
@@ -234,6 +236,14 @@ func newTown(t rapid.TB) *town {
 			// Looking at an account that is not in memory yet makes a rule run again.
 			w.gardens.Count(tx.In(bob.Account))
 			return &DigGardensResponse{stones}, nil
+		}),
+		DoWithoutTx("Garden", func(ctx context.Context, caller kind.Caller, req *CheckGuestsRequest) (*CheckGuestsResponse, error) {
+			if req.Name == "" {
+				return nil, fault.InvalidValue.Errorf("Guests have names.")
+			}
+			// What a rule in a transaction could only do by being in two at once.
+			err := w.db.Update(ctx, caller, func(tx *kind.Tx) error { return w.gardens.Insert(tx, &garden{Title: req.Name}) })
+			return &CheckGuestsResponse{caller.Account}, err
 		}),
 		Read[ReadSeasonsRequest](Fixed("Season", "Seasons", seasons)),
 		ReadGrouped[ReadYearsRequest](Fixed("Season", "Years", seasons), func(shown []*season) []*year {
@@ -495,6 +505,15 @@ func TestDo(t *testing.T) {
 	}
 	if got := w.ask("CheckGardens", ""); got != `{"Count":2}` {
 		t.Errorf("CheckGardens answers %s", got)
+	}
+	if got := w.ask("CheckGuests", `{"Name": "Bea"}`); got != `{"Account":"`+alice.Account+`"}` {
+		t.Errorf("CheckGuests answers %s", got)
+	}
+	if got := w.ask("CheckGardens", ""); got != `{"Count":3}` {
+		t.Errorf("after CheckGuests, CheckGardens answers %s", got)
+	}
+	if got, err := w.call(alice, "1.42.0", "CheckGuests", "{}"); !fault.InvalidValue.Is(err) {
+		t.Errorf("CheckGuests without a name answers %s, %v", got, err)
 	}
 	for _, a := range w.api.Actions() {
 		if reads := strings.HasPrefix(a.Name, "Read") || strings.HasPrefix(a.Name, "Check"); a.Reads != reads {

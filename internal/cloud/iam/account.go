@@ -1,6 +1,7 @@
 package iam
 
 import (
+	"context"
 	"regexp"
 
 	"github.com/bastide-cloud/bastide/internal/api"
@@ -41,7 +42,7 @@ func accountActions(check LoginCheck) []api.Action {
 	return []api.Action{
 		api.Read[ReadAccountsRequest](r),
 		api.Do("Account", updateAccount),
-		api.Do("Account", checkAuthentication(check)),
+		api.DoWithoutTx("Account", checkAuthentication(check)),
 	}
 }
 
@@ -221,8 +222,8 @@ type CheckAuthenticationRequest struct {
 	Password string `api:"required"` // The password of the account.
 }
 
-func checkAuthentication(check LoginCheck) func(*kind.Tx, *CheckAuthenticationRequest) (*struct{}, error) {
-	return func(tx *kind.Tx, req *CheckAuthenticationRequest) (*struct{}, error) {
-		return &struct{}{}, check(tx, req.Login, req.Password)
+func checkAuthentication(check LoginCheck) func(context.Context, kind.Caller, *CheckAuthenticationRequest) (*struct{}, error) {
+	return func(ctx context.Context, caller kind.Caller, req *CheckAuthenticationRequest) (*struct{}, error) {
+		return &struct{}{}, check(ctx, caller, req.Login, req.Password)
 	}
 }

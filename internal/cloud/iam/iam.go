@@ -9,15 +9,17 @@
 package iam
 
 import (
+	"context"
 	"slices"
 
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
-// LoginCheck reports, as a fault, that a login and a password do not belong
-// together. The gate gives it: it counts the failures.
-type LoginCheck func(tx *kind.Tx, login, password string) error
+// LoginCheck reports, as a fault, that a login and a password that a caller asks
+// about do not belong together. The gate gives it: it counts the failures, in
+// transactions of its own.
+type LoginCheck func(ctx context.Context, caller kind.Caller, login, password string) error
 
 // Kinds are the kinds of this package.
 func Kinds() []kind.Any {

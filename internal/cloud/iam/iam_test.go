@@ -53,7 +53,7 @@ func found(t tester) *region {
 	t.Helper()
 	r := &region{t: t, now: start, version: api.Latest, journal: &journal{rows: map[store.Place]store.Row{}}}
 	r.open()
-	r.actions = api.New(Actions(func(_ *kind.Tx, login, password string) error {
+	r.actions = api.New(Actions(func(_ context.Context, _ kind.Caller, login, password string) error {
 		r.checked = append(r.checked, login+" "+password)
 		if password != "right" {
 			return fault.UnknownCredentials.Bare()
