@@ -33,12 +33,13 @@ func (a Auth) AsksNobody() bool { return a == Open || a == OpenOrKnown }
 
 // Action is one action of the API.
 type Action struct {
-	Name     string
-	Family   string
-	Auth     Auth
-	Reads    bool         // it changes nothing
-	Request  reflect.Type // a struct, under its schema's name
-	Response reflect.Type // a struct; its schema is Name and "Response"
+	Name      string
+	Family    string
+	Auth      Auth
+	Sensitive bool         // on credentials or who may call: a trusted session does not replace the client certificate
+	Reads     bool         // it changes nothing
+	Request   reflect.Type // a struct, under its schema's name
+	Response  reflect.Type // a struct; its schema is Name and "Response"
 
 	run func(*Call) (reflect.Value, error)
 }
@@ -46,6 +47,12 @@ type Action struct {
 // WithAuth is the action with another way to authenticate.
 func (a Action) WithAuth(auth Auth) Action {
 	a.Auth = auth
+	return a
+}
+
+// AsSensitive is the action, marked as [Action.Sensitive].
+func (a Action) AsSensitive() Action {
+	a.Sensitive = true
 	return a
 }
 

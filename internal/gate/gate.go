@@ -331,10 +331,8 @@ func (g *Gate) checkRules(r *http.Request, caller kind.Caller, action *api.Actio
 	if r.TLS != nil {
 		chain = r.TLS.PeerCertificates
 	}
-	// A trusted session stands for the client certificate, but not on the
-	// actions that hand out or change credentials and rules: those are the
-	// ones that also accept a password.
-	trusted := asked.trusted && action.Auth == api.Signed
+	// A trusted session is one of an access key.
+	trusted := asked.trusted && caller.AccessKey != "" && !action.Sensitive
 	if !g.chains.Admits(asked.rules, address, chain, now, trusted) {
 		return fault.NoAccessRule.Errorf("No API access rule of the account admits a call from %s.", address)
 	}

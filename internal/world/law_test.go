@@ -14,6 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/cloud/iam"
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -63,6 +65,57 @@ func TestPasswordsAreAcceptedWhereTheContractSays(t *testing.T) {
 			}
 			if a.Auth != api.Signed && got.status != nethttp.StatusOK {
 				t.Errorf("a password: %d %s", got.status, got.text)
+			}
+		})
+	}
+}
+
+// sensitive are the actions that hand out or change credentials, or who may
+// call. A new one that belongs here is marked with [api.Action.AsSensitive].
+var sensitive = strings.Fields(`
+	CreateAccessKey DeleteAccessKey ReadAccessKeys ReadSecretAccessKey UpdateAccessKey
+	CreateApiAccessRule DeleteApiAccessRule ReadApiAccessRules UpdateApiAccessRule
+	CreateCa DeleteCa ReadCas UpdateCa ReadApiAccessPolicy UpdateApiAccessPolicy
+	UpdateAccount CreateUser UpdateUser DeleteUser`)
+
+// A trusted session replaces the client certificate on all actions but the
+// sensitive ones.
+func TestATrustedSessionChangesNoCredentials(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	has := w.equip("alice")
+	ca := newAuthority(t, "Example authority")
+	w.update("alice", func(tx *kind.Tx) error {
+		made := &iam.Ca{Pem: ca.pem()}
+		if err := iam.Cas.Insert(tx, made); err != nil {
+			return err
+		}
+		for rule := range iam.ApiAccessRules.All(tx) {
+			rule.IpRanges, rule.CaIds, rule.Cns = nil, []id.Ca{made.CaId}, nil
+			if err := iam.ApiAccessRules.Put(tx, rule); err != nil {
+				return err
+			}
+		}
+		account, err := iam.Accounts.Get(tx, id.Account(w.person("alice").account))
+		if err != nil {
+			return err
+		}
+		account.Policy.RequireTrustedEnv = true
+		return iam.Accounts.Put(tx, account)
+	})
+	for _, a := range w.API.Actions() {
+		w.run(t, a.Name, func(t *testing.T) {
+			want := ""
+			if slices.Contains(sensitive, a.Name) {
+				want = "14"
+			}
+			request := w.minimal(a, has)
+			request["DryRun"] = true
+			if got := w.as("alice").call(a.Name, jsonOf(request)); got.code() != want {
+				t.Errorf("without the client certificate: %d %s, want code %q", got.status, got.text, want)
+			}
+			if a.Auth == api.SignedOrPassword && !slices.Contains(sensitive, a.Name) {
+				t.Error("it takes a password, by which an account without credentials gets some, and is not sensitive")
 			}
 		})
 	}

@@ -41,7 +41,7 @@ func accountActions(check LoginCheck) []api.Action {
 	r := api.NewResource(Accounts, api.Plain)
 	return []api.Action{
 		api.Read[ReadAccountsRequest](r),
-		api.Do("Account", updateAccount),
+		api.Do("Account", updateAccount).AsSensitive(), // the Email is the login
 		api.DoWithoutTx("Account", checkAuthentication(check)),
 	}
 }

@@ -31,18 +31,19 @@ func Actions(check LoginCheck) []api.Action {
 	return slices.Concat(
 		accountActions(check),
 		userActions(),
-		orPassword(accessKeyActions()),
-		orPassword(apiAccessPolicyActions()),
-		orPassword(apiAccessRuleActions()),
-		orPassword(caActions()),
+		credentials(accessKeyActions()),
+		credentials(apiAccessPolicyActions()),
+		credentials(apiAccessRuleActions()),
+		credentials(caActions()),
 	)
 }
 
-// orPassword lets a login and a password replace a signature: these actions
-// are how an account without a working access key gets one.
-func orPassword(actions []api.Action) []api.Action {
+// credentials are actions by which an account without a working access key gets
+// one: a login and a password can replace a signature, but a trusted session
+// does not replace the client certificate.
+func credentials(actions []api.Action) []api.Action {
 	for i, a := range actions {
-		actions[i] = a.WithAuth(api.SignedOrPassword)
+		actions[i] = a.WithAuth(api.SignedOrPassword).AsSensitive()
 	}
 	return actions
 }

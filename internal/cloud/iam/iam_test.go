@@ -294,8 +294,12 @@ func TestActions(t *testing.T) {
 		CreateCa DeleteCa ReadCas UpdateCa ReadApiAccessPolicy UpdateApiAccessPolicy`) {
 		want[name] = api.SignedOrPassword
 	}
+	sensitive := map[string]bool{"UpdateAccount": true, "CreateUser": true, "UpdateUser": true, "DeleteUser": true}
 	for _, a := range Actions(nil) {
 		auth, ok := want[a.Name]
+		if wanted := sensitive[a.Name] || auth == api.SignedOrPassword; a.Sensitive != wanted {
+			t.Errorf("%s is sensitive: %v, want %v", a.Name, a.Sensitive, wanted)
+		}
 		if !ok {
 			t.Errorf("%s is not expected here, or twice", a.Name)
 		}

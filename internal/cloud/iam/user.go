@@ -30,10 +30,10 @@ var Users = &kind.Kind[User, id.User]{
 func userActions() []api.Action {
 	r := api.NewResource(Users, api.Plain)
 	return []api.Action{
-		api.Create(r, createUser),
+		api.Create(r, createUser).AsSensitive(),
 		api.Read[ReadUsersRequest](r),
-		api.Do("User", updateUser),
-		api.Do("User", deleteUser),
+		api.Do("User", updateUser).AsSensitive(),
+		api.Do("User", deleteUser).AsSensitive(),
 	}
 }
 
