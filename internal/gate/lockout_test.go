@@ -3,6 +3,7 @@ package gate
 import (
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -54,7 +55,7 @@ func TestLockAsJSON(t *testing.T) {
 		want string
 	}{
 		{"zero", Lock{}, `{}`},
-		{"locked", Lock{Failures: 4, Until: testTime}, `{"Failures":4,"Until":"2026-03-14T09:26:53Z"}`},
+		{"locked", Lock{Failures: 4, Until: testTime, Last: testTime}, `{"Failures":4,"Until":"2026-03-14T09:26:53Z","Last":"2026-03-14T09:26:53Z"}`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -92,7 +93,7 @@ func TestLockKeepsTheRule(t *testing.T) {
 			if got := lock.Locked(now); got != refused {
 				t.Fatalf("Locked = %v after %d failures, want %v", got, len(failures), refused)
 			}
-			if got := strangers.Fail("name", now); got != refused {
+			if got := strangers.Fail("name", "192.0.2.1", now); got != refused {
 				t.Fatalf("a stranger is locked: %v after %d failures, want %v", got, len(failures), refused)
 			}
 			lock = lock.Fail(now)
@@ -114,7 +115,7 @@ func TestStrangersCountAtOnce(t *testing.T) {
 	for name := range counted {
 		for range 64 {
 			all.Go(func() {
-				if !strangers.Fail(fmt.Sprint("stranger ", name), testTime) {
+				if !strangers.Fail(fmt.Sprint("stranger ", name), "192.0.2.1", testTime) {
 					counted[name].Add(1)
 				}
 			})
@@ -133,22 +134,111 @@ func TestStrangersForgetTheOldest(t *testing.T) {
 	const size = 10
 	strangers := NewStrangers(size)
 	lock := func(name string) (heard int) {
-		for !strangers.Fail(name, testTime) {
+		for !strangers.Fail(name, "192.0.2.1", testTime) {
 			heard++
 		}
 		return heard
 	}
 	lock("first")
 	for i := range 1000 {
-		if i < size-1 && !strangers.Fail("first", testTime) {
+		if i < size-1 && !strangers.Fail("first", "192.0.2.1", testTime) {
 			t.Fatalf("the first name is forgotten after %d others", i)
 		}
-		strangers.Fail(fmt.Sprint(i), testTime)
+		strangers.Fail(fmt.Sprint(i), "192.0.2.1", testTime)
 	}
 	if got := lock("first"); got != 4 {
 		t.Errorf("forgotten, the first name was heard %d times, want 4", got)
 	}
 	if got := len(strangers.locks.entries); got != size {
 		t.Errorf("%d names are remembered, want %d", got, size)
+	}
+}
+
+// As many addresses as there is room for are locked as if each were alone.
+func TestAddressesAreCountedApart(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var locks Locks
+		alone := map[string]Lock{}
+		now := testTime
+		for range rapid.IntRange(0, 200).Draw(t, "attempts") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 10*60).Draw(t, "seconds")) * time.Second)
+			from := fmt.Sprint("192.0.2.", rapid.IntRange(1, maxAddresses).Draw(t, "address"))
+			if got, want := locks.Locked(from, now), alone[from].Locked(now); got != want {
+				t.Fatalf("%s is locked: %v, want %v", from, got, want)
+			}
+			if before := locks; rapid.Bool().Draw(t, "right") {
+				if !locks.Locked(from, now) {
+					locks = locks.Succeed(from, now)
+					delete(alone, from)
+				}
+			} else {
+				locks = locks.Fail(from, now)
+				alone[from] = alone[from].Fail(now)
+				if before.Counts(from) && !before.Locked(from, now) && &before.Addresses[0] == &locks.Addresses[0] {
+					t.Fatal("a list was changed that a snapshot may have")
+				}
+			}
+		}
+		if locks.Lock != (Lock{}) {
+			t.Errorf("the lock of all others is %+v", locks.Lock)
+		}
+	})
+}
+
+// However many addresses guess, few guesses are checked before all are refused.
+func TestManyAddressesShareALock(t *testing.T) {
+	t.Parallel()
+	var locks Locks
+	try := func(now time.Time) (checked int) {
+		for i := range 10_000 {
+			from := fmt.Sprintf("192.0.%d.%d", i/100, i%100)
+			if !locks.Locked(from, now) {
+				checked++
+				locks = locks.Fail(from, now)
+			}
+		}
+		return checked
+	}
+	now := testTime
+	if got, want := try(now), maxAddresses+failuresPerLock; got != want {
+		t.Errorf("%d guesses are checked, want %d", got, want)
+	}
+	if !locks.Locked("203.0.113.1", now) {
+		t.Error("an address that has not failed is not locked")
+	}
+	for minutes := 1; minutes <= maxLockSteps; minutes++ {
+		now = now.Add(time.Duration(minutes) * time.Minute)
+		if got := try(now); got > maxAddresses+failuresPerLock || got < failuresPerLock {
+			t.Errorf("%d guesses are checked after the lock of %d minutes", got, minutes)
+		}
+	}
+	if got := len(locks.Addresses); got != maxAddresses {
+		t.Errorf("%d addresses are counted apart, want %d", got, maxAddresses)
+	}
+
+	// After a quiet hour an address has a lock of its own again.
+	now = now.Add(quiet)
+	locks = locks.Fail("203.0.113.1", now)
+	if !locks.Counts("203.0.113.1") || locks.Counts("192.0.0.0") || len(locks.Addresses) != maxAddresses {
+		t.Errorf("after a quiet hour: %+v", locks)
+	}
+	if locks = locks.Succeed("203.0.113.1", now); locks.Lock != (Lock{}) {
+		t.Errorf("after a quiet hour all others have the lock %+v", locks.Lock)
+	}
+}
+
+func TestSource(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"192.0.2.1": "192.0.2.1", "::ffff:192.0.2.1": "192.0.2.1", "::1": "::/64",
+		"2001:db8:1:2:3:4:5:6": "2001:db8:1:2::/64", "fe80::1%eth0": "fe80::/64",
+	} {
+		if got := source(netip.MustParseAddr(address)); got != want {
+			t.Errorf("%s comes from %s, want %s", address, got, want)
+		}
+	}
+	if got := source(netip.Addr{}); got != "invalid IP" {
+		t.Errorf("no address comes from %s", got)
 	}
 }

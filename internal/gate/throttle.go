@@ -23,6 +23,10 @@ type Limits struct {
 	Calls      map[string]Rate // calls whose rate differs from PerCall
 }
 
+// passwordCheck is the call that each check of a password counts as, whatever
+// action it is for.
+const passwordCheck = "a password"
+
 // DefaultLimits leave room for Terraform at ten parallel operations, for CSI
 // drivers and for whole test suites; the SDKs hold themselves to about five
 // requests per second. Calls by which a password can be guessed, or a mailbox
@@ -32,6 +36,7 @@ func DefaultLimits() *Limits {
 		PerAccount: Rate{PerSecond: 500, Burst: 1000},
 		PerCall:    Rate{PerSecond: 200, Burst: 400},
 		Calls: map[string]Rate{
+			passwordCheck:            {PerSecond: 2, Burst: 20},
 			"CheckAuthentication":    {PerSecond: 2, Burst: 20},
 			"ResetAccountPassword":   {PerSecond: 10.0 / 60, Burst: 10},
 			"SendResetPasswordEmail": {PerSecond: 5.0 / 60, Burst: 5},

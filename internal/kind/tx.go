@@ -6,6 +6,7 @@ import (
 	"io"
 	"iter"
 	"log/slog"
+	"net/netip"
 	"reflect"
 	"slices"
 	"time"
@@ -17,8 +18,9 @@ import (
 // Caller is who acts in a transaction. The zero value is the region itself.
 type Caller struct {
 	Account   string
-	User      string // the EIM user's id; empty: the root account
-	AccessKey string // the key that signed, if one did
+	User      string     // the EIM user's id; empty: the root account
+	AccessKey string     // the key that signed, if one did
+	Address   netip.Addr // where the call comes from; invalid: the region itself
 }
 
 // Options configures a [DB]. What it shares with [store.Options] means the same.

@@ -1,6 +1,7 @@
 package iam
 
 import (
+	"context"
 	"crypto/subtle"
 	"encoding/base64"
 	"fmt"
@@ -30,7 +31,8 @@ const (
 )
 
 // checks has a place for each password being checked. Strangers decide how
-// many arrive at once; two at a time bound the memory they can take.
+// many arrive at once; two at a time bound the memory they can take. Those that
+// wait are bounded by who lets them in: the gate.
 var checks = make(chan struct{}, 2)
 
 // decoy is a hash that no password has.
@@ -48,27 +50,25 @@ func HashPassword(chance io.Reader, password string) string {
 }
 
 // PasswordFits reports whether it is the account's password. That takes as
-// long for an account that has none.
-func (a *Account) PasswordFits(password string) bool {
-	if a.PasswordHash == "" {
-		WasteTime(password)
-		return false
+// long for an account that has none, and for no account (nil): a login that does
+// not exist cannot be told from a wrong password. The error is that of the
+// context, if it ends before the check begins.
+func (a *Account) PasswordFits(ctx context.Context, password string) (bool, error) {
+	stored := decoy
+	if a != nil && a.PasswordHash != "" {
+		stored = a.PasswordHash
 	}
-	return fits(a.PasswordHash, password)
-}
-
-// WasteTime takes as long as checking a password, so that a login nobody has
-// cannot be told from a wrong password.
-func WasteTime(password string) { fits(decoy, password) }
-
-func fits(stored, password string) bool {
 	c, salt, want, err := parseHash(stored)
 	if err != nil {
-		return false
+		return false, nil
 	}
-	checks <- struct{}{}
+	select {
+	case checks <- struct{}{}:
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
 	defer func() { <-checks }()
-	return subtle.ConstantTimeCompare(c.hash(password, salt), want) == 1
+	return subtle.ConstantTimeCompare(c.hash(password, salt), want) == 1, nil
 }
 
 func (c cost) hash(password string, salt []byte) []byte {

@@ -1,6 +1,8 @@
 package iam
 
 import (
+	"context"
+	"errors"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -40,8 +42,8 @@ func TestPassword(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := (&Account{PasswordHash: c.hash}).PasswordFits(c.password); got != c.want {
-				t.Errorf("PasswordFits(%q) with %q is %v", c.password, c.hash, got)
+			if got, err := (&Account{PasswordHash: c.hash}).PasswordFits(t.Context(), c.password); got != c.want || err != nil {
+				t.Errorf("PasswordFits(%q) with %q is %v, %v", c.password, c.hash, got, err)
 			}
 		})
 	}
@@ -55,14 +57,31 @@ func TestDecoyCostsWhatAHashCosts(t *testing.T) {
 	}
 }
 
-// A transaction holds up all others, so it must not wait for logins.
-func TestHashingWaitsForNoCheck(t *testing.T) {
+// A transaction holds up all others, so hashing must not wait for logins. And a
+// client that hangs up while it waits for others waits no longer.
+func TestWhileOthersAreChecked(t *testing.T) {
 	for range cap(checks) {
 		checks <- struct{}{}
 	}
+	defer func() {
+		for range cap(checks) {
+			<-checks
+		}
+	}()
 	HashPassword(rand.NewChaCha8([32]byte{}), "s3cret")
-	for range cap(checks) {
-		<-checks
+	ctx, hangUp := context.WithCancel(t.Context())
+	hangUp()
+	for name, account := range map[string]*Account{"account": {PasswordHash: decoy}, "none": nil} {
+		if fits, err := account.PasswordFits(ctx, "s3cret"); fits || !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: PasswordFits is %v, %v for a client that has hung up", name, fits, err)
+		}
+	}
+}
+
+func TestNoAccountHasNoPassword(t *testing.T) {
+	t.Parallel()
+	if fits, err := (*Account)(nil).PasswordFits(t.Context(), ""); fits || err != nil {
+		t.Errorf("PasswordFits is %v, %v without an account", fits, err)
 	}
 }
 
@@ -72,11 +91,16 @@ func TestAccountWithPassword(t *testing.T) {
 	with := r.newAccount(NewAccount{Email: "with@example.com", Password: "s3cret"})
 	r.as(with, "").view(func(tx *kind.Tx) {
 		a, err := accountOf(tx)
-		if err != nil || !a.PasswordFits("s3cret") || a.PasswordFits("other") {
-			t.Errorf("the password does not log in: %v", err)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for password, want := range map[string]bool{"s3cret": true, "other": false} {
+			if fits, err := a.PasswordFits(t.Context(), password); fits != want || err != nil {
+				t.Errorf("PasswordFits(%q) is %v, %v", password, fits, err)
+			}
 		}
 	})
-	if r.account.PasswordFits("") {
-		t.Error("an account without a password logs in with an empty one")
+	if fits, err := r.account.PasswordFits(t.Context(), ""); fits || err != nil {
+		t.Errorf("an account without a password logs in with an empty one: %v, %v", fits, err)
 	}
 }

@@ -1,0 +1,305 @@
+package gate
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/cloud/iam"
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+)
+
+// An Attempt counts the failures of an access key or a login in the account it
+// belongs to, so that a lock survives a restart and holds on every node.
+type Attempt struct {
+	AttemptId AttemptID
+	Locks
+}
+
+// AttemptID is what the attempts were made with, `key AKIA…` or `login a@b.c`,
+// or a hash of that among the strangers.
+type AttemptID string
+
+// Form is not that of any id on the wire.
+func (AttemptID) Form() kind.Form { return kind.Form{} }
+
+// Attempts are the names that have failed and not succeeded since.
+var Attempts = &kind.Kind[Attempt, AttemptID]{Name: "Attempt"}
+
+// strangers is the account of the region's own that counts the failures of
+// logins that do not exist, and those that no API access rule admits by address.
+// They are written as those of an account are, so that time does not reveal
+// which logins exist.
+const strangers = "strangers"
+
+// tally says where the failures under a name are counted.
+type tally struct {
+	account string
+	id      AttemptID
+}
+
+func (t tally) locks(tx *kind.Tx) Locks {
+	if a := Attempts.Living(tx.In(t.account), t.id); a != nil {
+		return a.Locks
+	}
+	return Locks{}
+}
+
+func (t tally) put(tx *kind.Tx, locks Locks) error {
+	a := Attempts.Living(tx, t.id)
+	if a == nil {
+		a = &Attempt{AttemptId: t.id}
+	}
+	a.Locks = locks
+	if locks.isZero() {
+		return Attempts.Delete(tx, a)
+	}
+	if err := Attempts.Put(tx, a); err != nil {
+		return err
+	}
+	if t.account == strangers && Attempts.Count(tx) > strangerNames {
+		for oldest := range Attempts.All(tx) {
+			return Attempts.Delete(tx, oldest)
+		}
+	}
+	return nil
+}
+
+// claim is what the store knows of a name that a caller presents, such as a
+// login.
+type claim struct {
+	asked admission // of the account it belongs to
+	tally tally
+	locks Locks
+}
+
+// claimed looks a name up. The owner is empty if the name does not exist.
+func (g *Gate) claimed(tx *kind.Tx, name, owner string, address netip.Addr) (c claim, err error) {
+	hash := sha256.Sum256([]byte(name))
+	c.tally = tally{strangers, AttemptID(hex.EncodeToString(hash[:]))}
+	if owner != "" {
+		if c.asked, err = g.admission(tx.In(owner)); err != nil {
+			return c, err
+		}
+		// An attempt from an address that no rule admits could not have
+		// succeeded: it does not count against the owner of the name.
+		if g.chains.Admits(c.asked.rules, address, nil, g.Now(), true) {
+			c.tally = tally{owner, AttemptID(name)}
+		}
+	}
+	c.locks = c.tally.locks(tx)
+	return c, nil
+}
+
+// proven is a caller who has proven to own an access key or a login, and what
+// the account asks of its callers.
+type proven struct {
+	kind.Caller
+	asked admission
+}
+
+// authenticate reads the proof that the request carries and checks it. When it
+// fails, the caller is as much as is known.
+func (g *Gate) authenticate(r *http.Request, body []byte, action *api.Action, address netip.Addr, now time.Time) (proven, error) {
+	caller := proven{Caller: kind.Caller{Address: address}}
+	header := r.Header.Get("Authorization")
+	if login, password, ok := ParseBasic(header); ok {
+		if action.Auth == api.Signed {
+			return caller, fault.PasswordRefused.Errorf(
+				"%s must be signed with an access key: it does not accept a login and password.", action.Name)
+		}
+		return g.logIn(r.Context(), login, password, address)
+	}
+	sig, err := ParseSignature(r)
+	switch {
+	case errors.Is(err, ErrNoAuthorization):
+		return caller, fault.AuthenticationFailed.Errorf("The request is not signed.")
+	case errors.Is(err, ErrUnknownScheme) && !strings.Contains(header, " "):
+		return caller, fault.UnknownAuthorization.Errorf(
+			"An access key alone proves nothing: sign the request with AWS4-HMAC-SHA256 or OSC4-HMAC-SHA256.")
+	case errors.Is(err, ErrUnknownScheme):
+		return caller, fault.UnknownAuthorization.Errorf(
+			"The Authorization header must be of the type AWS4-HMAC-SHA256, OSC4-HMAC-SHA256 or Basic.")
+	case err != nil:
+		return caller, fault.AuthenticationFailed.Errorf("The signature cannot be read: %v.", err)
+	}
+	caller.AccessKey = sig.AccessKey
+	if !sig.Fresh(now) {
+		return caller, fault.RequestExpired.Errorf("The request was signed for %s, more than 5 minutes from the region's time, %s.",
+			sig.Time.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+	}
+	return g.checkSignature(r, body, sig, caller, now)
+}
+
+// checkSignature checks a signature against the secret of its access key.
+func (g *Gate) checkSignature(r *http.Request, body []byte, sig *Signature, caller proven, now time.Time) (proven, error) {
+	ctx, from, name := r.Context(), source(caller.Address), "key "+sig.AccessKey
+	var key *iam.AccessKey
+	var c claim
+	err := g.DB.View(ctx, kind.Caller{}, func(tx *kind.Tx) (err error) {
+		key = nil
+		owner, ok := iam.KeyOwner(tx, sig.AccessKey)
+		if !ok {
+			return nil
+		}
+		if key, err = iam.AccessKeys.Get(tx.In(owner), id.AccessKey(sig.AccessKey)); err != nil {
+			return err
+		}
+		caller.Account, caller.User = owner, string(key.UserId)
+		c, err = g.claimed(tx, name, owner, caller.Address)
+		return err
+	})
+	caller.asked = c.asked
+	switch {
+	case err != nil:
+		return caller, err
+	case key == nil:
+		if g.strangers.Fail(name, from, now) {
+			return caller, locked()
+		}
+		return caller, fault.UnknownCredentials.Bare()
+	case c.locks.Locked(from, now):
+		return caller, locked()
+	}
+	right := g.verifier.Verify(sig, string(key.Secret), r, body)
+	// Failures are counted one after the other. A right signature that comes
+	// while some are counted waits for them, because they may lock the key.
+	if !right || g.failing.busy(name) {
+		ctx = context.Background() // as in logIn
+		leave, err := g.failing.enter(ctx, name)
+		if err != nil {
+			return caller, err
+		}
+		defer leave()
+	}
+	switch refused, err := g.count(ctx, c.tally, from, right); {
+	case err != nil:
+		return caller, err
+	case refused:
+		return caller, locked()
+	case !right:
+		return caller, fault.AuthenticationFailed.Bare()
+	}
+	return caller, usable(key, now)
+}
+
+// usable reports why a key that signed rightly does not count.
+func usable(key *iam.AccessKey, now time.Time) error {
+	switch {
+	case key.State != iam.AccessKeyActive:
+		return fault.AuthenticationFailed.Errorf("The access key is inactive.")
+	case !key.ExpirationDate.IsZero() && !now.Before(key.ExpirationDate.Time()):
+		return fault.AuthenticationFailed.Errorf("The access key has expired.")
+	}
+	return nil
+}
+
+// CheckLogin checks a login and password that a caller asks about, and counts
+// failures. It is how CheckAuthentication is answered.
+func (g *Gate) CheckLogin(ctx context.Context, caller kind.Caller, login, password string) error {
+	_, err := g.logIn(ctx, login, password, caller.Address)
+	return err
+}
+
+// logIn checks a login and password. The steps, and so the time they take, are
+// the same for a login that does not exist.
+func (g *Gate) logIn(ctx context.Context, login, password string, address netip.Addr) (proven, error) {
+	caller := proven{Caller: kind.Caller{Address: address}}
+	from, name := source(address), "login "+strings.ToLower(login)
+	// Checking a password is costly on purpose, so its pace is limited before
+	// anything is known of who asks.
+	if err := g.pace("address "+from, passwordCheck, g.Now()); err != nil {
+		return caller, err
+	}
+	var account *iam.Account
+	var c claim
+	look := func() error {
+		err := g.DB.View(ctx, kind.Caller{}, func(tx *kind.Tx) (err error) {
+			account = nil
+			owner, ok := iam.LoginOwner(tx, login)
+			if ok {
+				if account, err = iam.Accounts.Get(tx.In(owner), id.Account(owner)); err != nil {
+					return err
+				}
+			}
+			caller.Account = owner
+			c, err = g.claimed(tx, name, owner, address)
+			return err
+		})
+		caller.asked = c.asked
+		if err == nil && c.locks.Locked(from, g.Now()) {
+			return locked()
+		}
+		return err
+	}
+	if err := look(); err != nil {
+		return caller, err
+	}
+	// One password of a login is checked at a time, so that of a volley of
+	// guesses four are checked: the others find the login locked, and cost nothing.
+	leave, err := g.checks.enter(ctx, name)
+	if err != nil {
+		return caller, err
+	}
+	defer leave()
+	if err := look(); err != nil {
+		return caller, err
+	}
+	right, err := g.fits(account, ctx, password)
+	if err != nil {
+		return caller, err
+	}
+	// The result counts even if the client has hung up meanwhile, and is held
+	// against what all nodes have counted by now: neither the end of the call's
+	// context nor what it has seen so far applies.
+	switch refused, err := g.count(context.Background(), c.tally, from, right); {
+	case err != nil:
+		return caller, err
+	case refused:
+		return caller, locked()
+	case !right:
+		return caller, fault.UnknownCredentials.Bare()
+	}
+	return caller, nil
+}
+
+func locked() error {
+	return fault.Locked.Errorf("Too many attempts have failed. Try again later.")
+}
+
+// count records how an attempt ended. It reports whether the name has been
+// locked while the attempt was checked: then it is refused, right or wrong, and
+// changes nothing.
+func (g *Gate) count(ctx context.Context, t tally, from string, right bool) (refused bool, err error) {
+	var locks Locks
+	err = g.DB.View(ctx, kind.Caller{}, func(tx *kind.Tx) error { locks = t.locks(tx); return nil })
+	if refused = locks.Locked(from, g.Now()); err != nil || refused || right && !locks.Counts(from) {
+		return refused, err
+	}
+	err = g.DB.Update(ctx, kind.Caller{Account: t.account}, func(tx *kind.Tx) error {
+		locks := t.locks(tx)
+		refused = locks.Locked(from, tx.Now())
+		switch {
+		case refused:
+			return nil
+		case !right:
+			return t.put(tx, locks.Fail(from, tx.Now()))
+		case locks.Counts(from):
+			return t.put(tx, locks.Succeed(from, tx.Now()))
+		}
+		return nil
+	})
+	if err != nil {
+		return false, fmt.Errorf("counting an attempt: %w", err)
+	}
+	return refused, nil
+}

@@ -1,0 +1,73 @@
+package gate
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/bastide-cloud/bastide/internal/fault"
+)
+
+// queues let the attempts under one name pass one after the other, in the order
+// in which they came. They are safe for concurrent use.
+type queues struct {
+	most int // how many attempts may be in all queues together; 0: any number
+
+	mu   sync.Mutex                 // guards what follows
+	in   int                        // attempts in all queues
+	next map[string][]chan struct{} // by name; the first attempt of each is the one that passes, its channel is closed
+}
+
+func newQueues(most int) *queues { return &queues{most: most, next: map[string][]chan struct{}{}} }
+
+// enter waits until all attempts under the name that came before have left. It
+// fails if there are too many attempts already, or when the context ends: then
+// the attempt has left the queue.
+func (q *queues) enter(ctx context.Context, name string) (leave func(), err error) {
+	turn := make(chan struct{})
+	q.mu.Lock()
+	if q.most > 0 && q.in == q.most {
+		q.mu.Unlock()
+		return nil, &Throttled{time.Second, fault.CallThrottled.Errorf(
+			"%d passwords are being checked or wait for it, which is the maximum.", q.most)}
+	}
+	q.in++
+	q.next[name] = append(q.next[name], turn)
+	if len(q.next[name]) == 1 {
+		close(turn)
+	}
+	q.mu.Unlock()
+
+	leave = func() { q.leave(name, turn) }
+	select {
+	case <-turn:
+		return leave, nil
+	case <-ctx.Done():
+		leave()
+		return nil, ctx.Err()
+	}
+}
+
+func (q *queues) leave(name string, turn chan struct{}) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.in--
+	waiting := q.next[name]
+	i := slices.Index(waiting, turn)
+	waiting = slices.Delete(waiting, i, i+1)
+	q.next[name] = waiting
+	switch {
+	case len(waiting) == 0:
+		delete(q.next, name)
+	case i == 0:
+		close(waiting[0])
+	}
+}
+
+// busy reports whether attempts under the name are in the queue.
+func (q *queues) busy(name string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.next[name]) > 0
+}
