@@ -24,8 +24,8 @@ type Auth int
 const (
 	Signed           Auth = iota // by a signature
 	SignedOrPassword             // by a signature or a login and password
-	Open                         // nobody is asked
-	OpenOrKnown                  // nobody is asked, and who proves who they are is known: they see what is theirs as well
+	Open                         // by nothing: credentials are not looked at
+	OpenOrKnown                  // by nothing, but with right credentials callers see what is theirs as well
 )
 
 // AsksNobody reports whether strangers may call.

@@ -9,6 +9,7 @@ package gate
 import (
 	"context"
 	"crypto/x509"
+	"errors"
 	"net/http"
 	"net/netip"
 	"sync"
@@ -90,8 +91,11 @@ func New(o Options) *Gate {
 // it returns is as much as is known, for the log: it has proven nothing.
 func (g *Gate) Identify(r *http.Request, body []byte, action *api.Action) (kind.Caller, error) {
 	now, address := g.Now(), g.Address(r)
-	if action.Auth == api.Open || action.Auth == api.OpenOrKnown && r.Header.Get("Authorization") == "" {
+	stranger := func() (kind.Caller, error) {
 		return kind.Caller{Address: address}, g.pace("address "+address.String(), action.Name, now)
+	}
+	if action.Auth == api.Open || action.Auth == api.OpenOrKnown && r.Header.Get("Authorization") == "" {
+		return stranger()
 	}
 	who, err := g.authenticate(r, body, action, address, now)
 	if err == nil {
@@ -100,7 +104,20 @@ func (g *Gate) Identify(r *http.Request, body []byte, action *api.Action) (kind.
 	if err == nil {
 		err = g.admit(r, who, action, now)
 	}
+	if action.Auth == api.OpenOrKnown && isRefusal(err) {
+		return stranger()
+	}
 	return who.Caller, err
+}
+
+// isRefusal reports whether a call was refused for who makes it, and neither
+// for its pace nor because something of ours failed.
+func isRefusal(err error) bool {
+	if _, ok := errors.AsType[*Throttled](err); ok {
+		return false
+	}
+	_, ok := errors.AsType[*fault.Error](err)
+	return ok
 }
 
 // Address is the caller's address.

@@ -38,6 +38,7 @@ const (
 var (
 	signed   = &api.Action{Name: "ReadNets"}
 	byEither = &api.Action{Name: "ReadAccessKeys", Auth: api.SignedOrPassword, Sensitive: true}
+	anyone   = &api.Action{Name: "ReadProductTypes", Auth: api.OpenOrKnown}
 )
 
 // lab is a gate over a store with one account, which has a login and an access
@@ -556,6 +557,45 @@ func TestStrangersInTheStoreAreBounded(t *testing.T) {
 	}
 }
 
+// An action that needs no authentication takes a caller with wrong credentials
+// for a stranger. They are counted, so that it helps no guesser.
+func TestWrongCredentialsWhereNoneAreNeeded(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	malformed := request(home)
+	malformed.Header.Set("Authorization", "AWS4-HMAC-SHA256 nonsense")
+	bearer := request(home)
+	bearer.Header.Set("Authorization", "Bearer x")
+	old := l.withSignature(home, testKey, testSecret)
+	l.advance(time.Hour)
+	for what, r := range map[string]*http.Request{
+		"nothing": request(home), "malformed": malformed, "another scheme": bearer, "expired": old,
+		"unknown key": l.withSignature(home, "AKIA0000000000000000", "guess"), "unknown login": withPassword(home, "nobody@example.com", "guess"),
+		"wrong signature": l.withSignature(home, testKey, "guess"), "wrong password": withPassword(home, testLogin, "guess"),
+	} {
+		caller, err := l.Identify(r, nil, anyone)
+		if want := (kind.Caller{Address: netip.MustParseAddr(home)}); err != nil || caller != want {
+			t.Errorf("%s: %+v, %v; want a stranger", what, caller, err)
+		}
+	}
+	for what, r := range map[string]*http.Request{
+		"signature": l.withSignature(home, testKey, testSecret), "password": withPassword(home, testLogin, testPassword),
+	} {
+		if caller, err := l.Identify(r, nil, anyone); err != nil || caller.Account != l.account {
+			t.Errorf("right %s: %+v, %v; want the account", what, caller, err)
+		}
+	}
+	l.fail(func() fault.Code { return l.code(l.withSignature(home, testKey, "guess"), anyone) }, 0)
+	l.expect("the key, elsewhere", l.signature(home, testKey, testSecret), fault.Locked)
+	if caller, err := l.Identify(l.withSignature(home, testKey, testSecret), nil, anyone); err != nil || caller.Account != "" {
+		t.Errorf("locked: %+v, %v; want a stranger", caller, err)
+	}
+	l.admit("203.0.113.0/24")
+	if caller, err := l.Identify(withPassword(home, testLogin, testPassword), nil, anyone); err != nil || caller.Account != "" {
+		t.Errorf("right, and admitted by no rule: %+v, %v; want a stranger", caller, err)
+	}
+}
+
 // A trusted session of an access key replaces the client certificate, but on
 // actions that are sensitive, and never that of a login.
 func TestTrustedSession(t *testing.T) {
@@ -586,6 +626,13 @@ func TestTrustedSession(t *testing.T) {
 	l.expect("an action", l.code(l.withSignature(home, testKey, testSecret), signed), 0)
 	l.expect("a sensitive action", l.code(l.withSignature(home, testKey, testSecret), sensitive), fault.NoAccessRule)
 	l.expect("a login", l.code(withPassword(home, testLogin, testPassword), byEither), fault.NoAccessRule)
+	for name, r := range map[string]*http.Request{
+		l.account: l.withSignature(home, testKey, testSecret), "": withPassword(home, testLogin, testPassword),
+	} {
+		if caller, err := l.Identify(r, nil, anyone); err != nil || caller.Account != name {
+			t.Errorf("an open action: %+v, %v; want %q", caller, err, name)
+		}
+	}
 }
 
 // journal keeps rows in memory.

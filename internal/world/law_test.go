@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -47,6 +48,31 @@ func TestUnsignedCallsAreRefused(t *testing.T) {
 		}
 		if got := w.unsigned().call(a.Name, "{}"); got.status != wantStatus || got.code() != wantCode {
 			t.Errorf("unsigned: %d, code %s, want %d, code %s", got.status, got.code(), wantStatus, wantCode)
+		}
+	})
+}
+
+// An action that needs no authentication answers a caller with wrong credentials
+// as it answers a stranger.
+func TestWrongCredentialsWhereNoneAreNeeded(t *testing.T) {
+	t.Parallel()
+	forEach(t, func(t *testing.T, w *world, a api.Action) {
+		if !a.Auth.AsksNobody() {
+			return
+		}
+		p, stranger := w.person("alice"), w.unsigned()
+		want := stranger.must(a.Name, "{}").shape("no id")
+		late := w.as("alice")
+		late.off = -time.Hour
+		for what, c := range map[string]client{
+			"wrong signature": stranger.signing(p.key, "guess"), "unknown key": stranger.signing("AKIA0000000000000000", "guess"),
+			"wrong password": stranger.login(p.email, "guess"), "unknown login": stranger.login("nobody@example.com", "guess"),
+			"expired": late, "a key alone": stranger.with("Authorization", p.key), "another scheme": stranger.with("Authorization", "Bearer x"),
+			"no signature": stranger.with("Authorization", "AWS4-HMAC-SHA256 x"), "no password": stranger.with("Authorization", "Basic x"),
+		} {
+			if got := c.call(a.Name, "{}").shape("no id"); got != want {
+				t.Errorf("%s: %s, want %s", what, got, want)
+			}
 		}
 	})
 }
