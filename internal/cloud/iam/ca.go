@@ -94,7 +94,7 @@ type ReadCasRequest struct {
 type FiltersCa struct {
 	CaFingerprints []string // The fingerprints of the certificates.
 	CaIds          []id.Ca  // The IDs of the CAs.
-	Descriptions   []string // The descriptions of the CAs.
+	Descriptions   []string `match:"glob"` // The descriptions of the CAs, in which `*` stands for any text.
 }
 
 // UpdateCaRequest asks to change the description of a client certificate
