@@ -27,7 +27,7 @@ var encoders sync.Map // shape → encoder
 // Append appends a value as the version shows it: every field under its Go
 // name, but those tagged `wire:"-"`, those the version does not have, and those
 // that say nothing: a nil pointer, an empty id, no time, and an empty value
-// tagged `wire:"omitempty"`. A list is always there.
+// tagged `wire:"omitempty"`. A list without that tag is always there.
 func Append(b []byte, v reflect.Value, version Version) []byte {
 	return AppendAs(b, v, SchemaName(v.Type()), version)
 }
@@ -185,7 +185,10 @@ func structEncoder(s shape) encoder {
 
 // omission says when a field is left out; nil: never.
 func omission(f reflect.StructField) func(reflect.Value) bool {
-	if f.Tag.Get("wire") == "omitempty" {
+	switch omitempty := f.Tag.Get("wire") == "omitempty"; {
+	case omitempty && f.Type.Kind() == reflect.Slice:
+		return func(v reflect.Value) bool { return v.Len() == 0 }
+	case omitempty:
 		return reflect.Value.IsZero
 	}
 	if f.Type.Kind() == reflect.Pointer {

@@ -92,9 +92,10 @@ type crate struct {
 	Made     DateTime
 	Bought   OffsetDateTime
 	Maybe    *string
-	Quiet    string `wire:"omitempty"`
-	Never    string `wire:"-"`
-	Computed int    `json:"-"`
+	Quiet    string   `wire:"omitempty"`
+	Silent   []string `wire:"omitempty"`
+	Never    string   `wire:"-"`
+	Computed int      `json:"-"`
 }
 
 func TestEncodeLeavesOutWhatSaysNothing(t *testing.T) {
@@ -104,14 +105,14 @@ func TestEncodeLeavesOutWhatSaysNothing(t *testing.T) {
 		v    any
 		want string
 	}{
-		"nothing": {crate{Never: "secret"}, `{"Text":"","Number":0,"Yes":false,"List":[],"Computed":0}`},
+		"nothing": {crate{Never: "secret", Silent: []string{}}, `{"Text":"","Number":0,"Yes":false,"List":[],"Computed":0}`},
 		"everything": {
 			&crate{
 				Text: "a", Number: -1, Yes: true, List: []string{"b", ""}, PlotId: "plot-12345678", Made: 1_795_169_045_007,
-				Bought: 1_795_169_045_670, Maybe: &text, Quiet: "c", Computed: 4,
+				Bought: 1_795_169_045_670, Maybe: &text, Quiet: "c", Silent: []string{""}, Computed: 4,
 			},
 			`{"Text":"a","Number":-1,"Yes":true,"List":["b",""],"PlotId":"plot-12345678","Made":"2026-11-20T10:04:05.007Z",` +
-				`"Bought":"2026-11-20T10:04:05.670+0000","Maybe":"","Quiet":"c","Computed":4}`,
+				`"Bought":"2026-11-20T10:04:05.670+0000","Maybe":"","Quiet":"c","Silent":[""],"Computed":4}`,
 		},
 		"no list of structs":   {struct{ Plots []*plot }{}, `{"Plots":[]}`},
 		"an empty object":      {struct{ PlotId plotID }{}, `{}`},

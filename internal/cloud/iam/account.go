@@ -13,7 +13,7 @@ import (
 // Account owns resources and answers for the calls about them.
 type Account struct {
 	AccountId            id.Account // The ID of the account.
-	AdditionalEmails     []Email    // Addresses that notifications also go to.
+	AdditionalEmails     []Email    `wire:"omitempty"` // Addresses that notifications also go to.
 	City                 string     // The city of the owner.
 	CompanyName          string     // The company the account is for.
 	Country              string     // The country of the owner.
@@ -46,10 +46,13 @@ func accountActions(check LoginCheck) []api.Action {
 	}
 }
 
-// Email is an email address: something, an at sign, and a domain with a dot.
+// Email is one email address: a text without spaces, commas and the like, an at
+// sign, and a domain with a dot.
 type Email string
 
-var emails = regexp.MustCompile(`^.+@[a-zA-Z0-9-]+(\.[a-zA-Z0-9-]+)+$`)
+// The pattern of the contract, `.+` before the at sign, also admits several
+// addresses in one text.
+var emails = regexp.MustCompile(`^[^\x00-\x20\x7f@,;:<>()\[\]"\\]+@[a-zA-Z0-9-]+(\.[a-zA-Z0-9-]+)+$`)
 
 // maxEmail is the longest address that mail can be sent to.
 const maxEmail = 254
@@ -57,7 +60,7 @@ const maxEmail = 254
 // Check reports a text that is no email address.
 func (e Email) Check() error {
 	if len(e) > maxEmail || !emails.MatchString(string(e)) {
-		return fault.InvalidEmail.Errorf("'%.100s' is not an email address.", string(e))
+		return fault.InvalidEmail.Errorf("'%.100s' is not one email address, such as name@example.com.", string(e))
 	}
 	return nil
 }

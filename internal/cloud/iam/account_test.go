@@ -21,7 +21,7 @@ func TestNewAccount(t *testing.T) {
 	r.call("ReadAccounts", `{}`).is(
 		"Accounts.0.AccountId", `"`+string(r.account.AccountId)+`"`,
 		"Accounts.0.City", `"Saint-Cloud"`,
-		"Accounts.0.AdditionalEmails", `[]`,
+		"Accounts.0.AdditionalEmails", "", // not shown unless given
 		"Accounts.0.OutscaleLoginAllowed", `true`,
 		"Accounts.0.JobTitle", "", // not shown unless given
 		"Accounts.0.PasswordHash", "",
@@ -91,11 +91,18 @@ func TestUpdateAccount(t *testing.T) {
 	r.call("UpdateAccount", all).is(want...)
 	r.call("UpdateAccount", `{}`).is(want...)
 	r.call("UpdateAccount", `{"AdditionalEmails": ["c@example.com"]}`).is("Account.AdditionalEmails", `["c@example.com"]`)
-	r.call("UpdateAccount", `{"AdditionalEmails": [], "JobTitle": ""}`).is("Account.AdditionalEmails", `[]`, "Account.JobTitle", "", "Account.City", `"1"`)
-	r.call("ReadAccounts", `{}`).is("Accounts.0.AdditionalEmails", `[]`, "Accounts.0.Email", `"Jean@Example.com"`)
+	r.call("UpdateAccount", `{"AdditionalEmails": [], "JobTitle": ""}`).is("Account.AdditionalEmails", "", "Account.JobTitle", "", "Account.City", `"1"`)
+	r.call("ReadAccounts", `{}`).is("Accounts.0.AdditionalEmails", "", "Accounts.0.Email", `"Jean@Example.com"`)
 
 	r.refused("UpdateAccount", `{"AdditionalEmails": ["a@example.com", "nobody"]}`, fault.InvalidEmail, "AdditionalEmails.1", "nobody")
 	r.refused("UpdateAccount", `{"AdditionalEmails": ["a@exa_mple.com"]}`, fault.InvalidEmail)
+	for _, several := range []string{
+		"a@b.example, d@e.example", "a@b.example,d@e.example", "a@b.example;d@e.example", "a@b.example d@e.example", "a@b.example\\n d@e.example",
+		"a@b@c.example", "A <a@b.example>", "a@b.example>",
+	} {
+		r.refused("UpdateAccount", `{"AdditionalEmails": ["c@example.com", "`+several+`"]}`, fault.InvalidEmail, "AdditionalEmails.1", "name@example.com")
+	}
+	r.call("UpdateAccount", `{"AdditionalEmails": ["o'neil+é/1=x@example.com"]}`).is("Account.AdditionalEmails", `["o'neil+é/1=x@example.com"]`)
 	r.refused("UpdateAccount", `{"Email": "a@example"}`, fault.InvalidEmail, "Email")
 	r.refused("UpdateAccount", `{"Email": ""}`, fault.InvalidEmail, "Email")
 	r.at("1.1").refused("UpdateAccount", `{"AdditionalEmails": []}`, fault.UnknownParameter, "AdditionalEmails")
