@@ -70,10 +70,10 @@ type Log struct {
 	QueryApiVersion    *string       // The version of the API that was called.
 	QueryCallName      *string       // The name of the action that was called.
 	QueryDate          *api.DateTime // When the call was made.
-	QueryHeaderRaw     *string       // The header of the request, without what authenticates it.
+	QueryHeaderRaw     *string       // The header of the request, without what authenticates it; its start, if the caller was not proven.
 	QueryHeaderSize    *int          // The size of the header, in bytes.
 	QueryIpAddress     *string       // The address that the call came from.
-	QueryPayloadRaw    *string       // The body of the request, without secrets.
+	QueryPayloadRaw    *string       // The body of the request, without secrets; a note in its place, if the caller was not proven.
 	QueryPayloadSize   *int          // The size of the body, in bytes.
 	QueryUserAgent     *string       // The User-Agent header of the request.
 	RequestId          *string       // The request ID that the answer gave.

@@ -19,8 +19,17 @@ const (
 	// unreadable stands for a body that might hold one where we cannot see.
 	unreadable = `(not kept: the body could not be read, and it may hold a secret)`
 
+	// unproven stands for the body of a call whose caller has not proven its
+	// identity: an account does not have its log filled with what strangers send.
+	unproven = `(not kept: the caller has not proven its identity)`
+
 	// maxRaw bounds a header or a body in the log, in bytes.
 	maxRaw = 64 << 10
+
+	// maxUnproven bounds the header of a call whose caller has not proven its
+	// identity, in bytes; maxUnprovenAgent bounds its User-Agent.
+	maxUnproven      = 1 << 10
+	maxUnprovenAgent = 256
 )
 
 // secretWords are what the names of secrets have in common: SecretKey,
@@ -69,7 +78,7 @@ func MaskHeader(h http.Header, host string) string {
 			b.WriteString(value)
 		}
 	}
-	return cut(b.String())
+	return cut(b.String(), maxRaw)
 }
 
 // MaskPayload is the body of a request as the log shows it: as it was sent,
@@ -83,7 +92,7 @@ func MaskHeader(h http.Header, host string) string {
 func MaskPayload(body []byte, contentType string) string {
 	text := string(body)
 	if !isBinary(text) && !hasSecretWord(text) {
-		return cut(text)
+		return cut(text, maxRaw)
 	}
 	ok := false
 	switch media, _, _ := mime.ParseMediaType(contentType); {
@@ -95,7 +104,7 @@ func MaskPayload(body []byte, contentType string) string {
 	if !ok {
 		return unreadable
 	}
-	return cut(text)
+	return cut(text, maxRaw)
 }
 
 // maskJSON masks the secrets of a valid document. It gives up where the name of
@@ -327,13 +336,22 @@ func quote(s string) string {
 	return string(text)
 }
 
-// cut bounds what goes into the log, between two characters.
-func cut(s string) string {
-	if len(s) <= maxRaw {
+// Unproven reduces r to what is kept of a call whose caller has not proven its
+// identity: about 2 kB in all, whatever was sent, and in place of the body a
+// text that says why. The sizes stay those of what was sent.
+func (r *Record) Unproven() {
+	r.HeaderRaw = cut(r.HeaderRaw, maxUnproven)
+	r.UserAgent = cut(r.UserAgent, maxUnprovenAgent)
+	r.PayloadRaw = unproven
+}
+
+// cut bounds what goes into the log, in bytes, between two characters.
+func cut(s string, most int) string {
+	if len(s) <= most {
 		return s
 	}
-	end := maxRaw
-	for end > maxRaw-utf8.UTFMax && !utf8.RuneStart(s[end]) {
+	end := most
+	for end > most-utf8.UTFMax && !utf8.RuneStart(s[end]) {
 		end--
 	}
 	return s[:end]

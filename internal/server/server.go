@@ -58,6 +58,7 @@ type exchange struct {
 	call     wire.Call
 	body     []byte
 	caller   kind.Caller
+	proven   bool // the caller is who it says
 	response []byte
 	status   int
 	code     string // of the fault, or empty
@@ -127,7 +128,9 @@ func (s *Server) answer(x *exchange, r *http.Request) (err error) {
 	if bodyErr != nil {
 		return bodyErr
 	}
-	if x.caller, err = s.Gate.Identify(r, body, action); err != nil {
+	x.caller, err = s.Gate.Identify(r, body, action)
+	x.proven = proven(x.caller, err)
+	if err != nil {
 		return err
 	}
 	call, err := s.API.Bind(action, x.call.Version, x.call.Body)
@@ -146,6 +149,19 @@ func (s *Server) answer(x *exchange, r *http.Request) (err error) {
 	x.status = http.StatusOK
 	x.response = x.protocol.Encode(x.response, x.call, x.id, response)
 	return nil
+}
+
+// proven reports whether Identify returned a caller with a proof. It also
+// returns what is known of a caller that it refuses, such as the account of an
+// access key that did not sign. Two refusals come after the proof: that the
+// access rules do not admit the caller, and that an access key calls too fast.
+// A password is throttled before it is checked.
+func proven(caller kind.Caller, err error) bool {
+	if caller.Account == "" {
+		return false
+	}
+	_, throttled := errors.AsType[*gate.Throttled](err)
+	return err == nil || fault.NoAccessRule.Is(err) || throttled && caller.AccessKey != ""
 }
 
 // refuse makes the answer to a call that failed. A cause that is our own goes
@@ -229,19 +245,25 @@ func (s *Server) record(x *exchange, r *http.Request) {
 	if s.Log == nil {
 		return
 	}
-	raw, size := apilog.MaskHeader(r.Header, r.Host), len(r.Method)+len(r.RequestURI)+len("  HTTP/1.1\r\n")
+	size := len(r.Method) + len(r.RequestURI) + len("  HTTP/1.1\r\n")
 	for name, values := range r.Header {
 		for _, v := range values {
 			size += len(name) + len(v) + len(": \r\n")
 		}
 	}
-	s.Log.Append(&apilog.Record{
+	record := apilog.Record{
 		AccountID: x.caller.Account, AccessKey: x.caller.AccessKey,
 		Action: x.call.Action, API: x.call.API, Version: x.call.Version.String(),
 		IP: s.Gate.Address(r).String(), UserAgent: r.UserAgent(), RequestID: x.id,
 		Date: x.start, Duration: took,
-		HeaderRaw: raw, HeaderSize: size,
-		PayloadRaw: apilog.MaskPayload(x.body, r.Header.Get("Content-Type")), PayloadSize: max(len(x.body), int(r.ContentLength)),
+		HeaderRaw: apilog.MaskHeader(r.Header, r.Host), HeaderSize: size,
+		PayloadSize:  max(len(x.body), int(r.ContentLength)),
 		ResponseSize: len(x.response), Status: x.status,
-	})
+	}
+	if x.proven {
+		record.PayloadRaw = apilog.MaskPayload(x.body, r.Header.Get("Content-Type"))
+	} else {
+		record.Unproven()
+	}
+	s.Log.Append(&record)
 }
