@@ -36,13 +36,14 @@ type settings struct {
 	throttle, masterKey, tls   string
 	trustedProxies, gpus       string
 	transitions                time.Duration
+	apiLogSize                 byteSize
 	connections                int
 	objectStore, images        string
 	foundAnew                  bool
 }
 
 func serve(ctx context.Context, args []string, out, messages io.Writer) error {
-	var s settings
+	s := settings{apiLogSize: 20 << 30} // 32 days of 10 calls a second
 	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
 	flags.StringVar(&s.listen, "listen", "127.0.0.1:4280", "`ADDR` of the public APIs")
 	flags.StringVar(&s.admin, "admin", "127.0.0.1:4281", "`ADDR` of health, metrics and administration, or off")
@@ -56,6 +57,7 @@ func serve(ctx context.Context, args []string, out, messages io.Writer) error {
 	flags.StringVar(&s.masterKey, "master-key", "", "`FILE` of the key that seals secrets at rest (default DIR/master.key, made at the first start)")
 	flags.StringVar(&s.tls, "tls", "off", "off, auto (a certificate by an own authority in the data directory) or `CERT:KEY` files")
 	flags.DurationVar(&s.transitions, "transitions", 200*time.Millisecond, "how long a simulated change of state takes; 0: at once")
+	flags.Var(&s.apiLogSize, "api-log-size", "`BYTES` that the API log may take, such as 512MiB: above, its oldest days are dropped, whatever their age")
 	flags.StringVar(&s.objectStore, "object-store", "", "`URL` of the object store that exports are written to: an endpoint that speaks S3, or file:///DIR (default: objects in the data directory)")
 	flags.StringVar(&s.images, "images", "", "`FILE` of the images of the region's own, in place of those that every region has")
 	flags.StringVar(&s.trustedProxies, "trusted-proxies", "", "`CIDRS`, separated by commas, of proxies whose X-Forwarded-For counts")
@@ -214,6 +216,7 @@ func serving(err error) error {
 func (s *settings) options(log *slog.Logger) (region.Options, error) {
 	o := region.Options{
 		Region: s.region, Domain: s.domain, Transitions: s.transitions, MasterKey: s.masterKey,
+		ApiLogSize: int64(s.apiLogSize),
 		Root: region.Root{
 			AccountID: os.Getenv("BASTIDE_ROOT_ACCOUNT_ID"), Email: os.Getenv("BASTIDE_ROOT_EMAIL"), Password: os.Getenv("BASTIDE_ROOT_PASSWORD"),
 			AccessKey: os.Getenv("BASTIDE_ROOT_ACCESS_KEY"), SecretKey: os.Getenv("BASTIDE_ROOT_SECRET_KEY"),

@@ -128,6 +128,7 @@ func TestRefusals(t *testing.T) {
 	refused("cannot be reached", "--data", t.TempDir(), "--store", "postgres://localhost:1/bastide")
 	refused("--trusted-proxies", "--trusted-proxies", "proxy")
 	refused("--transitions", "--transitions", "-1s")
+	refused("16MiB", "--api-log-size", "15MiB")
 	gpus := filepath.Join(t.TempDir(), "gpus.json")
 	refused("gpus.json", "--gpus", gpus)
 	for text, want := range map[string]string{

@@ -27,6 +27,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"time"
 
@@ -51,6 +52,13 @@ type Options struct {
 	Keep  time.Duration                          // How long a row can be found: 32 days when zero.
 	Every time.Duration                          // How long a row waits to be written: 100 ms when zero.
 
+	// Size is the room that the log may take, in bytes; zero: as much as there is.
+	// It is measured after each 16 MiB written, so the log may take a little more.
+	// The oldest days go first. When only today is left its oldest rows go, as new
+	// ones come; on PostgreSQL all rows of today go and it begins anew, because
+	// rows that are deleted there leave the disk much later.
+	Size int64
+
 	// Patience is how long rows or a query wait for a database that is away: a
 	// minute when zero. Then the rows are lost.
 	Patience time.Duration
@@ -71,7 +79,8 @@ type Archive struct {
 	keep     time.Duration
 	every    time.Duration
 	patience time.Duration
-	bound    int // of the slab: a third of Options.Memory, as another and its copy may be under way to the disk
+	size     int64 // that the days may have in all; 0: any
+	bound    int   // of the slab: a third of Options.Memory, as another and its copy may be under way to the disk
 	now      func() time.Time
 	after    func(time.Duration) <-chan time.Time
 	log      *slog.Logger
@@ -86,6 +95,9 @@ type Archive struct {
 	spare  slab      // the slab that was written last, to be filled again
 	oldest day       // what is before was dropped
 	again  time.Time // no day is dropped before, because one could not be
+
+	unmeasured int64 // bytes that were written since the days were measured
+	trimmed    day   // the last day that was trimmed
 
 	mu     sync.Mutex // guards the rest, for the time of a copy and never of I/O
 	room   sync.Cond  // the slab was taken, or the log closed
@@ -122,6 +134,8 @@ func Open(o Options) (*Archive, error) {
 		keep:     o.Keep,
 		every:    o.Every,
 		patience: o.Patience,
+		size:     o.Size,
+		trimmed:  math.MinInt64,
 		bound:    o.Memory / 3,
 		now:      o.Now,
 		after:    o.After,
@@ -147,6 +161,9 @@ func Open(o Options) (*Archive, error) {
 		return nil, err
 	}
 	l.dropOld(ctx)
+	if l.size > 0 {
+		l.fit(ctx)
+	}
 	go l.run()
 	return l, nil
 }
@@ -269,12 +286,13 @@ func (l *Archive) flush() error {
 
 	ctx, cancel := l.limited(l.writing)
 	defer cancel()
-	err := l.write(ctx, &taken)
+	err, size := l.write(ctx, &taken), taken.size()
 	if cap(taken.text) <= max(4*len(taken.text), 1<<20) { // a rare burst should not hold its memory for ever
 		taken.reset()
 		l.spare = taken
 	}
 	l.dropOld(ctx)
+	l.grown(ctx, size)
 	return err
 }
 

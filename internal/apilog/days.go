@@ -46,6 +46,15 @@ type days interface {
 	// drop forgets the days before first.
 	drop(ctx context.Context, first day) error
 
+	// sizes are the days there are, in their order, and the room that each takes
+	// with all that is kept beside it.
+	sizes(ctx context.Context) ([]daySize, error)
+
+	// trim forgets the oldest rows of a day so that it takes at most bytes. One
+	// call may do a part of that, and where rows cannot be forgotten without the
+	// day, all of them go.
+	trim(ctx context.Context, on day, bytes int64) error
+
 	// close waits for what is under way.
 	close() error
 }

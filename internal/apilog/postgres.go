@@ -327,18 +327,62 @@ func (t *tables) drop(ctx context.Context, first day) error {
 		return err
 	}
 	for _, on := range list {
-		err := t.once(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-			_, err := conn.Exec(ctx, fmt.Sprintf(dropDay, on, on.table()))
+		if err := t.dropDay(ctx, on); err != nil {
 			return err
-		})
-		if sqlState(err) == lockNotGranted {
-			return fmt.Errorf("somebody reads the table %s: %w", on.table(), err)
-		}
-		if err != nil {
-			return fmt.Errorf("dropping the table %s: %w", on.table(), err)
 		}
 	}
 	return nil
+}
+
+func (t *tables) dropDay(ctx context.Context, on day) error {
+	err := t.once(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, fmt.Sprintf(dropDay, on, on.table()))
+		return err
+	})
+	if sqlState(err) == lockNotGranted {
+		return fmt.Errorf("somebody reads the table %s: %w", on.table(), err)
+	}
+	if err != nil {
+		return fmt.Errorf("dropping the table %s: %w", on.table(), err)
+	}
+	return nil
+}
+
+// sizesOfDays has no size for a table that is not there yet or was just dropped.
+const sizesOfDays = `
+SELECT day, coalesce(pg_total_relation_size(to_regclass('api_log_' || replace(day, '-', ''))), 0) FROM api_log_day ORDER BY day`
+
+// sizes implements [days].
+func (t *tables) sizes(ctx context.Context) (list []daySize, err error) {
+	err = t.once(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		found, err := conn.Query(ctx, sizesOfDays)
+		if err != nil {
+			return err
+		}
+		var date string
+		var bytes int64
+		_, err = pgx.ForEachRow(found, []any{&date, &bytes}, func() error {
+			on, err := parseDay(date)
+			list = append(list, daySize{on, bytes})
+			return err
+		})
+		return err
+	})
+	return list, err
+}
+
+// trim implements [days]. It drops the day, because the room of deleted rows is
+// only used again after a vacuum, and is in the size of the table for good. The
+// day is measured again: another node may just have done the same.
+func (t *tables) trim(ctx context.Context, on day, bytes int64) error {
+	sizes, err := t.sizes(ctx)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(sizes, func(s daySize) bool { return s.day == on && s.bytes > bytes }) {
+		return nil
+	}
+	return t.dropDay(ctx, on)
 }
 
 // close implements [days]. The pool is its owner's, who closes it when nothing is

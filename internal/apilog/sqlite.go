@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -465,6 +466,95 @@ func (d *files) drop(_ context.Context, first day) error {
 		}
 	}
 	return errors.Join(failed...)
+}
+
+// sizes implements [days].
+func (d *files) sizes(context.Context) ([]daySize, error) {
+	bytes := map[day]int64{}
+	if d.dir == "" {
+		for _, f := range d.list(math.MinInt64, math.MaxInt64) {
+			if f.writer == nil {
+				continue // it failed, and the day with it
+			}
+			used, err := usedBy(f.writer)
+			if err != nil {
+				return nil, err
+			}
+			bytes[f.day] = used
+		}
+	} else {
+		entries, err := os.ReadDir(d.dir)
+		if err != nil {
+			return nil, err
+		}
+		for _, entry := range entries {
+			on, _, ok := dayOfName(entry.Name())
+			if !ok {
+				continue
+			}
+			info, err := entry.Info()
+			if errors.Is(err, fs.ErrNotExist) {
+				continue // SQLite removes what it no longer needs
+			}
+			if err != nil {
+				return nil, err
+			}
+			bytes[on] += info.Size()
+		}
+	}
+	var list []daySize
+	for _, on := range slices.Sorted(maps.Keys(bytes)) {
+		list = append(list, daySize{on, bytes[on]})
+	}
+	return list, nil
+}
+
+// usedBy is the size of a database without the pages that are free. A database
+// never becomes smaller: new rows take the free pages.
+func usedBy(conn *sqlite.Conn) (bytes int64, err error) {
+	const used = `SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size`
+	err = sqlitex.Execute(conn, used, &sqlitex.ExecOptions{ResultFunc: func(stmt *sqlite.Stmt) error {
+		bytes = stmt.ColumnInt64(0)
+		return nil
+	}})
+	return bytes, err
+}
+
+// A trim deletes some rows at a time, so that it is seen early that enough have
+// gone, and a number of times, so that new rows do not wait for long.
+const (
+	trimSteps = 16
+	trimRows  = 4096
+)
+
+// trim implements [days].
+func (d *files) trim(ctx context.Context, on day, bytes int64) (err error) {
+	f := d.file(on)
+	if f.writer == nil {
+		if err := d.openWriter(f); err != nil {
+			return err
+		}
+	}
+	defer func() {
+		if err != nil { // as after an insertion that failed
+			_ = f.writer.Close()
+			f.writer = nil
+		}
+	}()
+	for range trimSteps {
+		used, err := usedBy(f.writer)
+		if err != nil || used <= bytes || ctx.Err() != nil {
+			return err
+		}
+		const oldest = `DELETE FROM call WHERE seq < (SELECT min(seq) + min(?, (max(seq) - min(seq)) / 16 + 1) FROM call)`
+		if err := sqlitex.Execute(f.writer, oldest, &sqlitex.ExecOptions{Args: []any{trimRows}}); err != nil {
+			return err
+		}
+		if f.writer.Changes() == 0 {
+			return nil
+		}
+	}
+	return nil
 }
 
 // unusable says whether err is of the file itself, so that trying again is no

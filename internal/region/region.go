@@ -48,6 +48,7 @@ type Options struct {
 	OpenAPI        []byte        // the document served at /openapi.json
 	MasterKey      string        // the file of the master key; empty: master.key in Data
 	Transitions    time.Duration // how long a simulated change of state takes
+	ApiLogSize     int64         // the room that the API log may take, in bytes; 0: as much as there is
 	Limits         *gate.Limits  // nil: nobody is throttled
 	TrustedProxies []netip.Prefix
 	Quotas         map[string]int            // nil: the catalogue's
@@ -175,11 +176,13 @@ func Open(ctx context.Context, o Options) (*Region, error) {
 	}
 	r.objects = closeObjects
 	opened = append(opened, closeObjects)
-	calls := apilog.Options{Now: o.Clock.Now, After: time.After, Log: o.Logger}
+	calls := apilog.Options{Now: o.Clock.Now, After: time.After, Log: o.Logger, Size: o.ApiLogSize}
 	if shared, ok := journal.(*sqljournal.Postgres); ok {
 		calls.Postgres = shared.Pool()
 	} else if o.Data != "" {
 		calls.Dir = filepath.Join(o.Data, logDir)
+	} else if calls.Size == 0 || calls.Size > memoryLog {
+		calls.Size = memoryLog
 	}
 	r.Calls, err = apilog.Open(calls)
 	if err != nil {
@@ -302,6 +305,9 @@ func newLoopMetrics(r prometheus.Registerer) loopMetrics {
 func (m loopMetrics) count(loop string, outcome reconcile.Outcome) {
 	m.steps.WithLabelValues(loop, string(outcome)).Inc()
 }
+
+// memoryLog bounds an API log that is kept in memory, in bytes.
+const memoryLog = 512 << 20
 
 var errClosed = errors.New("the region is closing")
 
