@@ -216,7 +216,7 @@ func serving(err error) error {
 func (s *settings) options(log *slog.Logger) (region.Options, error) {
 	o := region.Options{
 		Region: s.region, Domain: s.domain, Transitions: s.transitions, MasterKey: s.masterKey,
-		ApiLogSize: int64(s.apiLogSize),
+		ApiLogSize: int64(s.apiLogSize), Strangers: server.StrangerLimits(),
 		Root: region.Root{
 			AccountID: os.Getenv("BASTIDE_ROOT_ACCOUNT_ID"), Email: os.Getenv("BASTIDE_ROOT_EMAIL"), Password: os.Getenv("BASTIDE_ROOT_PASSWORD"),
 			AccessKey: os.Getenv("BASTIDE_ROOT_ACCESS_KEY"), SecretKey: os.Getenv("BASTIDE_ROOT_SECRET_KEY"),

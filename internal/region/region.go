@@ -50,6 +50,7 @@ type Options struct {
 	Transitions    time.Duration // how long a simulated change of state takes
 	ApiLogSize     int64         // the room that the API log may take, in bytes; 0: as much as there is
 	Limits         *gate.Limits  // nil: nobody is throttled
+	Strangers      *gate.Limits  // see [server.Options]
 	TrustedProxies []netip.Prefix
 	Quotas         map[string]int            // nil: the catalogue's
 	Gpus           map[string]map[string]int // how many flexible GPUs there are, by Subregion and model; nil: some of each
@@ -206,6 +207,7 @@ func Open(ctx context.Context, o Options) (*Region, error) {
 	r.Handler = server.New(server.Options{
 		API: r.API, DB: r.DB, Gate: g, Log: r.Calls, Logger: o.Logger, Protocols: []wire.Protocol{oapi.Protocol{}},
 		OpenAPI: o.OpenAPI, Now: o.Clock.Now, Chance: o.Chance, Metrics: server.NewMetrics(registry),
+		Strangers: o.Strangers,
 	})
 	registry.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "bastide_store_held_bytes", Help: "Documents in memory, in bytes of their encoding."},

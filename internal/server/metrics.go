@@ -12,6 +12,8 @@ import (
 type Metrics struct {
 	calls   *prometheus.CounterVec
 	seconds *prometheus.HistogramVec
+
+	unrecorded prometheus.Counter
 }
 
 // NewMetrics makes the measurements of calls and registers them.
@@ -24,8 +26,11 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Name: "bastide_call_seconds", Help: "Time from the request to its answer.",
 			Buckets: []float64{.0001, .0003, .001, .003, .01, .03, .1, .3, 1, 3},
 		}, []string{"action"}),
+		unrecorded: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "bastide_calls_unrecorded_total", Help: "Calls without a proven caller that came too fast to be in the API log.",
+		}),
 	}
-	r.MustRegister(m.calls, m.seconds)
+	r.MustRegister(m.calls, m.seconds, m.unrecorded)
 	return m
 }
 

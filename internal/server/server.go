@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
+	"net/netip"
 	"reflect"
 	"runtime/debug"
 	"strconv"
@@ -38,13 +39,34 @@ type Options struct {
 	Now       func() time.Time
 	Chance    io.Reader
 	Metrics   *Metrics
+
+	// Strangers paces the records of calls whose caller has proven nothing; nil:
+	// each call makes a record.
+	Strangers *gate.Limits
 }
 
 // Server answers the public APIs.
-type Server struct{ Options }
+type Server struct {
+	Options
+	strangers *gate.Throttle
+}
 
 // New makes a server.
-func New(o Options) *Server { return &Server{o} }
+func New(o Options) *Server {
+	return &Server{Options: o, strangers: gate.NewThrottle(o.Strangers, strangerAddresses)}
+}
+
+// strangerAddresses is how many addresses of strangers are remembered. One that
+// is forgotten may have its first records anew, as far as all strangers together
+// have not used theirs up.
+const strangerAddresses = 1 << 14
+
+// StrangerLimits are the records that calls without a proven caller may make: of
+// an address 100 at once and one a second, and of all addresses together 2,000
+// at once and 20 a second. At 2 kB each that is 3.5 GB a day at most.
+func StrangerLimits() *gate.Limits {
+	return &gate.Limits{PerAccount: gate.Rate{PerSecond: 20, Burst: 2000}, PerCall: gate.Rate{PerSecond: 1, Burst: 100}}
+}
 
 // maxBody bounds the body of a request, in bytes.
 const maxBody = 1 << 20
@@ -245,6 +267,11 @@ func (s *Server) record(x *exchange, r *http.Request) {
 	if s.Log == nil {
 		return
 	}
+	address := s.Gate.Address(r)
+	if !x.proven && !s.admitsRecord(address, x.start) {
+		s.Metrics.unrecorded.Inc()
+		return
+	}
 	size := len(r.Method) + len(r.RequestURI) + len("  HTTP/1.1\r\n")
 	for name, values := range r.Header {
 		for _, v := range values {
@@ -254,7 +281,7 @@ func (s *Server) record(x *exchange, r *http.Request) {
 	record := apilog.Record{
 		AccountID: x.caller.Account, AccessKey: x.caller.AccessKey,
 		Action: x.call.Action, API: x.call.API, Version: x.call.Version.String(),
-		IP: s.Gate.Address(r).String(), UserAgent: r.UserAgent(), RequestID: x.id,
+		IP: address.String(), UserAgent: r.UserAgent(), RequestID: x.id,
 		Date: x.start, Duration: took,
 		HeaderRaw: apilog.MaskHeader(r.Header, r.Host), HeaderSize: size,
 		PayloadSize:  max(len(x.body), int(r.ContentLength)),
@@ -266,4 +293,17 @@ func (s *Server) record(x *exchange, r *http.Request) {
 		record.Unproven()
 	}
 	s.Log.Append(&record)
+}
+
+// admitsRecord reports whether a call from an address whose caller has proven
+// nothing may make a record. To the throttle, all strangers are one account and
+// each address is a call of it. A network of IPv6 counts as one address, because
+// a single machine has all addresses of a /64.
+func (s *Server) admitsRecord(address netip.Addr, now time.Time) bool {
+	name := address.String()
+	if address.Is6() {
+		name = netip.PrefixFrom(address, 64).Masked().String()
+	}
+	verdict, _ := s.strangers.Allow("strangers", name, now)
+	return verdict == gate.OK
 }

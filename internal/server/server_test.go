@@ -19,6 +19,7 @@ import (
 
 	"github.com/bastide-cloud/bastide/internal/apilog"
 	"github.com/bastide-cloud/bastide/internal/clock"
+	"github.com/bastide-cloud/bastide/internal/gate"
 	"github.com/bastide-cloud/bastide/internal/region"
 )
 
@@ -136,6 +137,67 @@ func TestRecordsOfCallersWithoutProofAreShort(t *testing.T) {
 			t.Errorf("%s: the log says that the header has %d bytes and the body %d, want more than %d and %d",
 				test.name, record.HeaderSize, record.PayloadSize, 2*len(long), size)
 		}
+	}
+}
+
+// Strangers have a number of records a second, each address and all together.
+// What proven callers do is recorded beside that.
+func TestRecordsOfCallersWithoutProofArePaced(t *testing.T) {
+	t.Parallel()
+	moving := clock.NewVirtual(start)
+	r := openRegion(t, func(o *region.Options) {
+		o.Clock = moving
+		o.Strangers = &gate.Limits{PerAccount: gate.Rate{PerSecond: 2, Burst: 10}, PerCall: gate.Rate{PerSecond: 1, Burst: 4}}
+	})
+	known := 0
+	recorded := func(calls int, from string) int {
+		t.Helper()
+		for range calls {
+			stranger := call("ReadNets", "")
+			stranger.RemoteAddr = from
+			if got := serve(r.Handler, stranger); got.Code != 401 {
+				t.Errorf("a stranger from %s is answered %d", from, got.Code)
+			}
+		}
+		before := known
+		known = len(records(t, r, ""))
+		return known - before
+	}
+	for _, test := range []struct {
+		name, from  string
+		calls, want int
+	}{
+		{"an address", "192.0.2.1:1", 6, 4},
+		{"the same again", "192.0.2.1:2", 6, 0},
+		{"another", "192.0.2.2:1", 3, 3},
+		{"a network of IPv6", "[2001:db8::1]:1", 2, 2},
+		{"all together", "192.0.2.3:1", 4, 1},
+	} {
+		if got := recorded(test.calls, test.from); got != test.want {
+			t.Errorf("%s: %d of %d calls are recorded, want %d", test.name, got, test.calls, test.want)
+		}
+	}
+	moving.Advance(3 * time.Second)
+	for _, test := range []struct {
+		name, from  string
+		calls, want int
+	}{
+		{"an address, three seconds later", "192.0.2.1:1", 6, 3},
+		{"the network of IPv6, from another address in it", "[2001:db8::2]:1", 6, 3},
+	} {
+		if got := recorded(test.calls, test.from); got != test.want {
+			t.Errorf("%s: %d of %d calls are recorded, want %d", test.name, got, test.calls, test.want)
+		}
+	}
+	for range 20 {
+		serve(r.Handler, signed(t, call("ReadNets", ""), r.Founded))
+	}
+	if got := len(records(t, r, r.Founded.AccountID)); got != 20 {
+		t.Errorf("the log has %d calls of the account, want 20", got)
+	}
+	metrics := serve(r.Admin, httptest.NewRequest(http.MethodGet, "http://127.0.0.1/metrics", nil)).Body.String()
+	if want := "bastide_calls_unrecorded_total 17"; !strings.Contains(metrics, want) {
+		t.Errorf("the metrics have no %q", want)
 	}
 }
 
