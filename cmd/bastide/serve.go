@@ -86,12 +86,14 @@ func (s *settings) serve(ctx context.Context, out io.Writer, log *slog.Logger) e
 		return fmt.Errorf("listening for the public APIs: %w", err)
 	}
 	defer public.Close()
+	public = server.CutStalled(public, time.Now)
 	var admin net.Listener
 	if s.admin != "off" {
 		if admin, err = net.Listen("tcp", s.admin); err != nil {
 			return fmt.Errorf("listening for administration: %w", err)
 		}
 		defer admin.Close()
+		admin = server.CutStalled(admin, time.Now)
 	}
 	r, err := region.Open(ctx, o)
 	if err != nil {
@@ -124,7 +126,7 @@ func (s *settings) serve(ctx context.Context, out io.Writer, log *slog.Logger) e
 		fmt.Fprintf(out, "Health and metrics are at http://%s\n", admin.Addr())
 	}
 	fmt.Fprintf(out, "Bastide serves the region %s at %s://%s\n", s.region, scheme, public.Addr())
-	return run(ctx, r, public, admin)
+	return run(ctx, r, public, admin, log)
 }
 
 // whenFounded says how the region came to be whose credentials are shown.
@@ -142,23 +144,29 @@ func keptIn(file string) string {
 	return " and kept in " + file
 }
 
-// drain bounds how long calls under way may take to end after SIGTERM.
-const drain = 10 * time.Second
+// After SIGTERM calls under way may take drain to end. Then their contexts end,
+// and they have lastCall until their connections do.
+const (
+	drain    = 10 * time.Second
+	lastCall = time.Second
+)
 
 // run serves until the context ends or something breaks, then drains.
-func run(ctx context.Context, r *region.Region, public, admin net.Listener) error {
+func run(ctx context.Context, r *region.Region, public, admin net.Listener, log *slog.Logger) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var servers []*http.Server
 	serve := func(h http.Handler, l net.Listener, calls context.Context) {
-		listening := server.HTTP(h)
+		listening := server.HTTP(h, time.Now)
 		listening.BaseContext = func(net.Listener) context.Context { return calls }
 		servers = append(servers, listening)
 		go func() { cancel(serving(listening.Serve(l))) }()
 	}
 	// Calls under way are answered to the end. A backup under way does not keep
 	// the region from ending.
-	serve(r.Handler, public, context.WithoutCancel(ctx))
+	calls, endCalls := context.WithCancel(context.WithoutCancel(ctx))
+	defer endCalls()
+	serve(r.Handler, public, calls)
 	if admin != nil {
 		serve(r.Admin, admin, ctx)
 	}
@@ -175,12 +183,8 @@ func run(ctx context.Context, r *region.Region, public, admin net.Listener) erro
 	if errors.Is(cause, context.Canceled) {
 		cause = nil // asked to end
 	}
-	last, done := context.WithTimeout(context.WithoutCancel(ctx), drain)
-	defer done()
-	for _, server := range servers {
-		if err := server.Shutdown(last); err != nil {
-			cause = errors.Join(cause, fmt.Errorf("waiting for the last calls: %w", err))
-		}
+	if !shutDown(servers, endCalls) {
+		log.Warn("calls that had not ended, or whose answers were not read, were cut off", "after", drain)
 	}
 	return errors.Join(cause, within(closing, r.Close))
 }
@@ -202,6 +206,32 @@ func within(limit time.Duration, end func() error) error {
 		return fmt.Errorf("the region did not close within %s, most likely because a transaction does not end: "+
 			"the process ends all the same, and what was not committed is not kept", limit)
 	}
+}
+
+// shutDown ends servers when their calls have ended. It reports false if calls
+// were cut off.
+func shutDown(servers []*http.Server, endCalls func()) bool {
+	idle := func(limit time.Duration) bool {
+		waiting, done := context.WithTimeout(context.Background(), limit)
+		defer done()
+		all := true
+		for _, s := range servers {
+			if errors.Is(s.Shutdown(waiting), context.DeadlineExceeded) {
+				all = false
+			}
+		}
+		return all
+	}
+	if idle(drain) {
+		return true
+	}
+	endCalls()
+	if !idle(lastCall) {
+		for _, s := range servers {
+			_ = s.Close() // what a connection says when it is cut adds nothing
+		}
+	}
+	return false
 }
 
 // serving is the error of a listener that broke; one that was shut down is fine.

@@ -111,7 +111,7 @@ func serve(handlers map[string]http.Handler) error {
 			mux.Handle("/", h)
 			h = mux
 		}
-		go func() { failed <- server.HTTP(h).Serve(l) }()
+		go func() { failed <- server.HTTP(h, time.Now).Serve(server.CutStalled(l, time.Now)) }()
 	}
 	if err := json.NewEncoder(os.Stdout).Encode(addresses); err != nil {
 		return err
