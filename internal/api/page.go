@@ -21,6 +21,10 @@ type PageSize int
 // Bounds implements [Bounded].
 func (PageSize) Bounds() (low, high int64) { return 1, 1000 }
 
+// PageBytes bounds the results of a page, in bytes of the answer: a page ends
+// before the result that would pass it, and has one result at least.
+const PageBytes = 4 << 20
+
 // NextPage is the part of an answer that leads to the next page, if there is
 // one.
 type NextPage struct {

@@ -3,6 +3,7 @@ package apilog
 import (
 	"encoding/binary"
 	"time"
+	"unicode/utf8"
 
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/fault"
@@ -86,6 +87,7 @@ func readApiLogs(a *Archive, pager *api.Pager) func(*kind.Tx, *ReadApiLogsReques
 	return func(tx *kind.Tx, req *ReadApiLogsRequest) (*ReadApiLogsResponse, error) {
 		q := req.Filters.query(tx.Now())
 		q.AccountID, q.Limit = tx.Account(), int(req.ResultsPerPage)
+		q.Bytes, q.Size = api.PageBytes, req.With.size
 		after, err := pager.Position(tx.Account(), action, req.NextPageToken)
 		if err != nil {
 			return nil, err
@@ -183,6 +185,43 @@ func (w *With) show(r *Record) Log {
 		ResponseSize:       shown(w.ResponseSize, &r.ResponseSize),
 		ResponseStatusCode: shown(w.ResponseStatusCode, &r.Status),
 	}
+}
+
+// size is how many bytes the record takes in an answer, as the flags ask for it;
+// what is not a text of the caller's is reckoned at its largest.
+func (w *With) size(r *Record) int {
+	const rest = 600
+	if w == nil {
+		w = everything
+	}
+	size := rest + quotedSize(r.AccessKey) + quotedSize(r.Action) + quotedSize(r.API)
+	for _, text := range []struct {
+		shown bool
+		text  string
+	}{{w.QueryUserAgent, r.UserAgent}, {w.QueryHeaderRaw, r.HeaderRaw}, {w.QueryPayloadRaw, r.PayloadRaw}} {
+		if text.shown {
+			size += quotedSize(text.text)
+		}
+	}
+	return size
+}
+
+// quotedSize is about how many bytes a text takes in JSON: never fewer than it
+// really does.
+func quotedSize(s string) int {
+	size := len(s)
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c < ' ':
+			size += len(`\u0000`) - 1
+		case c == '"' || c == '\\':
+			size++
+		}
+	}
+	if !utf8.ValidString(s) {
+		size += 2 * len(s) // each byte that is no text may become one of three
+	}
+	return size
 }
 
 // shown is the value, if the flag says so.

@@ -602,3 +602,29 @@ func TestDayOf(t *testing.T) {
 		}
 	}
 }
+
+// A page ends before the record that makes it larger than it may be, and has
+// one record at least.
+func TestPagesEndByBytes(t *testing.T) {
+	t.Parallel()
+	everyStorage(t, func(t *testing.T, o Options) {
+		l := openLog(t, o)
+		for i, size := range []int{30, 40, 30, 1, 500, 100} {
+			r := call(alice, fmt.Sprint(i), start.Add(time.Duration(i)*20*time.Hour)) // on three days
+			r.PayloadRaw = strings.Repeat("x", size)
+			l.Append(r)
+		}
+		q := query(alice)
+		q.After, q.Bytes, q.Size = start.AddDate(0, 0, -1), 100, func(r *Record) int { return len(r.PayloadRaw) }
+		for i, want := range [][]string{{"0", "1", "2"}, {"3"}, {"4"}, {"5"}} {
+			records, next, err := l.Query(t.Context(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := idsOf(records); !slices.Equal(got, want) || (next == nil) != (i == 3) {
+				t.Fatalf("page %d has %q, more: %v; want %q", i+1, got, next, want)
+			}
+			q.From = next
+		}
+	})
+}

@@ -272,16 +272,17 @@ func (t *tables) find(ctx context.Context, on day, s *search, p *page) error {
 			values := found.RawValues()
 			number := func(column int) int64 { return int64(binary.BigEndian.Uint64(values[column])) }
 			at := Position{Seq: number(0), Date: number(1)}
-			r, ok := p.add(at)
-			if !ok {
+			added := p.add(at, func(r *Record) {
+				r.Date = time.UnixMilli(at.Date).UTC()
+				r.Duration = time.Duration(number(2)) * time.Microsecond
+				r.HeaderSize, r.PayloadSize, r.ResponseSize = int(number(3)), int(number(4)), int(number(5))
+				r.Status = int(number(6))
+				for i, text := range r.texts() {
+					*text = string(values[1+numberCount+i])
+				}
+			})
+			if !added {
 				break
-			}
-			r.Date = time.UnixMilli(at.Date).UTC()
-			r.Duration = time.Duration(number(2)) * time.Microsecond
-			r.HeaderSize, r.PayloadSize, r.ResponseSize = int(number(3)), int(number(4)), int(number(5))
-			r.Status = int(number(6))
-			for i, text := range r.texts() {
-				*text = string(values[1+numberCount+i])
 			}
 		}
 		found.Close()

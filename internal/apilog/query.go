@@ -26,6 +26,11 @@ type Query struct {
 
 	From  *Position // The position the page before gave; nil for the first page.
 	Limit int       // How many rows a page has at most; one at least.
+
+	// Bytes is how many bytes a page has at most, by the Size of its records; zero:
+	// as many as its rows have. One row is in a page whatever its size.
+	Bytes int
+	Size  func(*Record) int
 }
 
 // A Position is where a page ended. It means the same on every page of the
@@ -64,7 +69,7 @@ func (l *Archive) Query(ctx context.Context, q Query) ([]Record, *Position, erro
 	if err != nil {
 		return nil, nil, fmt.Errorf("listing the days of the API log: %w", err)
 	}
-	p := page{limit: max(q.Limit, 1)}
+	p := page{limit: max(q.Limit, 1), bytes: q.Bytes, size: q.Size}
 	for _, on := range days {
 		if err := l.days.find(ctx, on, &s, &p); err != nil {
 			return nil, nil, fmt.Errorf("reading the API log of %s: %w", on, err)
@@ -111,6 +116,9 @@ func (q *Query) filters() []filter {
 // A page is what a query has found so far.
 type page struct {
 	limit   int
+	bytes   int // 0: any
+	size    func(*Record) int
+	filled  int // bytes of the records
 	records []Record
 	end     Position // of the last record
 	more    bool     // a row follows it
@@ -118,11 +126,21 @@ type page struct {
 
 func (p *page) room() int { return p.limit - len(p.records) }
 
-// add makes room for the record of a row, unless the page is full.
-func (p *page) add(at Position) (*Record, bool) {
+// add adds the record that read makes of a row, and reports whether it did: it
+// does not when the page is full.
+func (p *page) add(at Position, read func(*Record)) bool {
 	if p.more = p.room() == 0; p.more {
-		return nil, false
+		return false
 	}
-	p.records, p.end = append(p.records, Record{}), at
-	return &p.records[len(p.records)-1], true
+	var r Record
+	read(&r)
+	if p.bytes > 0 {
+		size := p.size(&r)
+		if p.more = len(p.records) > 0 && p.filled+size > p.bytes; p.more {
+			return false
+		}
+		p.filled += size
+	}
+	p.records, p.end = append(p.records, r), at
+	return true
 }

@@ -351,18 +351,19 @@ func fill(conn *sqlite.Conn, s *search, p *page) error {
 			return errors.Join(err, stmt.Reset())
 		}
 		at := Position{Seq: stmt.ColumnInt64(0), Date: stmt.ColumnInt64(1)}
-		r, ok := p.add(at)
-		if !ok {
+		added := p.add(at, func(r *Record) {
+			r.Date = time.UnixMilli(at.Date).UTC()
+			r.Duration = time.Duration(stmt.ColumnInt64(2)) * time.Microsecond
+			r.HeaderSize = stmt.ColumnInt(3)
+			r.PayloadSize = stmt.ColumnInt(4)
+			r.ResponseSize = stmt.ColumnInt(5)
+			r.Status = stmt.ColumnInt(6)
+			for i, text := range r.texts() {
+				*text = stmt.ColumnText(1 + numberCount + i)
+			}
+		})
+		if !added {
 			return stmt.Reset()
-		}
-		r.Date = time.UnixMilli(at.Date).UTC()
-		r.Duration = time.Duration(stmt.ColumnInt64(2)) * time.Microsecond
-		r.HeaderSize = stmt.ColumnInt(3)
-		r.PayloadSize = stmt.ColumnInt(4)
-		r.ResponseSize = stmt.ColumnInt(5)
-		r.Status = stmt.ColumnInt(6)
-		for i, text := range r.texts() {
-			*text = stmt.ColumnText(1 + numberCount + i)
 		}
 	}
 }
