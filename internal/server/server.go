@@ -3,7 +3,6 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -49,11 +48,16 @@ type Options struct {
 type Server struct {
 	Options
 	strangers *gate.Throttle
+	openAPI   func() *document // compressed when it is first asked for
 }
 
 // New makes a server.
 func New(o Options) *Server {
-	return &Server{Options: o, strangers: gate.NewThrottle(o.Strangers, strangerAddresses)}
+	return &Server{
+		Options:   o,
+		strangers: gate.NewThrottle(o.Strangers, strangerAddresses),
+		openAPI:   sync.OnceValue(func() *document { return newDocument(o.OpenAPI) }),
+	}
 }
 
 // strangerAddresses is how many addresses of strangers are remembered. One that
@@ -99,8 +103,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.preflight(w, r)
 		return
 	case r.URL.Path == "/openapi.json" && (r.Method == http.MethodGet || r.Method == http.MethodHead):
-		header.Set("Content-Type", "application/json")
-		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(s.OpenAPI))
+		s.openAPI().serve(w, r)
 		return
 	}
 	buffer := buffers.Get().(*[]byte)
