@@ -57,6 +57,11 @@ func askForBackup(ctx context.Context, admin, data, dir string, out io.Writer) e
 	if err != nil {
 		return fmt.Errorf("--admin: %w", err)
 	}
+	token, err := region.Token(data)
+	if err != nil {
+		return fmt.Errorf("reading the token of the region that runs: %w", err)
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
 	response, err := http.DefaultClient.Do(request)
 	if ctx.Err() != nil {
 		return errors.New("interrupted: the region removes what it has copied")

@@ -249,6 +249,43 @@ func TestBackupRefusals(t *testing.T) {
 	if response.StatusCode != http.StatusForbidden {
 		t.Errorf("a page of another site was answered %s", response.Status)
 	}
+	// A copy has the master key: it is for those who can read the original.
+	for _, token := range []string{"", "Bearer ", "Bearer " + readFile(t, other, "admin.token")} {
+		if got := askWith(t, p, to, token); got.StatusCode != http.StatusUnauthorized {
+			t.Errorf("a backup is asked for with %q: %s", token, got.Status)
+		}
+	}
+	if _, err := os.Stat(to); err == nil {
+		t.Error("a backup without the token was made")
+	}
+	old := readFile(t, data, "admin.token")
 	p.stop(t)
 	q.stop(t)
+	p = start(t, data)
+	if got := askWith(t, p, to, "Bearer "+old); got.StatusCode != http.StatusUnauthorized {
+		t.Errorf("a backup is asked for with the token of an earlier start: %s", got.Status)
+	}
+	if got := askWith(t, p, to, "Bearer "+readFile(t, data, "admin.token")); got.StatusCode != http.StatusOK {
+		t.Errorf("a backup is asked for with the token: %s", got.Status)
+	}
+	if _, err := os.Stat(filepath.Join(to, "admin.token")); err == nil {
+		t.Error("the token is in the copy")
+	}
+	p.stop(t)
+}
+
+// askWith asks a region for a backup with an Authorization header.
+func askWith(t *testing.T, p *process, to, authorization string) *http.Response {
+	t.Helper()
+	request, err := http.NewRequest(http.MethodPost, p.admin+"/backup?"+url.Values{"dir": {to}}.Encode(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", authorization)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	return response
 }

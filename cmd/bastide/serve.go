@@ -261,6 +261,9 @@ func (s *settings) options(log *slog.Logger) (region.Options, error) {
 		return o, fmt.Errorf("--region: %q cannot be part of a host name: "+
 			"a name of a region has 1 to 63 letters, digits and hyphens, without a hyphen at either end", s.region)
 	}
+	if host, _, err := net.SplitHostPort(s.admin); err == nil {
+		o.AdminHost = host
+	}
 	var err error
 	if o.Limits, err = gate.ParseLimits(s.throttle); err != nil {
 		return o, fmt.Errorf("--throttle: %w", err)

@@ -51,7 +51,7 @@ func serveEcho() error {
 	})
 	return serve(map[string]http.Handler{
 		"Public":  echo,
-		"Control": server.Admin(prometheus.NewRegistry(), func() error { return nil }, nil),
+		"Control": server.Admin(server.AdminOptions{Metrics: prometheus.NewRegistry(), Ready: func() error { return nil }}),
 	})
 }
 

@@ -2,6 +2,7 @@ package region
 
 import (
 	"context"
+	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +12,9 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/apilog"
+	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/server"
+	"github.com/bastide-cloud/bastide/internal/store"
 	"github.com/bastide-cloud/bastide/internal/store/sqljournal"
 )
 
@@ -52,6 +56,35 @@ func (r *Region) Backup(ctx context.Context, data, dir string) (*Copy, error) {
 	return backup(ctx, r.data, r.keyFile, journal, r.Calls, dir)
 }
 
+// makeToken chooses the token that a backup of a region in a data directory is
+// asked for with, and writes it where [Token] finds it. A copy has the master
+// key, so it is made only for those who can read the original.
+func (o *Options) makeToken(journal store.Journal) (string, error) {
+	if _, ok := journal.(*sqljournal.SQLite); !ok {
+		return "", nil
+	}
+	file := filepath.Join(o.Data, tokenFile)
+	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	token := kind.Random(o.Chance, 32, kind.Hexadecimal)
+	return token, write(file, []byte(token))
+}
+
+// Token reads the token of the region that runs on a data directory.
+func Token(data string) (string, error) {
+	token, err := os.ReadFile(filepath.Join(data, tokenFile))
+	return string(token), err
+}
+
+// backupWith is Backup for a request that carries a token.
+func (r *Region) backupWith(ctx context.Context, token, data, dir string) (fmt.Stringer, error) {
+	if r.token != "" && subtle.ConstantTimeCompare([]byte(token), []byte(r.token)) != 1 {
+		return nil, fmt.Errorf("%w: this region is the one in %s, and its token is in %s there", server.ErrToken, r.data, tokenFile)
+	}
+	return r.Backup(ctx, data, dir)
+}
+
 // Backup copies the region in o.Data, which does not run and does not start
 // meanwhile, as [Region.Backup] does. If it runs, the error is
 // [sqljournal.ErrInUse].
@@ -77,9 +110,10 @@ func Backup(ctx context.Context, o Options, dir string) (_ *Copy, err error) {
 
 // What a data directory holds, beside the state and [RootFile].
 const (
-	keyFile = "master.key"
-	logDir  = "apilog"
-	tlsDir  = "tls" // the authority that clients trust, made by serve
+	keyFile   = "master.key"
+	logDir    = "apilog"
+	tlsDir    = "tls"         // the authority that clients trust, made by serve
+	tokenFile = "admin.token" // chosen at each start, and not copied
 )
 
 // incomplete stands where the state will be until the copy is whole, so that no

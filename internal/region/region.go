@@ -46,6 +46,7 @@ type Options struct {
 	Connections    int    // to that database; 0: 16
 	Region, Domain string
 	OpenAPI        []byte        // the document served at /openapi.json
+	AdminHost      string        // the name that the administration listens on; empty: none
 	MasterKey      string        // the file of the master key; empty: master.key in Data
 	Transitions    time.Duration // how long a simulated change of state takes
 	ApiLogSize     int64         // the room that the API log may take, in bytes; 0: as much as there is
@@ -81,6 +82,7 @@ type Region struct {
 	journal       store.Journal
 	objects       io.Closer
 	data, keyFile string // the directory and the file of the master key; empty: there is none
+	token         string // that the administration asks for before it copies the region
 
 	stop   func() // ends the loops, and answers when they have
 	closed atomic.Bool
@@ -213,7 +215,10 @@ func Open(ctx context.Context, o Options) (*Region, error) {
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "bastide_store_held_bytes", Help: "Documents in memory, in bytes of their encoding."},
 			func() float64 { return float64(r.DB.Held()) }),
 	)
-	r.Admin = server.Admin(registry, r.ready, func(ctx context.Context, data, dir string) (fmt.Stringer, error) { return r.Backup(ctx, data, dir) })
+	if r.token, err = o.makeToken(journal); err != nil {
+		return fail(fmt.Errorf("writing the token of the administration: %w", err))
+	}
+	r.Admin = server.Admin(server.AdminOptions{Metrics: registry, Ready: r.ready, Host: o.AdminHost, Backup: r.backupWith})
 	if leases != nil {
 		if err := leases.Renew(ctx); err != nil {
 			return fail(fmt.Errorf("sharing the loops with the other nodes: %w", err))

@@ -2,48 +2,101 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/pprof"
+	"net/netip"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
+// AdminOptions configures the administration listener.
+type AdminOptions struct {
+	Metrics prometheus.Gatherer
+	Ready   func() error // why the region cannot serve now; nil: it can
+	Host    string       // the name that requests may be for, besides localhost and addresses; empty: no other
+
+	// Backup copies the region, if it is the one in the directory data, to another
+	// directory, and returns what the operator should know of the copy. The token
+	// is what the request carries; an [ErrToken] says that it is not the right one.
+	// A nil Backup copies nothing.
+	Backup func(ctx context.Context, token, data, dir string) (fmt.Stringer, error)
+}
+
+// ErrToken is the error of a request without the token that it needs.
+var ErrToken = errors.New("the token is missing or wrong")
+
 // Admin is the handler of the administration listener: health, metrics,
-// profiles and backups. ready says why the region cannot serve now; nil: it can.
-// backup copies the region, if it is the one in the directory data, to another
-// directory, and answers what the operator should know of the copy; nil: nothing
-// can be copied.
-func Admin(metrics prometheus.Gatherer, ready func() error, backup func(ctx context.Context, data, dir string) (fmt.Stringer, error)) http.Handler {
+// profiles and backups. The command line is no profile that it shows: it may
+// have a password.
+func Admin(o AdminOptions) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintln(w, "ok")
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if err := ready(); err != nil {
+		if err := o.Ready(); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
 		fmt.Fprintln(w, "ok")
 	})
-	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	if backup == nil {
-		return mux
+	if o.Backup != nil {
+		// A web page that is open on this machine can post here, too.
+		mux.Handle("POST /backup", http.NewCrossOriginProtection().Handler(http.HandlerFunc(o.backup)))
 	}
-	// A web page that somebody on this machine looks at can post here, too.
-	mux.Handle("POST /backup", http.NewCrossOriginProtection().Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		made, err := backup(r.Context(), r.URL.Query().Get("data"), r.URL.Query().Get("dir"))
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusConflict)
+	return o.onlyOwnHosts(mux)
+}
+
+func (o AdminOptions) backup(w http.ResponseWriter, r *http.Request) {
+	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	made, err := o.Backup(r.Context(), token, r.URL.Query().Get("data"), r.URL.Query().Get("dir"))
+	switch {
+	case errors.Is(err, ErrToken):
+		http.Error(w, err.Error(), http.StatusUnauthorized)
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusConflict)
+	default:
+		fmt.Fprint(w, made)
+	}
+}
+
+// onlyOwnHosts refuses requests for names that are not ours. A web page whose
+// name leads to this machine is of the same origin as what it finds here, so the
+// browser lets it read all of it; only the name tells.
+func (o AdminOptions) onlyOwnHosts(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !o.isOwn(hostOf(r.Host)) {
+			text := fmt.Sprintf("The administration is not reached as %q: use an IP address, localhost, or the name given in --admin.", r.Host)
+			http.Error(w, text, http.StatusMisdirectedRequest)
 			return
 		}
-		fmt.Fprint(w, made)
-	})))
-	return mux
+		h.ServeHTTP(w, r)
+	})
+}
+
+// isOwn reports whether requests may be for a host. HTTP/1.0 names none, which no
+// browser speaks.
+func (o AdminOptions) isOwn(host string) bool {
+	if _, err := netip.ParseAddr(host); err == nil {
+		return true
+	}
+	return host == "" || strings.EqualFold(host, "localhost") || strings.EqualFold(host, o.Host)
+}
+
+// hostOf is a host without its port and brackets.
+func hostOf(hostPort string) string {
+	if host, _, err := net.SplitHostPort(hostPort); err == nil {
+		return host
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(hostPort, "["), "]")
 }

@@ -346,7 +346,7 @@ func (w *world) checkSecrets() {
 		fmt.Fprintf(&records, "%+v\n", r)
 	}
 	metrics := httptest.NewRecorder()
-	w.Admin.ServeHTTP(metrics, httptest.NewRequest("GET", "/metrics", nil))
+	w.Admin.ServeHTTP(metrics, httptest.NewRequest("GET", "http://localhost/metrics", nil))
 	for place, text := range map[string]string{
 		"API log": records.String(), "region's log": w.log.String(), "metrics": metrics.Body.String(),
 	} {
