@@ -36,18 +36,38 @@ const (
 // secretAccessKey, AdminPassword, BgpKey, authKey and so on. The signature of a
 // URL gives the right to read what it leads to. A certificate is public, so CaPem
 // and CertificateBody are not here. A public key is too, but who imports one may
-// paste the private half, in a form that looks like nothing.
+// paste the private half, in a form that looks like nothing. User data is what a
+// VM does first, and passwords are put there.
 var secretWords = []string{
-	"authkey", "bgpkey", "passphrase", "passwd", "password", "presharedkey", "privatekey", "publickey", "secret", "signature", "token",
+	"authkey", "bgpkey", "passphrase", "passwd", "password", "presharedkey", "privatekey", "publickey",
+	"secret", "signature", "token", "userdata",
 }
 
 // harmless are names that have a secret word and are of no secret: the tokens
 // that make a page or a creation repeatable.
 var harmless = []string{"ClientToken", "ClientTokens", "NextPageToken", "NextToken"}
 
-// authHeaders are the headers whose value proves who calls, besides those
-// whose name has a secret word, as X-Amz-Security-Token has.
-var authHeaders = []string{"Authorization", "Cookie", "Proxy-Authorization"}
+// secretHeaders are the headers whose value proves who calls, besides those
+// whose name has a secret word, as X-Amz-Security-Token has, and Referer: the
+// page that it names may be opened by its URL alone.
+var secretHeaders = []string{"Authorization", "Cookie", "Proxy-Authorization", "Referer", "X-Api-Key"}
+
+// knownHeaders are what nearly all requests have, and whether it is masked: to
+// find out takes much longer than to look it up.
+var knownHeaders = func() map[string]bool {
+	known := map[string]bool{}
+	for _, name := range []string{
+		"Accept", "Accept-Encoding", "Authorization", "Connection", "Content-Length", "Content-Type", "Origin", "User-Agent",
+		"X-Amz-Content-Sha256", "X-Amz-Date", "X-Forwarded-For", "X-Osc-Date",
+	} {
+		known[name] = isSecretHeader(name)
+	}
+	return known
+}()
+
+func isSecretHeader(name string) bool {
+	return slices.ContainsFunc(secretHeaders, func(secret string) bool { return strings.EqualFold(secret, name) }) || isSecret(name)
+}
 
 // MaskHeader writes a header as the log shows it: the lines are joined by a
 // backslash and an n, Host comes first and the rest sorted by name, and what
@@ -67,7 +87,10 @@ func MaskHeader(h http.Header, host string) string {
 	b.WriteString("Host: ")
 	b.WriteString(host)
 	for _, name := range names {
-		secret := slices.ContainsFunc(authHeaders, func(auth string) bool { return strings.EqualFold(auth, name) }) || isSecret(name)
+		secret, known := knownHeaders[name]
+		if !known {
+			secret = isSecretHeader(name)
+		}
 		for _, value := range h[name] {
 			if secret {
 				value = mask

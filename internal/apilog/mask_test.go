@@ -18,6 +18,9 @@ func TestMaskHeader(t *testing.T) {
 		"Cookie":               {"session=hunter2", "other=hunter2"},
 		"X-Amz-Security-Token": {"hunter2"},
 		"x-secret-key":         {"hunter2"},
+		"X-Api-Key":            {"hunter2"},
+		"x-api-key":            {"hunter2"},
+		"Referer":              {"https://example.com/?key=hunter2"},
 		"Accept":               {"*/*", "text/html"},
 	}
 	want := strings.Join([]string{
@@ -28,8 +31,11 @@ func TestMaskHeader(t *testing.T) {
 		"Cookie: *****",
 		"Cookie: *****",
 		"Proxy-Authorization: *****",
+		"Referer: *****",
 		"User-Agent: osc-cli/1.11.0",
 		"X-Amz-Security-Token: *****",
+		"X-Api-Key: *****",
+		"x-api-key: *****",
 		"x-secret-key: *****",
 	}, `\n`)
 	if got := MaskHeader(h, "api.eu-west-2.example.com"); got != want {
@@ -52,6 +58,8 @@ func TestMaskPayload(t *testing.T) {
 		{"deep", "application/json", `{"OsuExport":{"OsuApiKey":{"ApiKeyId":"A","SecretKey":"hunter2"}}}`, `{"OsuExport":{"OsuApiKey":{"ApiKeyId":"A","SecretKey":"*****"}}}`},
 		{"in a list", "application/json", `[{"bgpKey":"a"},{"PreSharedKey":"b"},{"authKey":"c"},{"secretAccessKey":"d"},{"PrivateKey":"e"},{"NewPassword":"f"},{"Token":"g"}]`,
 			`[{"bgpKey":"*****"},{"PreSharedKey":"*****"},{"authKey":"*****"},{"secretAccessKey":"*****"},{"PrivateKey":"*****"},{"NewPassword":"*****"},{"Token":"*****"}]`},
+		{"user data", "application/json", `{"ImageId":"ami-1","UserData":"IyEvYmluL3No","VmType":"t"}`, `{"ImageId":"ami-1","UserData":"*****","VmType":"t"}`},
+		{"user data of a form", form, `Action=RunInstances&UserData=IyEvYmluL3No`, `Action=RunInstances&UserData=*****`},
 		{"another case", "application/json", `{"SECRETKEY":"a","pre_shared-key":"b"}`, `{"SECRETKEY":"*****","pre_shared-key":"*****"}`},
 		{"an escaped name", "application/json", `{"\u0053ecretKe\u0079":"a"}`, `{"\u0053ecretKe\u0079":"*****"}`},
 		{"what is public", "application/json", `{"CaPem":"a\n=b","NextPageToken":"dG9rZW4=","Filters":{"ClientTokens":["c"]},"ClientToken":"d"}`, `{"CaPem":"a\n=b","NextPageToken":"dG9rZW4=","Filters":{"ClientTokens":["c"]},"ClientToken":"d"}`},
