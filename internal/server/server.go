@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"math"
 	"net/http"
 	"net/netip"
@@ -90,6 +91,19 @@ type exchange struct {
 	code     string // of the fault, or empty
 }
 
+// always are the headers of every answer. All but the first are what the real
+// service sends as well, with the values that are usual: a browser that opens an
+// answer must neither guess its type nor show it in a frame. Nothing changes the
+// lists, which all answers share.
+var always = http.Header{
+	"Access-Control-Allow-Origin": {"*"},
+	"Referrer-Policy":             {"no-referrer"},
+	"Strict-Transport-Security":   {"max-age=31536000"},
+	"X-Content-Type-Options":      {"nosniff"},
+	"X-Frame-Options":             {"DENY"},
+	"X-Xss-Protection":            {"1; mode=block"},
+}
+
 // buffers hold answers while they are made.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
@@ -97,7 +111,7 @@ var buffers = sync.Pool{New: func() any { return new([]byte) }}
 // path they sent.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
-	header.Set("Access-Control-Allow-Origin", "*")
+	maps.Copy(header, always)
 	switch {
 	case r.Method == http.MethodOptions:
 		s.preflight(w, r)

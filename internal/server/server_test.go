@@ -91,6 +91,35 @@ func records(t *testing.T, r *region.Region, account string) []apilog.Record {
 	return found
 }
 
+// Every answer has the headers that keep browsers from harm.
+func TestHeadersOfEveryAnswer(t *testing.T) {
+	t.Parallel()
+	r := openRegion(t)
+	for name, test := range map[string]struct {
+		request *http.Request
+		status  int
+	}{
+		"a success":    {call("ReadRegions", ""), 200},
+		"a refusal":    {call("ReadNets", ""), 401},
+		"no action":    {httptest.NewRequest(http.MethodGet, "/", nil), 404},
+		"a preflight":  {httptest.NewRequest(http.MethodOptions, "/api/v1/ReadNets", nil), 204},
+		"the document": {httptest.NewRequest(http.MethodGet, "/openapi.json", nil), 200},
+	} {
+		answer := serve(r.Handler, test.request)
+		if answer.Code != test.status {
+			t.Errorf("%s: got %d, want %d", name, answer.Code, test.status)
+		}
+		for header, want := range map[string]string{
+			"Access-Control-Allow-Origin": "*", "Referrer-Policy": "no-referrer", "Strict-Transport-Security": "max-age=31536000",
+			"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "X-Xss-Protection": "1; mode=block",
+		} {
+			if got := answer.Header().Values(header); len(got) != 1 || got[0] != want {
+				t.Errorf("%s: %s is %q, want %q", name, header, got, want)
+			}
+		}
+	}
+}
+
 // What strangers send does not fill the log: a call whose caller has proven
 // nothing leaves little, whatever its size, and the record says why.
 func TestRecordsOfCallersWithoutProofAreShort(t *testing.T) {
