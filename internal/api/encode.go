@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strconv"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -123,6 +124,28 @@ func plainText(text []byte) bool {
 	return true
 }
 
+// TextSize is how many bytes a text takes in an answer at most.
+func TextSize(s string) int {
+	const quotes, escape, short, replacement = len(`""`), len(`\u0000`), len(`\"`), len("\uFFFD")
+	if plainText([]byte(s)) {
+		return len(s) + quotes
+	}
+	n, valid := quotes, utf8.ValidString(s)
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c < ' ':
+			n += escape
+		case c == '"' || c == '\\':
+			n += short
+		case c >= utf8.RuneSelf && !valid:
+			n += replacement
+		default:
+			n++
+		}
+	}
+	return n
+}
+
 func sliceEncoder(t reflect.Type, version Version) encoder {
 	next := encoderOf(t.Elem(), version)
 	return func(b []byte, v reflect.Value) []byte {
@@ -149,37 +172,75 @@ func shown(t reflect.Type, schema string, version Version) []reflect.StructField
 	return fields
 }
 
+// shownMember is a field of a struct as its encoder shows it.
+type shownMember struct {
+	first int    // the field, or the embedded struct it is in
+	rest  []int  // the way on from there
+	name  string // quoted, between a comma and a colon
+	omit  func(reflect.Value) bool
+	next  encoder
+}
+
 func structEncoder(s shape) encoder {
-	type member struct {
-		first int    // the field, or the embedded struct it is in
-		rest  []int  // the way on from there
-		name  string // quoted, between a comma and a colon
-		omit  func(reflect.Value) bool
-		next  encoder
-	}
-	var members []member
+	var members []shownMember
 	for _, f := range shown(s.t, s.schema, s.version) {
-		members = append(members, member{f.Index[0], f.Index[1:], `,"` + f.Name + `":`, omission(f), encoderOf(f.Type, s.version)})
+		members = append(members, shownMember{f.Index[0], f.Index[1:], `,"` + f.Name + `":`, omission(f), encoderOf(f.Type, s.version)})
 	}
+	if end := endOf(s.t); end > 0 {
+		return pageEncoder(members, end, encoderOf(s.t.Field(0).Type.Elem(), s.version))
+	}
+	return func(b []byte, v reflect.Value) []byte { return closed(appendMembers(b, v, members), len(b)) }
+}
+
+// appendMembers appends the fields, each after a comma.
+func appendMembers(b []byte, v reflect.Value, members []shownMember) []byte {
+	for i := range members {
+		m := &members[i]
+		f := v.Field(m.first)
+		if len(m.rest) > 0 {
+			f = f.FieldByIndex(m.rest)
+		}
+		if m.omit != nil && m.omit(f) {
+			continue
+		}
+		b = append(b, m.name...)
+		b = m.next(b, f)
+	}
+	return b
+}
+
+// closed makes an object of the members that were appended from start on.
+func closed(b []byte, start int) []byte {
+	if len(b) == start {
+		return append(b, "{}"...)
+	}
+	b[start] = '{' // where the comma of the first member is
+	return append(b, '}')
+}
+
+// pageEncoder appends a page: a list, and the struct that says where it goes on,
+// which learns it when the list is cut.
+func pageEncoder(members []shownMember, end int, next encoder) encoder {
 	return func(b []byte, v reflect.Value) []byte {
 		start := len(b)
-		for i := range members {
-			m := &members[i]
-			f := v.Field(m.first)
-			if len(m.rest) > 0 {
-				f = f.FieldByIndex(m.rest)
-			}
-			if m.omit != nil && m.omit(f) {
-				continue
-			}
-			b = append(b, m.name...)
-			b = m.next(b, f)
+		cut := cutOf(v.Field(end))
+		if cut == nil {
+			return closed(appendMembers(b, v, members), start)
 		}
-		if len(b) == start {
-			return append(b, "{}"...)
+		b = append(append(b, members[0].name...), '[')
+		list, from := v.Field(members[0].first), len(b)
+		for i := range list.Len() {
+			before := len(b)
+			if i > 0 {
+				b = append(b, ',')
+			}
+			if b = next(b, list.Index(i)); i > 0 && len(b)-from > PageBytes {
+				b = b[:before]
+				v.Field(end).Set(reflect.ValueOf(cut(i)))
+				break
+			}
 		}
-		b[start] = '{' // where the comma of the first member is
-		return append(b, '}')
+		return closed(appendMembers(append(b, ']'), v, members[1:]), start)
 	}
 }
 

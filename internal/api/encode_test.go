@@ -131,6 +131,21 @@ func TestEncodeLeavesOutWhatSaysNothing(t *testing.T) {
 	}
 }
 
+func TestTextSize(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		s := anyText.Draw(t, "text")
+		if got, is := TextSize(s), len(appendString(nil, s)); got < is || got > 6*is {
+			t.Errorf("%q takes %d bytes, and at most %d by its size", s, is, got)
+		}
+	})
+	for s, want := range map[string]int{"": 2, "plain": 7, `a "b"`: 9, "é": 4, "\x00": 8, "\xff": 5} {
+		if got := TextSize(s); got != want {
+			t.Errorf("the size of %q is %d, want %d", s, got, want)
+		}
+	}
+}
+
 func TestAppendStringEverywhere(t *testing.T) {
 	t.Parallel()
 	// Each byte at each place of a word, and after it.
@@ -189,7 +204,7 @@ func TestEncodeAnAnswerByItsSchema(t *testing.T) {
 	answer := reflect.ValueOf(struct {
 		Tags []*Tag
 		NextPage
-	}{NextPage: NextPage{"token"}})
+	}{NextPage: NextPage{NextPageToken: "token"}})
 	for _, tt := range []struct{ version, want string }{
 		{"1.28.8", `{"Tags":[]}`}, {"1.29.3", `{"Tags":[],"NextPageToken":"token"}`},
 	} {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"reflect"
 
 	"github.com/bastide-cloud/bastide/internal/fault"
 )
@@ -21,15 +22,24 @@ type PageSize int
 // Bounds implements [Bounded].
 func (PageSize) Bounds() (low, high int64) { return 1, 1000 }
 
-// PageBytes bounds the results of a page, in bytes of the answer: a page ends
-// before the result that would pass it, and has one result at least.
+// PageBytes is how many bytes the list of a page takes at most, as JSON: with
+// more values the page ends before, but not before its first value. A thousand
+// resources of ordinary size take a third of it.
 const PageBytes = 4 << 20
+
+// wholeBytes bounds a list of a version that has no pages: more is refused.
+const wholeBytes = 8 * PageBytes
 
 // NextPage is the part of an answer that leads to the next page, if there is
 // one.
 type NextPage struct {
 	NextPageToken string `format:"byte" wire:"omitempty"` // The token to request the next page of results.
+
+	rest *rest // nil: the page is not cut
 }
+
+// rest makes the token of the page after so many values of this one.
+type rest struct{ token func(shown int) string }
 
 // IndexPage is the part of a request that asks for a page by number, as the
 // EIM actions do.
@@ -43,6 +53,37 @@ type IndexedPage struct {
 	HasMoreItems        bool     // Whether there are items after those in the response.
 	MaxResultsLimit     PageSize // The maximum number of items that the response could have.
 	MaxResultsTruncated bool     // Whether that number left out items.
+
+	cuts bool // the page may be cut
+}
+
+// endOf is the field of an answer that says where its page goes on; 0: it has
+// none, or no list before it.
+func endOf(answer reflect.Type) int {
+	for i := 1; i < answer.NumField(); i++ {
+		t := answer.Field(i).Type
+		if (t == reflect.TypeFor[NextPage]() || t == reflect.TypeFor[IndexedPage]()) && answer.Field(0).Type.Kind() == reflect.Slice {
+			return i
+		}
+	}
+	return 0
+}
+
+// cutOf makes of such a field the one of a page that shows only so many of its
+// values. How many fit is known when they are encoded, and not before. It is nil
+// for a page that shows all whatever their size.
+func cutOf(end reflect.Value) func(shown int) any {
+	switch end := end.Interface().(type) {
+	case NextPage:
+		if end.rest != nil {
+			return func(shown int) any { return NextPage{NextPageToken: end.rest.token(shown)} }
+		}
+	case IndexedPage:
+		if end.cuts {
+			return func(int) any { return IndexedPage{true, end.MaxResultsLimit, true, true} }
+		}
+	}
+	return nil
 }
 
 // Position is the place of a value in a list. A value keeps it while others

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/bastide-cloud/bastide/internal/fault"
@@ -134,9 +135,64 @@ func TestPagesByNumber(t *testing.T) {
 		`{"Filters":{"Sizes":[1]},"FirstItem":1}`: {[]string{"3"}, false, 100},
 	} {
 		p, titles := w.page("ReadGardeners", body)
-		if !slices.Equal(titles, want.titles) || p.IndexedPage != (IndexedPage{want.more, want.limit, want.more}) {
+		if !slices.Equal(titles, want.titles) || p.IndexedPage != (IndexedPage{HasMoreItems: want.more, MaxResultsLimit: want.limit, MaxResultsTruncated: want.more}) {
 			t.Errorf("%s answers %v %+v, want %+v", body, titles, p.IndexedPage, want)
 		}
+	}
+}
+
+// Large values end a page before their number does: by token or by number, the walk
+// shows each once. A version without pages lists all, up to a bound.
+func TestPagesEndByBytes(t *testing.T) {
+	t.Parallel()
+	w := newTown(t)
+	const large = PageBytes/2 - 1000 // of which two fit
+	want := []string{}
+	plant := func(size int) {
+		title := fmt.Sprint(len(want))
+		want = append(want, title)
+		w.plant(&garden{Title: title, Box: strings.Repeat("x", size)})
+	}
+	for _, size := range []int{large, large, large, 10, 2 * PageBytes, 10, large, large, 10} {
+		plant(size)
+	}
+	sizes := [][]string{{"0", "1"}, {"2", "3"}, {"4"}, {"5", "6", "7", "8"}}
+	for action, next := range map[string]func(p page, seen int) string{
+		"ReadGardens": func(p page, _ int) string {
+			if p.NextPageToken == "" {
+				return ""
+			}
+			return `{"NextPageToken":"` + p.NextPageToken + `"}`
+		},
+		"ReadGardeners": func(p page, seen int) string {
+			if p.HasMoreItems != p.MaxResultsTruncated {
+				t.Errorf("HasMoreItems is %t and MaxResultsTruncated is %t", p.HasMoreItems, p.MaxResultsTruncated)
+			}
+			if !p.HasMoreItems {
+				return ""
+			}
+			return fmt.Sprintf(`{"FirstItem":%d}`, seen)
+		},
+	} {
+		var got [][]string
+		for body, seen := `{}`, 0; body != ""; {
+			p, titles := w.page(action, body)
+			got, seen = append(got, titles), seen+len(titles)
+			body = next(p, seen)
+		}
+		if diff := cmp.Diff(sizes, got); diff != "" {
+			t.Errorf("the pages of %s (-want +got):\n%s", action, diff)
+		}
+	}
+	if got, err := w.call(alice, "1.1", "ReadSubnets", ""); err != nil || strings.Count(got, `"Title"`) != len(want) {
+		t.Errorf("version 1.1 lists %d of %d, %v", strings.Count(got, `"Title"`), len(want), err)
+	}
+	for range 3 {
+		plant(wholeBytes / 4)
+	}
+	_, err := w.call(alice, "1.1", "ReadSubnets", "")
+	if !fault.InsufficientCapacity.Is(err) || !strings.Contains(err.Error(), "or call version 1.29.3 or later") {
+		t.Errorf("what is too large for version 1.1: %v", err)
 	}
 }
 

@@ -1,9 +1,11 @@
 package api
 
 import (
+	"fmt"
 	"iter"
 	"reflect"
 
+	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -136,13 +138,21 @@ type Includer[V any] interface{ Includes(*V) bool }
 // Filters, if it has one, selects; an embedded [Page] or [IndexPage] makes
 // pages.
 func Read[Req, V any](source Source[V]) Action {
-	return ReadGrouped[Req](source, func(shown []*V) []*V { return shown })
+	a, l := newList[Req](source, func(shown []*V) []*V { return shown })
+	l.cuts = true
+	return a
 }
 
 // ReadGrouped is Read for an answer that nests its values: filters select
 // single values, a page has so many of them, and group makes of those shown the
-// list that the answer holds.
+// list that the answer holds. Such values are small: their page ends by their
+// number only.
 func ReadGrouped[Req, V, G any](source Source[V], group func([]*V) []*G) Action {
+	a, _ := newList[Req](source, group)
+	return a
+}
+
+func newList[Req, V, G any](source Source[V], group func([]*V) []*G) (Action, *list[V, G]) {
 	req := reflect.TypeFor[Req]()
 	family, plural := source.names()
 	a := Action{Name: actionName(req), Family: family, Request: req, Reads: true}
@@ -163,7 +173,7 @@ func ReadGrouped[Req, V, G any](source Source[V], group func([]*V) []*G) Action 
 	a.Response = reflect.StructOf(members)
 	l.response = a.Response
 	a.run = l.run
-	return a
+	return a, l
 }
 
 // list is a read action at work.
@@ -176,6 +186,7 @@ type list[V, G any] struct {
 	selection *selection
 	page      func(reflect.Value) any // the Page or IndexPage of a request; nil: it has none
 	response  reflect.Type
+	cuts      bool // its pages end by bytes, too: the answer has one item per value
 }
 
 func (l *list[V, G]) run(c *Call) (response reflect.Value, err error) {
@@ -194,28 +205,52 @@ func (l *list[V, G]) run(c *Call) (response reflect.Value, err error) {
 			if err != nil {
 				return err
 			}
-			shown, last, more := l.collect(tx, req, after, 0, int(page.ResultsPerPage))
-			response.Field(0).Set(reflect.ValueOf(l.group(shown)))
+			shown, positions, more := l.collect(tx, req, after, 0, int(page.ResultsPerPage))
+			token := func(shown int) string { return c.pager.Token(c.Caller.Account, l.action, positions[shown-1]) }
+			end := NextPage{}
 			if more {
-				next := NextPage{c.pager.Token(c.Caller.Account, l.action, last)}
-				response.Field(1).Set(reflect.ValueOf(next))
+				end.NextPageToken = token(len(shown))
 			}
+			if l.cuts {
+				end.rest = &rest{token}
+			}
+			response.Field(0).Set(reflect.ValueOf(l.group(shown)))
+			response.Field(1).Set(reflect.ValueOf(end))
 		case IndexPage:
 			shown, _, more := l.collect(tx, req, Position{}, max(page.FirstItem, 0), int(page.ResultsPerPage))
 			response.Field(0).Set(reflect.ValueOf(l.group(shown)))
-			response.Field(1).Set(reflect.ValueOf(IndexedPage{more, page.ResultsPerPage, more}))
+			response.Field(1).Set(reflect.ValueOf(IndexedPage{more, page.ResultsPerPage, more, l.cuts}))
 		default:
 			shown, _, _ := l.collect(tx, req, Position{}, 0, -1)
 			response.Field(0).Set(reflect.ValueOf(l.group(shown)))
+			return l.checkWhole(tx, shown, c.Version)
 		}
 		return nil
 	})
 }
 
+// checkWhole refuses a list without pages that is too large to be answered.
+func (l *list[V, G]) checkWhole(tx *kind.Tx, shown []*V, version Version) error {
+	size, one := 0, []byte(nil)
+	for _, v := range shown {
+		tx.Spend(1)
+		one = Append(one[:0], reflect.ValueOf(v), version)
+		if size += len(one); size <= wholeBytes {
+			continue
+		}
+		advice := "Ask for less with Filters."
+		if l.page != nil {
+			advice = fmt.Sprintf("Ask for less with Filters, or call version %s or later, which has pages.", lifetimes[member{l.schema, "ResultsPerPage"}].since)
+		}
+		return fault.InsufficientCapacity.Errorf("%s would answer more than %d bytes, and version %s has no pages. %s", l.action, wholeBytes, version, advice)
+	}
+	return nil
+}
+
 // collect shows up to size values that pass the filters, after a position and
-// after skipping some. It answers the last position shown and whether more
-// values pass.
-func (l *list[V, G]) collect(tx *kind.Tx, req reflect.Value, after Position, skip, size int) (shown []*V, last Position, more bool) {
+// after skipping some. It returns the position of each and whether more values
+// pass.
+func (l *list[V, G]) collect(tx *kind.Tx, req reflect.Value, after Position, skip, size int) (shown []*V, positions []Position, more bool) {
 	var filters reflect.Value
 	selection, asked := l.selection, question{}
 	if l.filters >= 0 {
@@ -244,12 +279,12 @@ func (l *list[V, G]) collect(tx *kind.Tx, req reflect.Value, after Position, ski
 			continue
 		}
 		if len(shown) == size {
-			return shown, last, true
+			return shown, positions, true
 		}
 		if v == nil {
 			v = c.show(c.stored)
 		}
-		shown, last = append(shown, v), position
+		shown, positions = append(shown, v), append(positions, position)
 	}
-	return shown, last, false
+	return shown, positions, false
 }
