@@ -13,7 +13,6 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -95,7 +94,7 @@ func (a *API) Actions() []Action { return a.list }
 func (a *API) Find(name string, version Version) (*Action, error) {
 	action := a.actions[name]
 	if action == nil || !version.known().Has(name, "") {
-		return nil, fault.UnknownAction.Errorf("The action '%.100s' does not exist in version %s of the API.", name, version)
+		return nil, unknown(name, version)
 	}
 	return action, nil
 }

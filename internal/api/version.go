@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/bastide-cloud/bastide/internal/fault"
 )
 
 // Version is a version of the API's contract, ordered as versions are.
@@ -62,6 +64,37 @@ func (v Version) String() string {
 		return fmt.Sprintf("%d.%d", v.Major, v.Minor)
 	}
 	return fmt.Sprintf("%d.%d.%d", v.Major, v.Minor, v.Patch)
+}
+
+//go:embed actions.txt
+var actionsList string
+
+// published are the actions of the API, those included that are not built yet, by
+// their names in lower case.
+var published = readActions(actionsList)
+
+func readActions(list string) map[string]string {
+	names := map[string]string{}
+	for line := range strings.Lines(list) {
+		if name := strings.TrimSpace(line); !strings.HasPrefix(name, "#") {
+			names[strings.ToLower(name)] = name
+		}
+	}
+	return names
+}
+
+// unknown says why a call of an action that is not built, or that the version does
+// not have, is refused.
+func unknown(name string, version Version) error {
+	switch is := published[strings.ToLower(name)]; {
+	case is == "":
+		return fault.UnknownAction.Errorf("The action '%.100s' does not exist in any version of the API.", name)
+	case is != name:
+		return fault.UnknownAction.Errorf("The action '%s' does not exist: it is called %s, and the case of letters matters.", name, is)
+	case !version.known().Has(name, ""):
+		return fault.UnknownAction.Errorf("The action '%s' does not exist in version %s of the API, but since version %s.", name, version, lifetimes[member{name, ""}].since)
+	}
+	return fault.UnknownAction.Errorf("%s is an action of the API that Bastide does not have yet.", name)
 }
 
 //go:embed versions.tsv

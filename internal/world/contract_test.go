@@ -12,6 +12,7 @@ import (
 
 	"github.com/bastide-cloud/bastide"
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/fault"
 )
 
 // document is what these tests read of openapi.json. That it is what the Go
@@ -110,6 +111,57 @@ func TestActionsAreTheContracts(t *testing.T) {
 		if _, ok := published.Actions[path[1:]]; !ok {
 			t.Errorf("the contract has no action %s", path)
 		}
+	}
+}
+
+// What is built and what is said to be missing are the contract, and nothing else
+// is: each version says of each action whether it is there, is not there yet, or
+// was never there.
+func TestMissingActionsAreTheContracts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	built := map[string]bool{}
+	for _, a := range w.API.Actions() {
+		built[a.Name] = true
+	}
+	said := func(name string, v api.Version) string {
+		_, err := w.API.Find(name, v)
+		switch {
+		case err == nil:
+			return "is there"
+		case !fault.UnknownAction.Is(err):
+			return err.Error()
+		}
+		for _, way := range []string{"does not have yet", "in any version", "does not exist in version " + v.String() + " "} {
+			if strings.Contains(err.Error(), way) {
+				return way
+			}
+		}
+		return err.Error()
+	}
+	for name, a := range published.Actions {
+		for _, v := range api.Versions {
+			want := "does not have yet"
+			switch {
+			case !span{Since: a.Since}.in(v): // what was dropped since is served on
+				want = "does not exist in version " + v.String() + " "
+			case built[name]:
+				want = "is there"
+			}
+			if got := said(name, v); got != want {
+				t.Errorf("%s in %s: %s, want %s", name, v, got, want)
+			}
+		}
+		if _, err := w.API.Find(strings.ToLower(name), api.Latest); err == nil || !strings.Contains(err.Error(), "called "+name+",") {
+			t.Errorf("%s in lower case: %v", name, err)
+		}
+		delete(built, name)
+		if got := said(name+"s", api.Latest); published.Actions[name+"s"].Request == "" && got != "in any version" {
+			t.Errorf("%ss: %s", name, got)
+		}
+	}
+	if len(built) > 0 {
+		t.Errorf("the contract has no actions %v", built)
 	}
 }
 

@@ -36,15 +36,18 @@ func (Protocol) Decode(r *http.Request, body []byte) (wire.Call, error) {
 // before it, repeat slashes, say latest or a version, or only the action.
 func route(path string) (string, api.Version, error) {
 	parts := slices.DeleteFunc(strings.Split(path, "/"), func(part string) bool { return part == "" })
-	if len(parts) == 0 {
-		return "", api.Latest, fault.UnknownAction.Errorf("The path names no action: call POST /api/v1/<Action>.")
+	action := ""
+	if len(parts) > 0 {
+		action = parts[len(parts)-1]
 	}
-	action := parts[len(parts)-1]
+	if action == "" || isLabel(action) {
+		return action, api.Latest, fault.UnknownAction.Errorf("The path names no action: call POST /api/v1/<Action>.")
+	}
 	if len(parts) < 2 {
 		return action, api.Latest, nil
 	}
-	label, ok := strings.CutPrefix(parts[len(parts)-2], "v")
-	if !ok || strings.Trim(label, "0123456789.") != "" || !strings.Contains(label, ".") {
+	label := strings.TrimPrefix(parts[len(parts)-2], "v")
+	if !isLabel(parts[len(parts)-2]) || !strings.Contains(label, ".") {
 		// v0, v1 and latest are the newest version; anything else is part
 		// of somebody's prefix.
 		return action, api.Latest, nil
@@ -54,6 +57,12 @@ func route(path string) (string, api.Version, error) {
 		return action, api.Latest, fault.UnknownAction.Errorf("There is no version %s of the API.", label)
 	}
 	return action, version, nil
+}
+
+// isLabel reports whether a part of a path stands for a version.
+func isLabel(part string) bool {
+	digits, ok := strings.CutPrefix(part, "v")
+	return part == "latest" || ok && digits != "" && strings.Trim(digits, "0123456789.") == ""
 }
 
 // Encode implements [wire.Protocol].
