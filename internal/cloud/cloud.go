@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/cloud/balancer"
 	"github.com/bastide-cloud/bastide/internal/cloud/catalog"
 	"github.com/bastide-cloud/bastide/internal/cloud/compute"
 	"github.com/bastide-cloud/bastide/internal/cloud/iam"
@@ -41,6 +42,7 @@ func Actions(region catalog.Region, checkLogin iam.LoginCheck, objects objectsto
 		iam.Actions(checkLogin),
 		network.Actions(networkRegion(region)),
 		compute.Actions(facts),
+		balancer.Actions(),
 		catalog.Actions(region, slices.Concat(network.Meters(), compute.Meters())...),
 		tagActions(),
 	)

@@ -173,6 +173,12 @@ var rules = []rule{
 		why: "machines are made of what is here and plugged into networks, whoever owns them and whatever is put before them",
 	},
 	{
+		of:  []string{"internal/cloud/balancer"},
+		not: []string{"internal/cloud/..."},
+		but: []string{"internal/cloud/id"},
+		why: "there is nothing to balance yet",
+	},
+	{
 		of:  []string{"internal/wire/..."},
 		not: families,
 		why: "a protocol is about bytes: it names no family's type, so that it serves actions nobody has written yet",

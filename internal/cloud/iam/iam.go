@@ -31,6 +31,9 @@ func Actions(check LoginCheck) []api.Action {
 	return slices.Concat(
 		accountActions(check),
 		userActions(),
+		userGroupActions(),
+		policyActions(),
+		serverCertificateActions(),
 		credentials(accessKeyActions()),
 		credentials(apiAccessPolicyActions()),
 		credentials(apiAccessRuleActions()),

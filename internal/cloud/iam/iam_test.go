@@ -288,6 +288,7 @@ func TestActions(t *testing.T) {
 	want := map[string]api.Auth{
 		"CheckAuthentication": api.Signed, "ReadAccounts": api.Signed, "UpdateAccount": api.Signed,
 		"CreateUser": api.Signed, "ReadUsers": api.Signed, "UpdateUser": api.Signed, "DeleteUser": api.Signed,
+		"ReadUserGroups": api.Signed, "ReadPolicies": api.Signed, "ReadLinkedPolicies": api.Signed, "ReadServerCertificates": api.Signed,
 	}
 	for name := range strings.FieldsSeq(`CreateAccessKey DeleteAccessKey ReadAccessKeys ReadSecretAccessKey UpdateAccessKey
 		CreateApiAccessRule DeleteApiAccessRule ReadApiAccessRules UpdateApiAccessRule
