@@ -9,10 +9,12 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
 
+	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -113,7 +115,24 @@ func (a *API) Bind(action *Action, version Version, body []byte) (*Call, error) 
 // Run runs the call for a caller and answers a value of the Response type.
 func (c *Call) Run(ctx context.Context, db *kind.DB, caller kind.Caller) (reflect.Value, error) {
 	c.ctx, c.db, c.Caller = ctx, db, caller
-	return c.Action.run(c)
+	response, err := c.Action.run(c)
+	return response, c.naming(err)
+}
+
+// naming is the refusal of what does not exist with the name that the request has
+// for it: SourceNetId for an id of a Net.
+func (c *Call) naming(err error) error {
+	f, ok := errors.AsType[*fault.Error](err)
+	if !ok || f.Missing == "" {
+		return err
+	}
+	req := reflect.ValueOf(c.Request).Elem()
+	for i := range req.NumField() {
+		if _, isID := kind.FormOf(req.Field(i).Type()); isID && req.Field(i).String() == f.Missing {
+			return f.Code.Missing(req.Type().Field(i).Name, f.Missing)
+		}
+	}
+	return err
 }
 
 // update runs fn in a transaction over the caller's account.

@@ -272,6 +272,7 @@ func (c Code) String() string { return strconv.Itoa(int(c)) }
 type Error struct {
 	Code    Code
 	Details string // a sentence for the caller; may be empty
+	Missing string // the id or the name of what does not exist, if that is why
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("%s (%s): %s", e.Code.Type(), e.Code, e.Details) }
@@ -286,6 +287,13 @@ func (c Code) Errorf(format string, args ...any) error {
 		details = strings.ToValidUTF8(details[:maxDetails], "") + "…"
 	}
 	return &Error{Code: c, Details: details}
+}
+
+// Missing makes the fault of a parameter whose value nothing has that the caller
+// may know of. It is worded here only, as the real service words it, so that an
+// absent id and another account's look alike.
+func (c Code) Missing(parameter, value string) error {
+	return &Error{Code: c, Details: fmt.Sprintf("The %s '%.255s' doesn't exist.", parameter, value), Missing: value}
 }
 
 // Bare makes a fault without a sentence: where the real service gives none

@@ -255,7 +255,7 @@ func (k *Kind[T, I]) missing(id string) error {
 	if code == 0 {
 		code = fault.ObjectNotFound
 	}
-	return code.Errorf("The %s '%s' doesn't exist.", reflect.TypeFor[I]().Name()+"Id", id)
+	return code.Missing(reflect.TypeFor[I]().Name()+"Id", id)
 }
 
 // IsHidden reports whether a resource is one that the region made for its own

@@ -352,6 +352,45 @@ func TestAbsentAndForeignLookAlike(t *testing.T) {
 
 // TestEveryCallIsRecorded refuses each action in several ways. That each call
 // makes one record of itself is checked at the end of every test.
+// otherwise are the parameters whose absent id is refused with other words, or with
+// none, each with the reason.
+var otherwise = map[string]string{
+	"CreateNetPeering.AccepterNetId":                 "the account that would have it is named, too",
+	"CreateVms.BlockDeviceMappings.0.Bsu.SnapshotId": "the volume is named, too",
+	"UpdateNic.LinkNic.LinkNicId":                    "the NIC that would have it is named, too",
+
+	"CreateSecurityGroupRule.Rules.0.SecurityGroupsMembers.0.SecurityGroupId": "a member has a code of its own",
+	"DeleteSecurityGroupRule.Rules.0.SecurityGroupsMembers.0.SecurityGroupId": "the rule is missed",
+}
+
+// What does not exist is missed by the name of its parameter, in the words of the
+// real service. Of a list, that is the name of one such ID. Accounts are not looked
+// up.
+func TestMissingThingsAreNamed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	has := w.equip("alice")
+	for _, a := range w.API.Actions() {
+		for _, p := range parameters(a.Request) {
+			theirs, _ := has.named(p)
+			if _, isID := kind.FormOf(p.t); !isID || theirs == "" || p.t == reflect.TypeFor[id.Account]() || p.path[0] == "Filters" || otherwise[a.Name+"."+p.String()] != "" {
+				continue
+			}
+			w.run(t, a.Name+" "+p.String(), func(t *testing.T) {
+				absent := nobodys(theirs)
+				got := w.as("alice").call(a.Name, jsonOf(w.with(a, p, absent, has)))
+				_, name, _ := strings.Cut(p.key, ".")
+				if p.path[len(p.path)-1] == "0" {
+					name = p.t.Name() + "Id"
+				}
+				if want := "The " + name + " '" + absent + "' doesn't exist."; got.at("Errors.0.Type") != "InvalidResource" || got.details() != want {
+					t.Errorf("%s, want %s", got.text, want)
+				}
+			})
+		}
+	}
+}
+
 func TestEveryCallIsRecorded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

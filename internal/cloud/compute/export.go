@@ -241,7 +241,7 @@ func deleteExportTask(tx *kind.Tx, req *DeleteExportTaskRequest) (*DeleteExportT
 		task, err = SnapshotExportTasks.Get(tx, snapshot)
 	}
 	if err != nil {
-		return nil, fault.TaskNotFound.Errorf("The ExportTaskId '%s' doesn't exist.", req.ExportTaskId)
+		return nil, fault.TaskNotFound.Missing("ExportTaskId", string(req.ExportTaskId))
 	}
 	if task.ended() {
 		return nil, fault.InvalidState.Errorf("The task %s has ended.", req.ExportTaskId)

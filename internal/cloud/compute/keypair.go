@@ -180,5 +180,5 @@ func keypairNamed(tx *kind.Tx, name string) (*Keypair, error) {
 	for k := range Keypairs.Find(tx, "KeypairName", name) {
 		return k, nil
 	}
-	return nil, fault.KeypairNotFound.Errorf("The KeypairName '%.255s' doesn't exist.", name)
+	return nil, fault.KeypairNotFound.Missing("KeypairName", name)
 }

@@ -145,7 +145,7 @@ func keyOf(tx *kind.Tx, user id.User, keyID id.AccessKey) (*AccessKey, error) {
 		return nil, err
 	}
 	if key.UserId != user {
-		return nil, fault.AccessKeyNotFound.Errorf("The AccessKeyId '%s' doesn't exist.", keyID)
+		return nil, fault.AccessKeyNotFound.Missing("AccessKeyId", string(keyID))
 	}
 	return key, nil
 }

@@ -75,7 +75,7 @@ func userNamed(tx *kind.Tx, name string) (*User, error) {
 	for u := range Users.Find(tx, "UserName", name) {
 		return u, nil
 	}
-	return nil, fault.UserNotFound.Errorf("The UserName '%.100s' doesn't exist.", name)
+	return nil, fault.UserNotFound.Missing("UserName", name)
 }
 
 // CreateUserRequest asks for an EIM user.

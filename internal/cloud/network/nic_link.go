@@ -46,7 +46,7 @@ func VmNics(tx *kind.Tx, vm id.Vm) []*Nic {
 func vmNics(tx *kind.Tx, vm id.Vm) ([]*Nic, error) {
 	nics := VmNics(tx, vm)
 	if len(nics) == 0 || nics[0].LinkNic.DeviceNumber != 0 {
-		return nil, fault.VmNotFound.Errorf("The VmId '%s' doesn't exist.", vm)
+		return nil, fault.VmNotFound.Missing("VmId", string(vm))
 	}
 	return nics, nil
 }
@@ -164,7 +164,7 @@ type UnlinkNicResponse struct{}
 func unlinkNic(tx *kind.Tx, req *UnlinkNicRequest) (*UnlinkNicResponse, error) {
 	n := first(Nics.Find(tx, "LinkNic.LinkNicId", string(req.LinkNicId)))
 	if n == nil || n.Hidden() {
-		return nil, fault.NicLinkNotFound.Errorf("The LinkNicId '%s' doesn't exist.", req.LinkNicId)
+		return nil, fault.NicLinkNotFound.Missing("LinkNicId", string(req.LinkNicId))
 	}
 	if n.LinkNic.DeviceNumber == 0 {
 		return nil, fault.InvalidParameter.Errorf("The NIC %s is the primary one of %s, which cannot be unlinked.", n.NicId, n.LinkNic.VmId)

@@ -141,7 +141,7 @@ func findPublicIp(tx *kind.Tx, address api.IPv4, publicIpID id.PublicIp) (*Publi
 	case address != "":
 		ip := first(PublicIps.Find(tx, "PublicIp", string(address)))
 		if ip == nil || ip.Hidden() {
-			return nil, fault.PublicIpNotFound.Errorf("The PublicIp '%s' doesn't exist.", address)
+			return nil, fault.PublicIpNotFound.Missing("PublicIp", string(address))
 		}
 		return ip, nil
 	}

@@ -255,7 +255,7 @@ func (req *UnlinkPublicIpRequest) find(tx *kind.Tx) (*PublicIp, error) {
 	}
 	ip := first(PublicIps.Find(tx, "LinkPublicIpId", string(req.LinkPublicIpId)))
 	if ip == nil {
-		return nil, fault.PublicIpLinkNotFound.Errorf("The LinkPublicIpId '%s' doesn't exist.", req.LinkPublicIpId)
+		return nil, fault.PublicIpLinkNotFound.Missing("LinkPublicIpId", string(req.LinkPublicIpId))
 	}
 	return ip, nil
 }

@@ -144,7 +144,7 @@ func findRouteTableLink(tx *kind.Tx, link id.LinkRouteTable) (*RouteTable, int) 
 }
 
 func noRouteTableLink(link id.LinkRouteTable) error {
-	return fault.RouteTableLinkNotFound.Errorf("The LinkRouteTableId '%s' doesn't exist.", link)
+	return fault.RouteTableLinkNotFound.Missing("LinkRouteTableId", string(link))
 }
 
 // CreateRouteTableRequest asks for a route table in a Net. It is for no Subnet

@@ -63,7 +63,7 @@ func GroupNamed(tx *kind.Tx, net id.Net, name string) (*SecurityGroup, error) {
 	if g := groupNamed(tx, net, name); g != nil {
 		return g, nil
 	}
-	return nil, fault.SecurityGroupNotFound.Errorf("The SecurityGroupName '%.255s' doesn't exist.", name)
+	return nil, fault.SecurityGroupNotFound.Missing("SecurityGroupName", name)
 }
 
 // groupSaid finds the account's group that a member says, by its ID or by its
