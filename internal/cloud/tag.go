@@ -72,7 +72,7 @@ func retag(tx *kind.Tx, ids []string, tags int, change func([]api.Tag) []api.Tag
 		done[id] = true
 		resource, ok := tx.Tagged(id)
 		if !ok {
-			return fault.ResourceNotFound.Errorf("The resource '%.100s' doesn't exist, or it cannot have tags.", id)
+			return tx.NotTagged(id)
 		}
 		changed := change(resource.Tags())
 		if len(changed) > kind.MaxTags {
@@ -91,10 +91,22 @@ type ReadTagsRequest struct {
 
 // FiltersTag selects tags.
 type FiltersTag struct {
-	Keys          []string // The keys of the tags.
-	ResourceIds   []string // The IDs of the resources that have the tags.
-	ResourceTypes []string // The types of the resources that have the tags, such as `instance`, `volume` or `vpc`.
-	Values        []string // The values of the tags.
+	Keys          []string       // The keys of the tags.
+	ResourceIds   []string       // The IDs of the resources that have the tags.
+	ResourceTypes []resourceType // The types of the resources that have the tags, such as `vm`, `volume` or `vpc`.
+	Values        []string       // The values of the tags.
+}
+
+// resourceType is a type in a filter.
+type resourceType string
+
+// ParseWire takes the older name of VMs, too.
+func (t *resourceType) ParseWire(s string) error {
+	if s == "instance" {
+		s = "vm"
+	}
+	*t = resourceType(s)
+	return nil
 }
 
 // allTags lists all tags: resource by resource in order of creation, whatever

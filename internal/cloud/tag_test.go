@@ -63,8 +63,8 @@ func newShore(t rapid.TB) *shore {
 	s := &shore{
 		TB:    t,
 		api:   api.New(tagActions(), api.NewPager([]byte("key"))),
-		boats: &kind.Kind[boat, boatID]{Name: "Boat", Tag: "boat"},
-		kites: &kind.Kind[kite, kiteID]{Name: "Kite", Tag: "kite"},
+		boats: &kind.Kind[boat, boatID]{Name: "Boat", Tag: "boat", Missing: fault.VmNotFound},
+		kites: &kind.Kind[kite, kiteID]{Name: "Kite", Tag: "kite", Missing: fault.VolumeNotFound},
 		rocks: &kind.Kind[rock, rockID]{Name: "Rock"},
 	}
 	s.db = kind.Open(kind.Options{
@@ -195,8 +195,8 @@ func TestCreateTagsRefuses(t *testing.T) {
 		tags []m
 		want fault.Code
 	}{
-		"an unknown resource":        {func(*shore) []string { return []string{"boat-00000000"} }, tag, fault.ResourceNotFound},
-		"another account's resource": {func(s *shore) []string { return []string{s.boat(bob)} }, tag, fault.ResourceNotFound},
+		"an unknown resource":        {func(*shore) []string { return []string{"boat-00000000"} }, tag, fault.VmNotFound},
+		"another account's resource": {func(s *shore) []string { return []string{s.boat(bob)} }, tag, fault.VmNotFound},
 		"what cannot have tags": {func(s *shore) []string {
 			r := &rock{}
 			s.do(alice, func(tx *kind.Tx) error { return s.rocks.Insert(tx, r) })
@@ -306,8 +306,8 @@ func TestDeleteTagsOfUnknownResource(t *testing.T) {
 	s := newShore(t)
 	b := s.boat(alice, api.Tag{Key: "a", Value: "b"})
 	_, err := s.call(alice, "DeleteTags", m{"ResourceIds": []string{b, "kite-ffffffff"}, "Tags": []api.Tag{{Key: "a", Value: "b"}}})
-	if !fault.ResourceNotFound.Is(err) {
-		t.Errorf("the error is %v, want code 5044", err)
+	if !fault.VolumeNotFound.Is(err) {
+		t.Errorf("the error is %v, want code 5064", err)
 	}
 	s.wantTags(alice, nil, "boat "+b+" a=b")
 }

@@ -103,6 +103,18 @@ func (tx *Tx) Tagged(id string) (Tagged, bool) {
 	return Tagged{}, false
 }
 
+// NotTagged is the refusal of an id that Tagged does not find: the one of the kind
+// whose ids look so.
+func (tx *Tx) NotTagged(id string) error {
+	for _, k := range tx.db.kinds {
+		form, _ := FormOf(k.Facts().ID)
+		if k.Facts().Tag != "" && form.Check(id) == nil {
+			return k.missing(id)
+		}
+	}
+	return fault.ResourceNotFound.Errorf("The resource '%.100s' doesn't exist, or it cannot have tags.", id)
+}
+
 // AllTagged yields every living resource that has at least one tag, kind by
 // kind in order of creation.
 func (tx *Tx) AllTagged(yield func(Tagged) bool) {

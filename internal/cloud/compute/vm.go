@@ -98,7 +98,7 @@ func (v *Vm) Amounts() kind.Amounts { return kind.Amounts{int64(v.Vcores), int64
 // Vms are the VMs of the region.
 var Vms = &kind.Kind[Vm, id.Vm]{
 	Name:    "Vm",
-	Tag:     "instance",
+	Tag:     "vm",
 	Missing: fault.VmNotFound,
 	Held:    fault.InUse,
 	Quota:   &kind.Quota{Name: "vm_limit", Code: fault.TooManyVms},
