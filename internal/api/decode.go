@@ -273,6 +273,7 @@ type parameter struct {
 	index    []int
 	required uint64        // its bit among the required ones, or 0
 	preset   reflect.Value // what its `default:` tag says
+	strict   bool          // `api:"strict"`: checked even in filters
 }
 
 // parametersOf lists the fields of a struct. Those of embedded structs are its
@@ -286,7 +287,7 @@ func parametersOf(t reflect.Type) *parameters {
 		if f.Anonymous || !f.IsExported() {
 			continue
 		}
-		p := &parameter{index: f.Index}
+		p := &parameter{index: f.Index, strict: f.Tag.Get("api") == "strict"}
 		if f.Tag.Get("api") == "required" {
 			p.required = 1 << bits
 			bits++
@@ -367,8 +368,12 @@ func structDecoder(t reflect.Type, dryRun *bool) decoder {
 				err = d.SkipValue()
 			default:
 				seen |= p.required
-				f := v.FieldByIndex(p.index)
+				f, lenient := v.FieldByIndex(p.index), d.lenient
+				if p.strict {
+					d.lenient = 0
+				}
 				err = decoderOf(f.Type())(d, f)
+				d.lenient = lenient
 			}
 			if err != nil {
 				return err

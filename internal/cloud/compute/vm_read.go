@@ -178,7 +178,7 @@ type FiltersVm struct {
 	SubregionNames                       []string               `path:"Placement.SubregionName"` // The names of the Subregions of the VMs.
 	Tenancies                            []string               `path:"Placement.Tenancy"`       // The tenancies of the VMs.
 	TpmEnabled                           *bool                  // Whether the VMs have a virtual Trusted Platform Module.
-	VmIds                                []id.Vm                // The IDs of the VMs.
+	VmIds                                []id.Vm                `api:"strict"`                            // The IDs of the VMs.
 	VmSecurityGroupIds                   []id.SecurityGroup     `path:"SecurityGroups.SecurityGroupId"`   // The IDs of the security groups of the VMs.
 	VmSecurityGroupNames                 []string               `path:"SecurityGroups.SecurityGroupName"` // The names of the security groups of the VMs.
 	VmStateCodes                         []int                  `path:"StateCode"`                        // The numbers of the states of the VMs: `0` (pending), `16` (running), `32` (shutting-down), `48` (terminated), `64` (stopping) and `80` (stopped).

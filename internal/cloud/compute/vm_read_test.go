@@ -98,7 +98,7 @@ func TestVmFilters(t *testing.T) {
 		{"TagKeys", []string{"env"}, first}, {"TagValues", []string{"test"}, first}, {"Tags", []string{"env=test"}, first}, {"Tags", []string{"env=prod"}, none},
 		{"Tenancies", []string{"dedicated"}, first}, {"Tenancies", []string{"default"}, rest},
 		{"TpmEnabled", true, rest}, {"TpmEnabled", false, first},
-		{"VmIds", []string{other, one, "i-00000000", "nonsense"}, []string{one, other}},
+		{"VmIds", []string{other, one, "i-00000000"}, []string{one, other}},
 		{"VmSecurityGroupIds", []string{group, cloudGroup}, all}, {"VmSecurityGroupIds", []string{group}, first},
 		{"VmSecurityGroupNames", []string{"default"}, all},
 		{"VmStateCodes", []int{16}, first}, {"VmStateCodes", []int{80}, rest}, {"VmStateCodes", []int{48}, none},
