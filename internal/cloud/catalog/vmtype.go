@@ -8,11 +8,11 @@ type VmType struct {
 	VcoreCount     int     // The number of vCores.
 	MemorySize     float64 // The amount of memory, in gibibytes.
 	MaxPrivateIps  int     // The maximum number of private IPs per network interface card (NIC).
-	Eth            int     // The maximum number of NICs.
+	Eth            int     `wire:"omitempty"` // The maximum number of NICs, if it is known of the type: it is of none.
 	VolumeCount    int     // The number of ephemeral storage disks.
 	VolumeSize     int     `wire:"omitempty"` // The size of one ephemeral storage disk, in gibibytes (GiB).
-	EphemeralsType string  `wire:"omitempty"` // The type of the ephemeral storage disks.
-	Gpu            int     // The number of GPUs.
+	EphemeralsType string  `wire:"omitempty"` // The type of the ephemeral storage disks, if they are SSDs: `ssd`.
+	Gpu            int     `wire:"omitempty"` // The number of GPUs; absent if there is none.
 	BsuOptimized   bool    // Without effect, and there for clients that were written for AWS.
 }
 
@@ -26,7 +26,7 @@ type ReadVmTypesRequest struct {
 type FiltersVmType struct {
 	BsuOptimized    *bool     // Without effect on VMs, and there for clients that were written for AWS.
 	EphemeralsTypes []string  // The types of the ephemeral storage disks.
-	Eths            []int     // The maximum numbers of NICs.
+	Eths            []int     // The maximum numbers of NICs, which are known of no type.
 	Gpus            []int     // The numbers of GPUs.
 	MemorySizes     []float64 // The amounts of memory, in gibibytes (GiB).
 	VcoreCounts     []int     // The numbers of vCores.

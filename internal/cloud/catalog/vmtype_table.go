@@ -1,87 +1,92 @@
 package catalog
 
-// VmTypes are the predefined VM types: the names that AWS made known. A VM of
-// any other size has a type of the form tinavW.cXrYpZ, which no list shows.
-// Nobody may change the table.
+// VmTypes are the predefined VM types, in alphabetical order as the real service
+// lists them. A VM of any other size has a type of the form tinavW.cXrYpZ, which
+// no list shows. The table is read-only.
 //
-// The sizes are those AWS published for its names, with memory in whole
-// gibibytes, rounded up: so the real service shows them wherever it was seen
-// (t2.small, m3.large, m3.xlarge, c4.large). It documents one more, m4.2xlarge.
-// A VM has at most eight NICs, the device numbers 0 to 7. What would need
-// more than 80 vCores or 512 GiB is left out.
+// The names are AWS's, and so are the sizes where no recorded answer says
+// otherwise. Memory is AWS's figure times 1.024 in whole gibibytes; r3.large,
+// g2.8xlarge and m5.24xlarge were recorded with less. The disks without a type
+// are hard disks: only that of SSDs is shown.
 var VmTypes = []VmType{
-	// name, vCores, GiB, private IPs per NIC, NICs, disks, GiB each, their type, GPUs, optimised
+	{VmTypeName: "c1.medium", VcoreCount: 2, MemorySize: 2, MaxPrivateIps: 6, VolumeCount: 1, VolumeSize: 340},
+	{VmTypeName: "c1.xlarge", VcoreCount: 8, MemorySize: 7, MaxPrivateIps: 15, VolumeCount: 4, VolumeSize: 420, BsuOptimized: true},
 
-	{"t1.micro", 1, 1, 2, 2, 0, 0, "", 0, false},
-	{"t2.nano", 1, 0.5, 2, 2, 0, 0, "", 0, false},
-	{"t2.micro", 1, 1, 2, 2, 0, 0, "", 0, false},
-	{"t2.small", 1, 2, 4, 3, 0, 0, "", 0, false},
-	{"t2.medium", 2, 4, 6, 3, 0, 0, "", 0, false},
-	{"t2.large", 2, 8, 12, 3, 0, 0, "", 0, false},
-	{"t2.xlarge", 4, 16, 15, 3, 0, 0, "", 0, false},
-	{"t2.2xlarge", 8, 32, 15, 3, 0, 0, "", 0, false},
+	{VmTypeName: "c3.2xlarge", VcoreCount: 8, MemorySize: 15, MaxPrivateIps: 15, VolumeCount: 2, VolumeSize: 80, EphemeralsType: "ssd", BsuOptimized: true},
+	{VmTypeName: "c3.4xlarge", VcoreCount: 16, MemorySize: 31, MaxPrivateIps: 30, VolumeCount: 2, VolumeSize: 160, EphemeralsType: "ssd", BsuOptimized: true},
+	{VmTypeName: "c3.8xlarge", VcoreCount: 32, MemorySize: 61, MaxPrivateIps: 30, VolumeCount: 2, VolumeSize: 320, EphemeralsType: "ssd", BsuOptimized: true},
+	{VmTypeName: "c3.large", VcoreCount: 2, MemorySize: 4, MaxPrivateIps: 10, VolumeCount: 2, VolumeSize: 16, EphemeralsType: "ssd"},
+	{VmTypeName: "c3.xlarge", VcoreCount: 4, MemorySize: 8, MaxPrivateIps: 15, VolumeCount: 2, VolumeSize: 40, EphemeralsType: "ssd", BsuOptimized: true},
 
-	{"m1.small", 1, 2, 4, 2, 1, 160, "hdd", 0, false},
-	{"m1.medium", 1, 4, 6, 2, 1, 410, "hdd", 0, false},
-	{"m1.large", 2, 8, 10, 3, 2, 420, "hdd", 0, true},
-	{"m1.xlarge", 4, 15, 15, 4, 4, 420, "hdd", 0, true},
-	{"m2.xlarge", 2, 18, 15, 4, 1, 420, "hdd", 0, false},
-	{"m2.2xlarge", 4, 35, 30, 4, 1, 850, "hdd", 0, true},
-	{"m2.4xlarge", 8, 69, 30, 8, 2, 840, "hdd", 0, true},
-	{"m3.medium", 1, 4, 6, 2, 1, 4, "ssd", 0, false},
-	{"m3.large", 2, 8, 10, 3, 1, 32, "ssd", 0, false},
-	{"m3.xlarge", 4, 15, 15, 4, 2, 40, "ssd", 0, true},
-	{"m3.2xlarge", 8, 30, 30, 4, 2, 80, "ssd", 0, true},
-	{"mv3.xlarge", 4, 15, 15, 4, 2, 40, "ssd", 0, true}, // the real service's own
-	{"m4.large", 2, 8, 10, 2, 0, 0, "", 0, true},
-	{"m4.xlarge", 4, 16, 15, 4, 0, 0, "", 0, true},
-	{"m4.2xlarge", 8, 33, 15, 4, 0, 0, "", 0, true}, // documented as c8r33
-	{"m4.4xlarge", 16, 64, 30, 8, 0, 0, "", 0, true},
-	{"m4.10xlarge", 40, 160, 30, 8, 0, 0, "", 0, true},
-	{"m4.16xlarge", 64, 256, 30, 8, 0, 0, "", 0, true},
-	{"m5.large", 2, 8, 10, 3, 0, 0, "", 0, true},
-	{"m5.xlarge", 4, 16, 15, 4, 0, 0, "", 0, true},
-	{"m5.2xlarge", 8, 32, 15, 4, 0, 0, "", 0, true},
-	{"m5.4xlarge", 16, 64, 30, 8, 0, 0, "", 0, true},
-	{"m5.8xlarge", 32, 128, 30, 8, 0, 0, "", 0, true},
-	{"m5.12xlarge", 48, 192, 30, 8, 0, 0, "", 0, true},
-	{"m5.16xlarge", 64, 256, 50, 8, 0, 0, "", 0, true},
+	{VmTypeName: "c4.2xlarge", VcoreCount: 8, MemorySize: 15, MaxPrivateIps: 15, BsuOptimized: true},
+	{VmTypeName: "c4.4xlarge", VcoreCount: 16, MemorySize: 31, MaxPrivateIps: 30, BsuOptimized: true},
+	{VmTypeName: "c4.8xlarge", VcoreCount: 36, MemorySize: 61, MaxPrivateIps: 30, BsuOptimized: true},
+	{VmTypeName: "c4.large", VcoreCount: 2, MemorySize: 4, MaxPrivateIps: 10, BsuOptimized: true},
+	{VmTypeName: "c4.xlarge", VcoreCount: 4, MemorySize: 8, MaxPrivateIps: 15, BsuOptimized: true},
 
-	{"c1.medium", 2, 2, 6, 2, 1, 350, "hdd", 0, false},
-	{"c1.xlarge", 8, 7, 15, 4, 4, 420, "hdd", 0, true},
-	{"c3.large", 2, 4, 10, 3, 2, 16, "ssd", 0, false},
-	{"c3.xlarge", 4, 8, 15, 4, 2, 40, "ssd", 0, true},
-	{"c3.2xlarge", 8, 15, 15, 4, 2, 80, "ssd", 0, true},
-	{"c3.4xlarge", 16, 30, 30, 8, 2, 160, "ssd", 0, true},
-	{"c3.8xlarge", 32, 60, 30, 8, 2, 320, "ssd", 0, false},
-	{"c4.large", 2, 4, 10, 3, 0, 0, "", 0, true},
-	{"c4.xlarge", 4, 8, 15, 4, 0, 0, "", 0, true},
-	{"c4.2xlarge", 8, 15, 15, 4, 0, 0, "", 0, true},
-	{"c4.4xlarge", 16, 30, 30, 8, 0, 0, "", 0, true},
-	{"c4.8xlarge", 36, 60, 30, 8, 0, 0, "", 0, true},
-	{"c5.large", 2, 4, 10, 3, 0, 0, "", 0, true},
-	{"c5.xlarge", 4, 8, 15, 4, 0, 0, "", 0, true},
-	{"c5.2xlarge", 8, 16, 15, 4, 0, 0, "", 0, true},
-	{"c5.4xlarge", 16, 32, 30, 8, 0, 0, "", 0, true},
-	{"c5.9xlarge", 36, 72, 30, 8, 0, 0, "", 0, true},
-	{"c5.18xlarge", 72, 144, 50, 8, 0, 0, "", 0, true},
+	{VmTypeName: "c5.18xlarge", VcoreCount: 72, MemorySize: 147, MaxPrivateIps: 30, BsuOptimized: true},
+	{VmTypeName: "c5.2xlarge", VcoreCount: 8, MemorySize: 16, MaxPrivateIps: 15, BsuOptimized: true},
+	{VmTypeName: "c5.4xlarge", VcoreCount: 16, MemorySize: 33, MaxPrivateIps: 30, BsuOptimized: true},
+	{VmTypeName: "c5.9xlarge", VcoreCount: 36, MemorySize: 74, MaxPrivateIps: 30, BsuOptimized: true},
+	{VmTypeName: "c5.large", VcoreCount: 2, MemorySize: 4, MaxPrivateIps: 10, BsuOptimized: true},
+	{VmTypeName: "c5.xlarge", VcoreCount: 4, MemorySize: 8, MaxPrivateIps: 15, BsuOptimized: true},
 
-	{"r3.large", 2, 16, 10, 3, 1, 32, "ssd", 0, false},
-	{"r3.xlarge", 4, 31, 15, 4, 1, 80, "ssd", 0, true},
-	{"r3.2xlarge", 8, 61, 15, 4, 1, 160, "ssd", 0, true},
-	{"r3.4xlarge", 16, 122, 30, 8, 1, 320, "ssd", 0, true},
-	{"r3.8xlarge", 32, 244, 30, 8, 2, 320, "ssd", 0, false},
-	{"r4.large", 2, 16, 10, 3, 0, 0, "", 0, true},
-	{"r4.xlarge", 4, 31, 15, 4, 0, 0, "", 0, true},
-	{"r4.2xlarge", 8, 61, 15, 4, 0, 0, "", 0, true},
-	{"r4.4xlarge", 16, 122, 30, 8, 0, 0, "", 0, true},
-	{"r4.8xlarge", 32, 244, 30, 8, 0, 0, "", 0, true},
-	{"r4.16xlarge", 64, 488, 50, 8, 0, 0, "", 0, true},
+	{VmTypeName: "g2.2xlarge", VcoreCount: 8, MemorySize: 15, MaxPrivateIps: 15, VolumeCount: 1, VolumeSize: 60, EphemeralsType: "ssd", Gpu: 1, BsuOptimized: true},
+	{VmTypeName: "g2.8xlarge", VcoreCount: 32, MemorySize: 60, MaxPrivateIps: 15, VolumeCount: 2, VolumeSize: 120, EphemeralsType: "ssd", Gpu: 4},
 
-	{"g2.2xlarge", 8, 15, 15, 4, 1, 60, "ssd", 1, true},
-	{"g3.4xlarge", 16, 122, 30, 8, 0, 0, "", 1, true},
-	{"g3.8xlarge", 32, 244, 30, 8, 0, 0, "", 2, true},
-	{"g3.16xlarge", 64, 488, 50, 8, 0, 0, "", 4, true},
-	{"p2.xlarge", 4, 61, 15, 4, 0, 0, "", 1, true},
-	{"p2.8xlarge", 32, 488, 30, 8, 0, 0, "", 8, true},
+	{VmTypeName: "g3.16xlarge", VcoreCount: 64, MemorySize: 500, MaxPrivateIps: 50, Gpu: 4},
+	{VmTypeName: "g3.4xlarge", VcoreCount: 16, MemorySize: 125, MaxPrivateIps: 30, Gpu: 1},
+	{VmTypeName: "g3.8xlarge", VcoreCount: 32, MemorySize: 250, MaxPrivateIps: 30, Gpu: 2},
+
+	{VmTypeName: "m1.large", VcoreCount: 2, MemorySize: 8, MaxPrivateIps: 10, VolumeCount: 2, VolumeSize: 420, BsuOptimized: true},
+	{VmTypeName: "m1.medium", VcoreCount: 1, MemorySize: 4, MaxPrivateIps: 6, VolumeCount: 1, VolumeSize: 420},
+	{VmTypeName: "m1.small", VcoreCount: 1, MemorySize: 2, MaxPrivateIps: 4, VolumeCount: 1, VolumeSize: 150},
+	{VmTypeName: "m1.xlarge", VcoreCount: 4, MemorySize: 15, MaxPrivateIps: 15, VolumeCount: 4, VolumeSize: 420, BsuOptimized: true},
+
+	{VmTypeName: "m2.2xlarge", VcoreCount: 4, MemorySize: 35, MaxPrivateIps: 30, VolumeCount: 1, VolumeSize: 840, BsuOptimized: true},
+	{VmTypeName: "m2.4xlarge", VcoreCount: 8, MemorySize: 70, MaxPrivateIps: 30, VolumeCount: 1, VolumeSize: 1680, BsuOptimized: true},
+	{VmTypeName: "m2.xlarge", VcoreCount: 2, MemorySize: 18, MaxPrivateIps: 15, VolumeCount: 1, VolumeSize: 420},
+
+	{VmTypeName: "m3.2xlarge", VcoreCount: 8, MemorySize: 31, MaxPrivateIps: 30, VolumeCount: 2, VolumeSize: 80, EphemeralsType: "ssd", BsuOptimized: true},
+	{VmTypeName: "m3.large", VcoreCount: 2, MemorySize: 8, MaxPrivateIps: 10, VolumeCount: 1, VolumeSize: 32, EphemeralsType: "ssd"},
+	{VmTypeName: "m3.medium", VcoreCount: 1, MemorySize: 4, MaxPrivateIps: 6, VolumeCount: 1, VolumeSize: 4, EphemeralsType: "ssd"},
+	{VmTypeName: "m3.xlarge", VcoreCount: 4, MemorySize: 15, MaxPrivateIps: 15, VolumeCount: 2, VolumeSize: 40, EphemeralsType: "ssd", BsuOptimized: true},
+
+	{VmTypeName: "m4.10xlarge", VcoreCount: 40, MemorySize: 164, MaxPrivateIps: 30, BsuOptimized: true},
+	{VmTypeName: "m4.2xlarge", VcoreCount: 8, MemorySize: 33, MaxPrivateIps: 15, BsuOptimized: true},
+	{VmTypeName: "m4.4xlarge", VcoreCount: 16, MemorySize: 66, MaxPrivateIps: 30, BsuOptimized: true},
+	{VmTypeName: "m4.large", VcoreCount: 2, MemorySize: 8, MaxPrivateIps: 10, BsuOptimized: true},
+	{VmTypeName: "m4.xlarge", VcoreCount: 4, MemorySize: 16, MaxPrivateIps: 15, BsuOptimized: true},
+
+	{VmTypeName: "m5.12xlarge", VcoreCount: 48, MemorySize: 197, MaxPrivateIps: 30, BsuOptimized: true},
+	{VmTypeName: "m5.24xlarge", VcoreCount: 96, MemorySize: 384, MaxPrivateIps: 30, BsuOptimized: true},
+	{VmTypeName: "m5.2xlarge", VcoreCount: 8, MemorySize: 33, MaxPrivateIps: 15, BsuOptimized: true},
+	{VmTypeName: "m5.4xlarge", VcoreCount: 16, MemorySize: 66, MaxPrivateIps: 30, BsuOptimized: true},
+	{VmTypeName: "m5.large", VcoreCount: 2, MemorySize: 8, MaxPrivateIps: 10, BsuOptimized: true},
+	{VmTypeName: "m5.xlarge", VcoreCount: 4, MemorySize: 16, MaxPrivateIps: 15, BsuOptimized: true},
+
+	{VmTypeName: "mv3.2xlarge", VcoreCount: 8, MemorySize: 31, MaxPrivateIps: 30, VolumeCount: 2, VolumeSize: 80, EphemeralsType: "ssd", Gpu: 1, BsuOptimized: true},
+	{VmTypeName: "mv3.large", VcoreCount: 2, MemorySize: 8, MaxPrivateIps: 10, VolumeCount: 1, VolumeSize: 32, EphemeralsType: "ssd", Gpu: 1},
+	{VmTypeName: "mv3.xlarge", VcoreCount: 4, MemorySize: 15, MaxPrivateIps: 15, VolumeCount: 2, VolumeSize: 40, EphemeralsType: "ssd", Gpu: 1, BsuOptimized: true},
+
+	{VmTypeName: "r3.2xlarge", VcoreCount: 8, MemorySize: 62, MaxPrivateIps: 15, VolumeCount: 1, VolumeSize: 160, EphemeralsType: "ssd"},
+	{VmTypeName: "r3.4xlarge", VcoreCount: 16, MemorySize: 125, MaxPrivateIps: 30, VolumeCount: 1, VolumeSize: 320, EphemeralsType: "ssd"},
+	{VmTypeName: "r3.8xlarge", VcoreCount: 32, MemorySize: 250, MaxPrivateIps: 30, VolumeCount: 2, VolumeSize: 320, EphemeralsType: "ssd"},
+	{VmTypeName: "r3.large", VcoreCount: 2, MemorySize: 15, MaxPrivateIps: 10, VolumeCount: 1, VolumeSize: 32, EphemeralsType: "ssd"},
+	{VmTypeName: "r3.xlarge", VcoreCount: 4, MemorySize: 31, MaxPrivateIps: 15, VolumeCount: 1, VolumeSize: 80, EphemeralsType: "ssd"},
+
+	{VmTypeName: "r4.16xlarge", VcoreCount: 64, MemorySize: 500, MaxPrivateIps: 30},
+	{VmTypeName: "r4.2xlarge", VcoreCount: 8, MemorySize: 62, MaxPrivateIps: 15},
+	{VmTypeName: "r4.4xlarge", VcoreCount: 16, MemorySize: 125, MaxPrivateIps: 30},
+	{VmTypeName: "r4.8xlarge", VcoreCount: 32, MemorySize: 250, MaxPrivateIps: 30},
+	{VmTypeName: "r4.large", VcoreCount: 2, MemorySize: 16, MaxPrivateIps: 10},
+	{VmTypeName: "r4.xlarge", VcoreCount: 4, MemorySize: 31, MaxPrivateIps: 15},
+
+	{VmTypeName: "t1.micro", VcoreCount: 1, MemorySize: 1, MaxPrivateIps: 2},
+
+	{VmTypeName: "t2.large", VcoreCount: 2, MemorySize: 8, MaxPrivateIps: 6},
+	{VmTypeName: "t2.medium", VcoreCount: 2, MemorySize: 4, MaxPrivateIps: 6},
+	{VmTypeName: "t2.micro", VcoreCount: 1, MemorySize: 1, MaxPrivateIps: 2},
+	{VmTypeName: "t2.nano", VcoreCount: 1, MemorySize: 1, MaxPrivateIps: 2},
+	{VmTypeName: "t2.small", VcoreCount: 1, MemorySize: 2, MaxPrivateIps: 4},
 }
