@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/bastide-cloud/bastide/internal/api"
 )
@@ -16,10 +17,17 @@ func readRegions(own Region) api.Action {
 // published are the regions that the real service lists.
 var published = []string{"eu-west-2", "us-east-2", "us-west-1"}
 
+// government is what the names of regions for public bodies begin with. Each of
+// them lists itself only.
+const government = "cloudgouv-"
+
 // regions lists the own region at the endpoint that leads to this program, and
 // the others where the real service has them: clients look up regions they copy
 // from, and this program answers for none but its own.
 func regions(own Region) []Region {
+	if strings.HasPrefix(own.RegionName, government) {
+		return []Region{own}
+	}
 	var all []Region
 	if !slices.Contains(published, own.RegionName) {
 		all = append(all, own)

@@ -12,6 +12,7 @@ func TestReadRegionsLeadsToThisProgram(t *testing.T) {
 	}{
 		{"eu-west-2", []string{"api.eu-west-2.cloud.test", "api.us-east-2.outscale.com", "api.us-west-1.outscale.com"}},
 		{"us-west-1", []string{"api.eu-west-2.outscale.com", "api.us-east-2.outscale.com", "api.us-west-1.cloud.test"}},
+		{"cloudgouv-eu-west-1", []string{"api.cloudgouv-eu-west-1.cloud.test"}},
 		{"home", []string{"api.home.cloud.test", "api.eu-west-2.outscale.com", "api.us-east-2.outscale.com", "api.us-west-1.outscale.com"}},
 	} {
 		t.Run(tt.own, func(t *testing.T) {
