@@ -72,7 +72,6 @@ const (
 	InvalidVolumeSize           Code = 4078
 	InvalidPropagation          Code = 4079 // of routes by a gateway that is linked elsewhere
 	InvalidVpnType              Code = 4080
-	NotWindows                  Code = 4087
 	StoreUnreachable            Code = 4088 // the object store
 	TokenMismatch               Code = 4091 // a client token that came with another request before
 	UnknownManifestVersion      Code = 4094
@@ -155,7 +154,6 @@ const (
 	NatServiceExists            Code = 9037
 	NetAccessPointExists        Code = 9038
 	VmNeverStarted              Code = 9039
-	NoKeypair                   Code = 9042 // that opens the VM
 	OutsideNet                  Code = 9044 // a range not inside the range of its Net
 	NoInternetRoute             Code = 9045 // a NAT service in a Subnet without a route to the Internet
 	ReservedBlock               Code = 9050 // a range that no Net may have

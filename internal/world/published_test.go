@@ -185,6 +185,7 @@ func (c contract) plain(typ string) string {
 // service was seen to do. Clients expect all others to be there.
 var omitted = []string{
 	"Account.AdditionalEmails",
+	"Vm.Nics", "Vm.SecurityGroups",
 }
 
 func (c contract) objectFaults(v api.Version, typ, at string, object map[string]any) (faults []string) {

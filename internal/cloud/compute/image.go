@@ -72,8 +72,8 @@ type BsuToCreate struct {
 
 // StateComment is what led to the state of an image.
 type StateComment struct {
-	StateCode    string // The code of the change of state.
-	StateMessage string // What happened, for people.
+	StateCode    string `wire:"omitempty"` // The code of the change of state.
+	StateMessage string `wire:"omitempty"` // What happened, for people.
 }
 
 // Images are the images of the region.

@@ -152,9 +152,10 @@ func (req *CreateImageRequest) complete(i *Image) {
 // taken for it: of one instant, each for a mapping.
 type newImage struct {
 	Image
-	taken []newSnapshot
-	of    []int // the mapping that each is for
-	off   id.Vm // the VM that is off at that instant; empty: none needs be
+	taken  []newSnapshot
+	of     []int // the mapping that each is for
+	off    id.Vm // the VM that is off at that instant; empty: none needs be
+	public bool  // whether all accounts may use it, as they may its source
 }
 
 // take adds a mapping whose snapshot is taken for the image.
@@ -177,10 +178,15 @@ func (n *newImage) insert(tx *kind.Tx) error {
 		n.BlockDeviceMappings[n.of[k]].Bsu.SnapshotId = s.SnapshotId
 		n.Snapshots = append(n.Snapshots, s.SnapshotId)
 	}
-	if err := Images.Insert(tx, &n.Image); err != nil || n.ImageName != "" {
+	if err := Images.Insert(tx, &n.Image); err != nil {
 		return err
 	}
-	n.ImageName = string(n.ImageId)
+	if n.ImageName == "" {
+		n.ImageName = string(n.ImageId)
+	}
+	if err := sharedImages.permit(tx, &n.Image, PermissionsOnResource{GlobalPermission: n.public}); err != nil {
+		return err
+	}
 	return Images.Put(tx, &n.Image)
 }
 
@@ -232,7 +238,7 @@ func copyOfImage(tx *kind.Tx, source id.Image) (*newImage, error) {
 	n := &newImage{Image: Image{
 		Architecture: i.Architecture, BootModes: i.BootModes, Description: i.Description, ProductCodes: i.ProductCodes,
 		RootDeviceName: i.RootDeviceName, SecureBoot: i.SecureBoot, TpmMandatory: i.TpmMandatory,
-	}}
+	}, public: i.PermissionsToLaunch.GlobalPermission}
 	for _, mapping := range i.BlockDeviceMappings {
 		of := mapping.Bsu.SnapshotId
 		if of == "" {

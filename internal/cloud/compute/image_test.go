@@ -72,7 +72,7 @@ func TestImageOfVm(t *testing.T) {
 		"AccountAlias": "", "AccountId": %q, "Architecture": "x86_64", "BootModes": ["uefi"], "CreationDate": %q, "Description": "",
 		"FileLocation": "000000000001/golden", "ImageId": %q, "ImageName": "golden", "ImageType": "machine",
 		"PermissionsToLaunch": {"AccountIds": [], "GlobalPermission": false}, "ProductCodes": ["0002"], "RootDeviceName": "/dev/sda1", "RootDeviceType": "bsu",
-		"SecureBoot": false, "State": "pending", "StateComment": {"StateCode": "", "StateMessage": ""}, "Tags": [], "TpmMandatory": false,
+		"SecureBoot": false, "State": "pending", "StateComment": {}, "Tags": [], "TpmMandatory": false,
 		"BlockDeviceMappings": [
 			{"DeviceName": "/dev/sda1", "Bsu": {"DeleteOnVmDeletion": false, "SnapshotId": %q, "VolumeSize": 10, "VolumeType": "standard"}},
 			{"DeviceName": "/dev/xvdb", "Bsu": {"DeleteOnVmDeletion": false, "Iops": 200, "SnapshotId": %q, "VolumeSize": 20, "VolumeType": "io1"}}
@@ -452,6 +452,12 @@ func TestSharedImages(t *testing.T) {
 		t.Errorf("the permissions are %s, want %s", got, want)
 	}
 	l.selects(l.list("000000000004", "ReadImages", `{"PermissionsToLaunchGlobalPermission": true}`), "ImageId", private)
+	public := l.one(ben, "CreateImage", `{"SourceImageId": %q, "SourceRegionName": "test-1"}`, private)
+	if got, want := public.text("PermissionsToLaunch"), "map[AccountIds:[] GlobalPermission:true]"; got != want {
+		t.Errorf("the permissions of a copy of it are %s, want %s", got, want)
+	}
+	l.selects(l.list("000000000004", "ReadImages", `{"AccountIds": [%q]}`, ben), "ImageId", public.text("ImageId"))
+	l.call(ben, "DeleteImage", `{"ImageId": %q}`, public["ImageId"])
 	share(`{"Removals": {"GlobalPermission": true}}`)
 	share(`{"Removals": {"AccountIds": ["` + ben + `"]}}`)
 	l.refuse(fault.ImageNotFound, ben, "CreateImage", `{"SourceImageId": %q, "SourceRegionName": "test-1"}`, private)
@@ -551,7 +557,7 @@ func TestPublish(t *testing.T) {
 		"AccountAlias": "Outscale", "AccountId": "000000000000", "Architecture": "x86_64", "BootModes": ["legacy", "uefi"], "CreationDate": "2026-01-12T09:00:00.000Z",
 		"Description": "Debian 12 (bookworm)", "FileLocation": "Outscale/Debian-12-2026.01.12-0", "ImageId": "ami-deb12000", "ImageName": "Debian-12-2026.01.12-0", "ImageType": "machine",
 		"PermissionsToLaunch": {"AccountIds": [], "GlobalPermission": true}, "ProductCodes": ["0001"], "RootDeviceName": "/dev/sda1", "RootDeviceType": "bsu",
-		"SecureBoot": false, "State": "available", "StateComment": {"StateCode": "", "StateMessage": ""}, "Tags": [], "TpmMandatory": false,
+		"SecureBoot": false, "State": "available", "StateComment": {}, "Tags": [], "TpmMandatory": false,
 		"BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "Bsu": {"DeleteOnVmDeletion": true, "SnapshotId": "snap-deb12000", "VolumeSize": 10, "VolumeType": "standard"}}]}`)
 	l.refuse(fault.NotAuthorized, anna, "DeleteImage", `{"ImageId": "ami-deb12000"}`)
 	l.refuse(fault.SnapshotNotFound, anna, "CreateVolume", `{"SubregionName": "test-1a", "SnapshotId": "snap-deb12000"}`)
@@ -575,7 +581,7 @@ func TestPublish(t *testing.T) {
 		return used.insert(tx, v)
 	})
 	l.settle()
-	if got := l.readImage(anna, copied.text("ImageId")); got.text("State") != "available" || got.text("PermissionsToLaunch") != "map[AccountIds:[] GlobalPermission:false]" {
+	if got := l.readImage(anna, copied.text("ImageId")); got.text("State") != "available" || got.text("PermissionsToLaunch") != "map[AccountIds:[] GlobalPermission:true]" {
 		t.Errorf("a copy is %v", got)
 	}
 	of := copied["BlockDeviceMappings"].([]any)[0].(map[string]any)["Bsu"].(map[string]any)["SnapshotId"].(string)
@@ -593,7 +599,7 @@ func TestPublish(t *testing.T) {
 	if !publish(others) || publish(others) {
 		t.Error("other images are published more often than once, or not at all")
 	}
-	l.selects(l.list(ben, "ReadImages", `{}`), "ImageId", "ami-deb13000", "ami-deb12000")
+	l.selects(l.list(ben, "ReadImages", `{}`), "ImageId", "ami-deb13000", copied.text("ImageId"), "ami-deb12000")
 	if got := l.readImage(ben, "ami-deb12000"); got.text("Description") != "changed" {
 		t.Errorf("a changed image is %v", got)
 	}
@@ -601,7 +607,7 @@ func TestPublish(t *testing.T) {
 		t.Errorf("a copy is %s", got)
 	}
 	publish(nil)
-	l.selects(l.list(ben, "ReadImages", `{}`), "ImageId")
+	l.selects(l.list(ben, "ReadImages", `{}`), "ImageId", copied.text("ImageId"))
 	l.view(string(id.Outscale), func(tx *kind.Tx) error {
 		if n := Snapshots.Count(tx); n != 0 {
 			t.Errorf("%d snapshots are left", n)

@@ -10,9 +10,9 @@ import (
 
 // Snapshot is the content of a [Volume] at an instant.
 type Snapshot struct {
-	AccountAlias              string                // The alias of the owner, if there is one.
+	AccountAlias              string                `wire:"omitempty"` // The alias of the owner, if there is one.
 	AccountId                 id.Account            `json:"-" ref:"-"` // The account ID of the owner.
-	ClientToken               string                // The token that the creation was asked for with.
+	ClientToken               string                `wire:"omitempty"` // The token that the creation was asked for with.
 	CreationDate              api.DateTime          // When the snapshot was created.
 	Description               string                // The description of the snapshot.
 	PermissionsToCreateVolume PermissionsOnResource // Who may create volumes from the snapshot.

@@ -22,7 +22,7 @@ func TestSnapshotOfAVolume(t *testing.T) {
 	s := l.one(anna, "CreateSnapshot", `{"VolumeId": %q, "Description": "before the change"}`, v)
 	shown := func(got reply, state string, progress int) {
 		t.Helper()
-		l.shows(got, `{"AccountAlias": "", "AccountId": %q, "ClientToken": "", "CreationDate": %q, "Description": "before the change",
+		l.shows(got, `{"AccountId": %q, "CreationDate": %q, "Description": "before the change",
 			"PermissionsToCreateVolume": {"AccountIds": [], "GlobalPermission": false}, "Progress": %d, "SnapshotId": %q, "State": %q,
 			"Tags": [], "VolumeId": %q, "VolumeSize": 7}`, anna, made, progress, s["SnapshotId"], state, v)
 	}

@@ -13,34 +13,38 @@ import (
 // Vm is a virtual machine. Its NICs and volumes say themselves that they are
 // linked to it; a view puts them together.
 type Vm struct {
-	ActionsOnNextBoot             *ActionsOnNextBoot            // What is to be done once, when the VM boots next.
-	Architecture                  string                        // The architecture of the VM.
-	BlockDeviceMappings           []BlockDeviceMappingCreated   `json:"-"` // The volumes that are linked to the VM, in the order of their links.
-	BootMode                      BootMode                      // How the VM boots.
-	BsuOptimized                  bool                          // Without effect, and there for clients that were written for AWS.
-	ClientToken                   string                        // The token that the creation was asked for with.
-	CreationDate                  api.DateTime                  // When the VM was created.
-	DeletionProtection            bool                          // Whether the VM cannot be deleted.
-	Hypervisor                    string                        // The hypervisor of the VM.
-	ImageId                       id.Image                      `ref:"-"`  // The ID of the image that the VM was made from.
-	IsSourceDestChecked           bool                          `json:"-"` // Whether the primary NIC only receives and sends packets that are addressed to or by it.
-	KeypairName                   string                        // The name of the keypair that opens the VM.
-	LaunchNumber                  int                           // The number of the VM among those created by the same call, from 0 on.
-	NestedVirtualization          bool                          // Whether VMs can run in the VM.
-	NetId                         id.Net                        `json:"-" ref:"-"` // The ID of the Net that the VM is in; absent in the public Cloud.
-	Nics                          []NicLight                    `json:"-"`         // The NICs of the VM; none in the public Cloud.
-	OsFamily                      string                        // The operating system, if it is known.
-	Performance                   Performance                   // How much of its vCores the VM gets.
-	Placement                     Placement                     // Where the VM runs.
-	PrivateDnsName                string                        `json:"-" wire:"omitempty"` // The private DNS name of the primary NIC.
-	PrivateIp                     api.IPv4                      `json:"-" wire:"omitempty"` // The primary private IP.
-	ProductCodes                  []string                      // What the software in the image is billed as.
-	PublicDnsName                 string                        `json:"-" wire:"omitempty"` // The public DNS name.
-	PublicIp                      api.IPv4                      `json:"-" wire:"omitempty"` // The public IP.
-	ReservationId                 string                        // The ID of the call that created the VM, shared by all VMs of the call.
-	RootDeviceName                string                        // The name of the root device.
-	RootDeviceType                string                        // The type of the root device.
-	SecurityGroups                []network.SecurityGroupLight  `json:"-"` // The security groups of the primary NIC.
+	ActionsOnNextBoot    *ActionsOnNextBoot          // What is to be done once, when the VM boots next.
+	Architecture         string                      // The architecture of the VM.
+	BlockDeviceMappings  []BlockDeviceMappingCreated `json:"-"` // The volumes that are linked to the VM, in the order of their links.
+	BootMode             BootMode                    // How the VM boots.
+	BsuOptimized         bool                        // Without effect, and there for clients that were written for AWS.
+	ClientToken          string                      `wire:"omitempty"` // The token that the creation was asked for with.
+	CreationDate         api.DateTime                // When the VM was created.
+	DeletionProtection   bool                        // Whether the VM cannot be deleted.
+	Hypervisor           string                      // The hypervisor of the VM.
+	ImageId              id.Image                    `ref:"-"`  // The ID of the image that the VM was made from.
+	IsSourceDestChecked  bool                        `json:"-"` // Whether the primary NIC only receives and sends packets that are addressed to or by it.
+	KeypairName          string                      // The name of the keypair that opens the VM.
+	LaunchNumber         int                         // The number of the VM among those created by the same call, from 0 on.
+	NestedVirtualization bool                        // Whether VMs can run in the VM.
+	NetId                id.Net                      `json:"-" ref:"-"` // The ID of the Net that the VM is in; absent in the public Cloud.
+	// The NICs of the VM; none in the public Cloud. Absent once the VM is
+	// terminated.
+	Nics           []NicLight  `json:"-" wire:"omitempty"`
+	OsFamily       string      `wire:"omitempty"` // The operating system, if it is known.
+	Performance    Performance // How much of its vCores the VM gets.
+	Placement      Placement   // Where the VM runs.
+	PrivateDnsName string      `json:"-" wire:"omitempty"` // The private DNS name of the primary NIC.
+	PrivateIp      api.IPv4    `json:"-" wire:"omitempty"` // The primary private IP.
+	ProductCodes   []string    // What the software in the image is billed as.
+	PublicDnsName  string      `json:"-" wire:"omitempty"` // The public DNS name.
+	PublicIp       api.IPv4    `json:"-" wire:"omitempty"` // The public IP.
+	ReservationId  string      // The ID of the call that created the VM, shared by all VMs of the call.
+	RootDeviceName string      // The name of the root device.
+	RootDeviceType string      // The type of the root device.
+	// The security groups of the primary NIC, in the order of their IDs. Absent
+	// once the VM is terminated.
+	SecurityGroups                []network.SecurityGroupLight  `json:"-" wire:"omitempty"`
 	ShutdownBehaviorConfiguration ShutdownBehaviorConfiguration // What happens when the VM stops by itself or its host fails.
 	State                         VmStateName                   // The state of the VM.
 	StateReason                   string                        // Why the VM is in its state, if there is a reason.
@@ -67,6 +71,10 @@ type Vm struct {
 	// PrivateOnly says that the VM is in the public Cloud without a public IP, as
 	// its user data ask for. They count when the VM starts.
 	PrivateOnly bool `wire:"-"`
+
+	// SourceDestChecked is what IsSourceDestChecked was when the VM was
+	// terminated: its NICs, which had it, are gone.
+	SourceDestChecked bool `wire:"-"`
 
 	// Running is what the VM shall be, State what is known of it.
 	Running bool `wire:"-"`
@@ -197,7 +205,7 @@ const (
 
 // ActionsOnNextBoot is what is to be done once, when a VM boots next.
 type ActionsOnNextBoot struct {
-	SecureBoot SecureBootAction // What to do with the keys of secure boot.
+	SecureBoot SecureBootAction `wire:"omitempty"` // What to do with the keys of secure boot.
 }
 
 // SecureBootAction is something to do with the keys of secure boot.

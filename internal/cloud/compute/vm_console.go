@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -49,19 +48,20 @@ type ReadAdminPasswordRequest struct {
 
 // ReadAdminPasswordResponse has the password.
 type ReadAdminPasswordResponse struct {
-	AdminPassword string // The password, encrypted to the RSA key of the VM, in Base64. It is empty before and after the first boot.
-	VmId          id.Vm  // The ID of the VM.
+	// The password, encrypted to the RSA key of the VM, in Base64. It is empty
+	// before and after the first boot, and for a VM that is no Windows or has no
+	// keypair.
+	AdminPassword string
+	VmId          id.Vm // The ID of the VM.
 }
 
 func (region Region) readAdminPassword(tx *kind.Tx, req *ReadAdminPasswordRequest) (*ReadAdminPasswordResponse, error) {
 	v, err := Vms.Get(tx, req.VmId)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case v.isOther():
-		return nil, fault.NotWindows.Errorf("The VM %s is no Windows.", v.VmId)
-	case v.KeypairName == "" && v.isWindows():
-		return nil, fault.NoKeypair.Errorf("The VM %s has no keypair that its password could be encrypted to.", v.VmId)
+	}
+	if v.isOther() || v.KeypairName == "" {
+		return &ReadAdminPasswordResponse{VmId: v.VmId}, nil
 	}
 	_, password, err := region.look(tx, v.VmId)
 	return &ReadAdminPasswordResponse{base64.StdEncoding.EncodeToString(password), v.VmId}, err

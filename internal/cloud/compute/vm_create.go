@@ -14,7 +14,7 @@ import (
 type CreateVmsRequest struct {
 	ActionsOnNextBoot             *ActionsOnNextBoot             // What is to be done once, when the VMs boot first.
 	BlockDeviceMappings           []BlockDeviceMappingVmCreation // Volumes besides those of the image, or changes of these.
-	BootMode                      BootMode                       // How the VMs boot. By default, the first way that the image has.
+	BootMode                      BootMode                       // How the VMs boot. By default, `uefi` if the image has it, else the first way that it has.
 	BootOnCreation                bool                           `default:"true"` // Whether the VMs are started. Otherwise they are stopped.
 	BsuOptimized                  bool                           // Not available, and there for clients that were written for AWS.
 	ClientToken                   ClientToken                    // A text of your choice, of at most 64 characters. A second call with the same text makes no more VMs, as long as those of the first one are there.
@@ -239,6 +239,8 @@ func (v *Vm) setShutdown(behavior ShutdownBehavior, config *ShutdownBehaviorConf
 func (v *Vm) bootAs(image *Image, req *CreateVmsRequest) error {
 	v.BootMode = req.BootMode
 	switch {
+	case v.BootMode == "" && slices.Contains(image.BootModes, BootUefi):
+		v.BootMode = BootUefi
 	case v.BootMode == "" && len(image.BootModes) > 0:
 		v.BootMode = image.BootModes[0]
 	case v.BootMode == "":

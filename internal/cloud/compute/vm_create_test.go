@@ -38,9 +38,9 @@ func TestVmInPublicCloud(t *testing.T) {
 	}
 	disk := v.objects("BlockDeviceMappings")[0]
 	l.shows(without(disk.object("Bsu"), "VolumeId"), `{"DeleteOnVmDeletion": true, "LinkDate": "2026-11-20T10:00:00.000Z", "State": "attaching"}`)
-	want := `{"ActionsOnNextBoot": {"SecureBoot": "none"}, "Architecture": "x86_64", "BootMode": "uefi", "BsuOptimized": false, "ClientToken": "",
+	want := `{"ActionsOnNextBoot": {"SecureBoot": "none"}, "Architecture": "x86_64", "BootMode": "uefi", "BsuOptimized": false,
 		"CreationDate": "2026-11-20T10:00:00.000Z", "DeletionProtection": false, "Hypervisor": "xen", "ImageId": %q, "IsSourceDestChecked": false,
-		"KeypairName": "key", "LaunchNumber": 0, "NestedVirtualization": false, "Nics": [], "OsFamily": "", "Performance": "medium",
+		"KeypairName": "key", "LaunchNumber": 0, "NestedVirtualization": false, "Nics": [], "Performance": "medium",
 		"Placement": {"SubregionName": "test-1a", "Tenancy": "default"}, "ProductCodes": ["0001"], "RootDeviceName": "/dev/sda1", "RootDeviceType": "ebs",
 		"ShutdownBehaviorConfiguration": {"GuestAction": "stop", "HostAction": "stop"}, "State": %q, "StateReason": "", "Tags": [], "TpmEnabled": false,
 		"UserData": "aGVsbG8=", "VmId": %q, "VmInitiatedShutdownBehavior": "stop", "VmType": "tinav5.c2r2"}`
@@ -110,7 +110,7 @@ func TestVmsBothWaysOfNics(t *testing.T) {
 	l.call(anna, "DeleteVms", `{"VmIds": [%q]}`, vm)
 	l.act()
 	l.selects(l.list(anna, "ReadNics", `{"Descriptions": ["mine", "second", ""]}`), "State", "available", "available")
-	if v := l.read(anna, "ReadVms", "VmIds", vm); v.text("State") != "terminated" || len(v.objects("Nics")) != 0 {
+	if v := l.read(anna, "ReadVms", "VmIds", vm); v.text("State") != "terminated" || v["Nics"] != nil {
 		t.Errorf("it ends as %v", v)
 	}
 }
@@ -245,10 +245,11 @@ func TestVmDisks(t *testing.T) {
 	tests := []struct{ name, mappings, want string }{
 		{"the image's", ``, "/dev/sda1 10 io1 200 true, /dev/sdb 5 gp2 100 false"},
 		{"a larger root", `{"DeviceName": "/dev/sda1", "Bsu": {"VolumeSize": 20}}`, "/dev/sda1 20 io1 200 true, /dev/sdb 5 gp2 100 false"},
-		{"a root of another type that stays", `{"DeviceName": "/dev/sda1", "Bsu": {"VolumeType": "standard", "DeleteOnVmDeletion": false}}`, "/dev/sda1 10 standard 150 false, /dev/sdb 5 gp2 100 false"},
+		{"a root of another type that stays", `{"DeviceName": "/dev/sda1", "Bsu": {"VolumeType": "standard", "DeleteOnVmDeletion": false}}`, "/dev/sda1 10 standard <nil> false, /dev/sdb 5 gp2 100 false"},
 		{"one less", `{"DeviceName": "/dev/sdb", "NoDevice": ""}`, "/dev/sda1 10 io1 200 true"},
 		{"more, in the order of the request", `{"DeviceName": "/dev/xvdz", "Bsu": {"VolumeSize": 1}}, {"DeviceName": "/dev/sdd", "Bsu": {"VolumeSize": 4, "VolumeType": "io1", "Iops": 100}}`,
-			"/dev/sda1 10 io1 200 true, /dev/sdb 5 gp2 100 false, /dev/xvdz 1 standard 150 true, /dev/sdd 4 io1 100 true"},
+			"/dev/sda1 10 io1 200 true, /dev/sdb 5 gp2 100 false, /dev/xvdz 1 standard <nil> true, /dev/sdd 4 io1 100 true"},
+		{"a gp2 root", `{"DeviceName": "/dev/sda1", "Bsu": {"VolumeType": "gp2"}}`, "/dev/sda1 10 gp2 100 true, /dev/sdb 5 gp2 100 false"},
 		{"ephemeral ones", `{"DeviceName": "/dev/sdd", "VirtualDeviceName": "ephemeral1"}`, "/dev/sda1 10 io1 200 true, /dev/sdb 5 gp2 100 false"},
 	}
 	for _, account := range []string{anna, ben} { // who may use an image may use its snapshots
@@ -360,11 +361,86 @@ func TestStoppedOnCreation(t *testing.T) {
 	if m := l.inWorld(anna, vm); l.state(anna, vm) != "stopped" || m == nil || m.On || m.Boots != 0 {
 		t.Errorf("it is %s, and %+v in the world", l.state(anna, vm), m)
 	}
+	if got := l.read(anna, "ReadVms", "VmIds", vm).text("StateReason"); got != neverStarted || len(got) != 27 {
+		t.Errorf("it is stopped for %q, which has %d characters", got, len(got))
+	}
 	l.selects(l.call(anna, "ReadVmsStopHistory", `{}`).objects("VmsStopHistory"), "VmId")
+	other := l.vmIn(anna, `"BootOnCreation": false`)
+	l.call(anna, "DeleteVms", `{"VmIds": [%q]}`, other)
+	l.act()
+	if v := l.read(anna, "ReadVms", "VmIds", other); v.text("State") != "terminated" || v.text("StateReason") != neverStarted {
+		t.Errorf("terminated, it is %v", v)
+	}
 	l.call(anna, "StartVms", `{"VmIds": [%q]}`, vm)
 	l.act()
-	if v := l.read(anna, "ReadVms", "VmIds", vm); v.text("State") != "running" || v.text("PublicIp") == "<nil>" {
+	if v := l.read(anna, "ReadVms", "VmIds", vm); v.text("State") != "running" || v.text("PublicIp") == "<nil>" || v.text("StateReason") != "" {
 		t.Errorf("started, it is %v", v)
+	}
+}
+
+func TestBootModeOfVms(t *testing.T) {
+	t.Parallel()
+	l := newVmLab(t)
+	for _, test := range []struct{ name, asked, want string }{
+		{"legacy uefi", ``, "uefi"}, {"uefi legacy", ``, "uefi"}, {"legacy", ``, "legacy"}, {"uefi", ``, "uefi"}, {"", ``, "legacy"},
+		{"legacy uefi", `, "BootMode": "legacy"`, "legacy"},
+	} {
+		image := l.omi(anna, func(i *Image) {
+			i.BootModes = nil
+			for mode := range strings.FieldsSeq(test.name) {
+				i.BootModes = append(i.BootModes, BootMode(mode))
+			}
+		})
+		if got := l.call(anna, "CreateVms", `{"ImageId": %q%s}`, image, test.asked).objects("Vms")[0].text("BootMode"); got != test.want {
+			t.Errorf("of an image that boots by %q, a VM boots by %s, want %s", test.name, got, test.want)
+		}
+	}
+}
+
+// Security groups come in the order of their IDs, however they were given.
+func TestSecurityGroupsAreInOrder(t *testing.T) {
+	t.Parallel()
+	l := newVmLab(t)
+	subnet, net := l.subnet(anna)
+	for _, where := range []string{fmt.Sprintf(`"NetId": %q, `, net), ""} {
+		var groups []string
+		for i := range 5 {
+			groups = append(groups, l.one(anna, "CreateSecurityGroup", `{%s"Description": "d", "SecurityGroupName": "g%d"}`, where, i).text("SecurityGroupId"))
+		}
+		slices.SortFunc(groups, func(a, b string) int { return strings.Compare(b, a) })
+		request := fmt.Sprintf(`"SecurityGroupIds": %s`, jsonOf(groups))
+		if where != "" {
+			request += fmt.Sprintf(`, "SubnetId": %q`, subnet)
+		}
+		v := l.vms(anna, "%s", request)[0]
+		want := sorted(slices.Clone(groups))
+		if got := texts(v.objects("SecurityGroups"), "SecurityGroupId"); !slices.Equal(got, want) {
+			t.Errorf("the security groups of a VM are %q, want %q", got, want)
+		}
+		for _, n := range v.objects("Nics") {
+			if got := texts(n.objects("SecurityGroups"), "SecurityGroupId"); !slices.Equal(got, want) {
+				t.Errorf("the security groups of its NIC are %q, want %q", got, want)
+			}
+		}
+	}
+}
+
+// A terminated VM shows what it was, and no NIC.
+func TestTerminatedVmInNet(t *testing.T) {
+	t.Parallel()
+	l := newVmLab(t)
+	subnet, _ := l.subnet(anna)
+	for _, checked := range []bool{true, false} {
+		vm := l.vmIn(anna, `"SubnetId": %q, "ActionsOnNextBoot": {"SecureBoot": "enable"}, "BootOnCreation": false`, subnet)
+		l.call(anna, "UpdateVm", `{"VmId": %q, "IsSourceDestChecked": %t}`, vm, checked)
+		l.call(anna, "DeleteVms", `{"VmIds": [%q]}`, vm)
+		l.act()
+		v := l.read(anna, "ReadVms", "VmIds", vm)
+		if v.text("State") != "terminated" || v["IsSourceDestChecked"] != checked || len(v.object("ActionsOnNextBoot")) != 0 || v["ActionsOnNextBoot"] == nil ||
+			v["Nics"] != nil || v["SecurityGroups"] != nil || v["BlockDeviceMappings"] == nil || v["Tags"] == nil {
+			t.Errorf("it ends as %v", v)
+		}
+		l.selects(l.list(anna, "ReadVms", `{"VmIds": [%q], "IsSourceDestChecked": %t}`, vm, checked), "VmId", vm)
 	}
 }
 

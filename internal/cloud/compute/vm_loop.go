@@ -181,6 +181,7 @@ func (region Region) machineDone(tx *kind.Tx, v *Vm, done driver.Machine) error 
 		}
 		return v.arrive(tx, "on")
 	case v.State == VmPending && !v.Running && !done.On:
+		v.StateReason = neverStarted
 		return v.arrive(tx, "off")
 	}
 	return nil

@@ -219,12 +219,13 @@ func terminate(tx *kind.Tx, v *Vm) error {
 	return end(tx, v)
 }
 
-// end has a VM end, protected or not.
+// end has a VM end, protected or not. Why it was stopped, if it was, stays to be
+// read.
 func end(tx *kind.Tx, v *Vm) error {
 	if err := v.move("delete"); err != nil {
 		return err
 	}
-	v.Running, v.Forced, v.StateReason = false, true, ""
+	v.Running, v.Forced = false, true
 	v.Generation++
 	return Vms.Put(tx, v)
 }
@@ -267,7 +268,9 @@ func (region Region) stopped(tx *kind.Tx, v *Vm, event string) error {
 // gone does what goes with the end of a VM in the world: its volumes and NICs are
 // free again or deleted, as they say themselves, and its flexible GPUs too.
 func gone(tx *kind.Tx, v *Vm) error {
+	checked := false
 	for _, n := range network.VmNics(tx, v.VmId) {
+		checked = checked || n.LinkNic.DeviceNumber == 0 && n.NetId != "" && n.IsSourceDestChecked
 		away := n.Unlink
 		if n.Service != "" || n.LinkNic.DeleteOnVmDeletion {
 			away = n.Remove
@@ -294,7 +297,7 @@ func gone(tx *kind.Tx, v *Vm) error {
 		return err
 	}
 	group := v.VmGroupId
-	v.VmGroupId, v.Applied = "", v.Generation
+	v.VmGroupId, v.Applied, v.SourceDestChecked = "", v.Generation, checked
 	if err := Vms.Delete(tx, v); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package compute
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/bastide-cloud/bastide/internal/api"
@@ -28,6 +29,11 @@ func vmActions(region Region) []api.Action {
 // viewVm completes a VM with its NICs, its volumes and what follows from them. A
 // terminated one has none.
 func (region Region) viewVm(tx *kind.Tx, v *Vm) *Vm {
+	if v.State == VmTerminated {
+		v.ActionsOnNextBoot, v.IsSourceDestChecked = &ActionsOnNextBoot{}, v.SourceDestChecked
+	} else {
+		v.Nics, v.SecurityGroups = []NicLight{}, []network.SecurityGroupLight{} // empty lists, which are shown
+	}
 	if v.ActionsOnNextBoot == nil {
 		v.ActionsOnNextBoot = &ActionsOnNextBoot{SecureBoot: SecureBootNone}
 	}
@@ -57,7 +63,7 @@ func (region Region) showNic(v *Vm, n *network.Nic) {
 		light.Description = primaryNic
 	}
 	if primary {
-		v.NetId, v.SubnetId, v.SecurityGroups = light.NetId, light.SubnetId, n.SecurityGroups
+		v.NetId, v.SubnetId, v.SecurityGroups = light.NetId, light.SubnetId, light.SecurityGroups
 		v.PrivateIp, v.PrivateDnsName = n.PrivateIps[0].PrivateIp, n.PrivateDnsName
 		v.IsSourceDestChecked = inNet && n.IsSourceDestChecked
 		if public := n.LinkPublicIp; public != nil {
@@ -67,7 +73,7 @@ func (region Region) showNic(v *Vm, n *network.Nic) {
 	if inNet || v.PrivateOnly {
 		v.Nics = append(v.Nics, light)
 	} else {
-		v.CloudGroups = n.SecurityGroups
+		v.CloudGroups = light.SecurityGroups
 	}
 }
 
@@ -80,7 +86,7 @@ func lightNic(n *network.Nic) NicLight {
 			LinkDate: n.LinkNic.LinkDate, VmAccountId: n.LinkNic.VmAccountId, VmId: n.LinkNic.VmId,
 		},
 		LinkPublicIp: lightPublicIp(n.LinkPublicIp), MacAddress: n.MacAddress, NetId: n.NetId, NicId: n.NicId, PrivateDnsName: n.PrivateDnsName,
-		SecurityGroups: n.SecurityGroups, State: n.State, SubnetId: n.SubnetId, SubregionName: n.SubregionName,
+		SecurityGroups: byID(n.SecurityGroups), State: n.State, SubnetId: n.SubnetId, SubregionName: n.SubregionName,
 	}
 	for _, p := range n.PrivateIps {
 		light.PrivateIps = append(light.PrivateIps, PrivateIpLightForVm{
@@ -88,6 +94,13 @@ func lightNic(n *network.Nic) NicLight {
 		})
 	}
 	return light
+}
+
+// byID are security groups in the order of their IDs.
+func byID(groups []network.SecurityGroupLight) []network.SecurityGroupLight {
+	return slices.SortedFunc(slices.Values(groups), func(a, b network.SecurityGroupLight) int {
+		return cmp.Compare(a.SecurityGroupId, b.SecurityGroupId)
+	})
 }
 
 func lightPublicIp(l *network.LinkPublicIp) *LinkPublicIpLightForVm {

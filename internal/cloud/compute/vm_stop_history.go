@@ -29,14 +29,16 @@ func (vmStopID) Form() kind.Form {
 	return kind.Form{Prefix: "stop-", Length: 16, Alphabet: kind.Hexadecimal}
 }
 
-// The reasons why VMs stop. The real service documents the first; the second is
-// named alike, and the others are those of AWS.
+// The reasons why VMs are stopped. The real service documents the first; the
+// second is named alike, and the next three are those of AWS. Of the last, that
+// of a VM that was made without being started, only the length is known.
 const (
 	stoppedByCall  = "Client.ApiGracefulShutdown"
 	stoppedByForce = "Client.ApiForcedShutdown"
 	stoppedByGuest = "Client.InstanceInitiatedShutdown"
 	stoppedByHost  = "Server.InternalError"
 	stoppedForRoom = "Server.InsufficientInstanceCapacity"
+	neverStarted   = "Client.InstanceNeverStarted"
 )
 
 // noteStop notes that a VM was stopped, for the reason that it says.

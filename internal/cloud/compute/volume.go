@@ -13,9 +13,11 @@ import (
 
 // Volume is a disk that VMs can use one at a time.
 type Volume struct {
-	ClientToken   string              // The token that the creation was asked for with.
-	CreationDate  api.DateTime        // When the volume was created.
-	Iops          int                 // The number of operations per second that the volume can do.
+	ClientToken  string       `wire:"omitempty"` // The token that the creation was asked for with.
+	CreationDate api.DateTime // When the volume was created.
+	// The number of operations per second that the volume can do; absent from
+	// `standard` volumes.
+	Iops          int                 `wire:"omitempty"`
 	LinkedVolumes []LinkedVolume      // The VM that the volume is linked to; none if it is not.
 	Size          int                 // The size of the volume, in gibibytes (GiB).
 	SnapshotId    id.Snapshot         `ref:"-"` // The ID of the snapshot that the volume was made from.
@@ -151,6 +153,9 @@ func volumeActions(region Region) []api.Action {
 }
 
 func viewVolume(_ *kind.Tx, v *Volume) *Volume {
+	if v.VolumeType == VolumeStandard {
+		v.Iops = 0
+	}
 	v.LinkedVolumes = slices.Clone(v.LinkedVolumes)
 	for i := range v.LinkedVolumes {
 		v.LinkedVolumes[i].VolumeId = v.VolumeId

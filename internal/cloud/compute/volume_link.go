@@ -66,11 +66,11 @@ type LinkVolumeRequest struct {
 type LinkVolumeResponse struct{}
 
 func linkVolume(tx *kind.Tx, req *LinkVolumeRequest) (*LinkVolumeResponse, error) {
-	v, err := Volumes.Get(tx, req.VolumeId)
+	vm, err := Vms.Get(tx, req.VmId) // which is missed first, if both are absent
 	if err != nil {
 		return nil, err
 	}
-	vm, err := Vms.Get(tx, req.VmId)
+	v, err := Volumes.Get(tx, req.VolumeId)
 	if err != nil {
 		return nil, err
 	}
