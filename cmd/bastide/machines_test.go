@@ -244,6 +244,15 @@ func (y *yard) untilVolumes(what osc.FiltersVolume) {
 	}, fmt.Sprint(len(y.volumes)))
 }
 
+// untilDeleted waits until no volume is being deleted.
+func (y *yard) untilDeleted() {
+	y.t.Helper()
+	until(y.t, func(ctx context.Context) (string, error) {
+		found, err := y.readVolumes(ctx, osc.FiltersVolume{VolumeStates: &[]osc.VolumeState{osc.VolumeStateDeleting}})
+		return fmt.Sprint(len(found)), err
+	}, "0")
+}
+
 // createVolumes gives twenty VMs a volume more, one of them a fast one.
 func (y *yard) createVolumes() {
 	y.t.Helper()
@@ -546,6 +555,7 @@ func (y *yard) deleteAll() {
 	y.untilVms(all, osc.VmStateTerminated)
 
 	// What outlives the VMs is free again.
+	y.untilDeleted()
 	y.untilVolumes(osc.FiltersVolume{VolumeStates: &[]osc.VolumeState{osc.VolumeStateAvailable}})
 	left, err := y.readVolumes(y.t.Context(), osc.FiltersVolume{})
 	must(y.t, err)
@@ -568,6 +578,7 @@ func (y *yard) deleteAll() {
 	do(y.t, y.c.DeleteSecurityGroup, osc.DeleteSecurityGroupRequest{SecurityGroupId: &y.group})
 	do(y.t, y.c.DeleteSubnet, osc.DeleteSubnetRequest{SubnetId: y.subnet})
 	do(y.t, y.c.DeleteNet, osc.DeleteNetRequest{NetId: y.net})
+	y.untilDeleted()
 }
 
 // isEmpty checks that nothing is left but VMs that are shown as gone.

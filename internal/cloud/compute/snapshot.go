@@ -176,8 +176,9 @@ func (s *snapshotSet) taken(tx *kind.Tx) error {
 		if err != nil {
 			return err
 		}
-		if v.State == VolumeDeleting && !isBeingTaken(tx, volume) {
-			if err := Volumes.Delete(tx, v); err != nil {
+		if v.State == VolumeDeleting {
+			v.Generation++ // which wakes its loop
+			if err := Volumes.Put(tx, v); err != nil {
 				return err
 			}
 		}

@@ -199,8 +199,8 @@ func TestVolumeOutlivesItsSnapshots(t *testing.T) {
 			l.refuse(fault.InvalidState, anna, "DeleteVolume", `{"VolumeId": %q}`, v)
 			l.refuse(fault.InvalidVolumeState, anna, "CreateSnapshot", `{"VolumeId": %q}`, v)
 			end(first, second)
-			l.selects(l.list(anna, "ReadVolumes", `{}`), "VolumeId")
 			l.settle()
+			l.selects(l.list(anna, "ReadVolumes", `{}`), "VolumeId")
 			l.hasDisks()
 		})
 	}

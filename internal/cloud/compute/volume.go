@@ -40,6 +40,8 @@ type Volume struct {
 	Target *VolumeUpdateParameters `wire:"-"`
 	// Asked is the digest of the request, if it had a client token.
 	Asked string `wire:"-"`
+	// DeletedAt is when the volume was deleted, if it was.
+	DeletedAt api.DateTime `wire:"-"`
 	// Generation and Applied are as in [network.Net].
 	Generation uint64 `wire:"-"`
 	Applied    uint64 `wire:"-"`
@@ -48,9 +50,12 @@ type Volume struct {
 // Unsettled reports whether the world is behind.
 func (v *Volume) Unsettled() bool { return v.Applied < v.Generation }
 
-// Amounts are the size of the volume, by its type, and its operations per second.
-// See [storageOf].
+// Amounts are the size of the volume, by its type, and its operations per second;
+// of one that is being deleted, nothing. See [storageOf].
 func (v *Volume) Amounts() (a kind.Amounts) {
+	if v.State == VolumeDeleting {
+		return a
+	}
 	p := v.wanted()
 	switch p.VolumeType {
 	case VolumeStandard:
@@ -129,15 +134,14 @@ func (VolumeState) Literals() []string {
 }
 
 // volumeLife is the life of a volume. One that a snapshot is still being taken
-// of is deleting until the snapshot has what it needs; any other is gone at
-// once.
+// of is deleting until the snapshot has what it needs; any other for a moment.
 var volumeLife = state.Machine[VolumeState]{
 	"":              {"create": VolumeCreating},
-	VolumeCreating:  {"ready": VolumeAvailable, "ready with a VM": VolumeInUse, "fail": VolumeError, "delete with its VM": ""},
-	VolumeAvailable: {"link": VolumeInUse, "delete": "", "delete during a snapshot": VolumeDeleting},
-	VolumeInUse:     {"unlink": VolumeAvailable, "delete with its VM": "", "delete with its VM during a snapshot": VolumeDeleting},
-	VolumeDeleting:  {"snapshot taken": ""},
-	VolumeError:     {"delete": "", "delete with its VM": ""},
+	VolumeCreating:  {"ready": VolumeAvailable, "ready with a VM": VolumeInUse, "fail": VolumeError, "delete with its VM": VolumeDeleting},
+	VolumeAvailable: {"link": VolumeInUse, "delete": VolumeDeleting},
+	VolumeInUse:     {"unlink": VolumeAvailable, "delete with its VM": VolumeDeleting},
+	VolumeDeleting:  {"gone": ""},
+	VolumeError:     {"delete": VolumeDeleting, "delete with its VM": VolumeDeleting},
 }
 
 func volumeActions(region Region) []api.Action {
@@ -349,16 +353,15 @@ func deleteVolume(tx *kind.Tx, req *DeleteVolumeRequest) (*DeleteVolumeResponse,
 	return &DeleteVolumeResponse{}, v.remove(tx)
 }
 
-// remove deletes a volume, now or, if a snapshot of it is still being taken, as
-// soon as it is.
+// remove has a volume deleted. Its loop ends it. Its client token can be used
+// again at once, and its snapshot can be deleted.
 func (v *Volume) remove(tx *kind.Tx) error {
 	if err := v.endUpdate(tx, "delete volume", ""); err != nil {
 		return err
 	}
-	if !isBeingTaken(tx, v.VolumeId) {
-		return Volumes.Delete(tx, v)
-	}
-	v.State, v.LinkedVolumes = VolumeDeleting, nil
+	v.State, v.LinkedVolumes, v.ClientToken, v.MadeFrom = VolumeDeleting, nil, "", ""
+	v.DeletedAt = api.At(tx.Now())
+	v.Generation++
 	return Volumes.Put(tx, v)
 }
 

@@ -40,8 +40,10 @@ func (l *VolumeLoop) Step(ctx context.Context, account, volumeID string) (again 
 		return again, err
 	case v == nil:
 		return driver.UntilDone(l.world.RemoveDisk(ctx, account, volumeID))
-	case !v.Unsettled() || v.State == VolumeDeleting:
+	case !v.Unsettled():
 		return again, nil
+	case v.State == VolumeDeleting:
+		return l.end(ctx, caller, v.VolumeId)
 	}
 	want := wantedDisk(account, v)
 	again, err = driver.UntilDone(l.world.EnsureDisk(ctx, want))
@@ -57,6 +59,41 @@ func (l *VolumeLoop) Step(ctx context.Context, account, volumeID string) (again 
 		err = l.db.Update(ctx, caller, func(tx *kind.Tx) error { return updateBegun(tx, v.TaskId, again) })
 	}
 	return again, err
+}
+
+// deletingFor is how long a deleted volume is listed at least. Clients make sure
+// that it is: octl reads it one to two seconds after it has deleted it.
+const deletingFor = 2 * time.Second
+
+// end removes the disk of a deleted volume, and then the volume. While a snapshot
+// of it is still being taken it stays; the snapshot wakes the loop.
+func (l *VolumeLoop) end(ctx context.Context, caller kind.Caller, volumeID id.Volume) (again time.Time, err error) {
+	due := false
+	err = l.db.View(ctx, caller, func(tx *kind.Tx) error {
+		again, due = time.Time{}, false
+		v := Volumes.Living(tx, volumeID)
+		if v == nil || isBeingTaken(tx, volumeID) {
+			return nil
+		}
+		if until := v.DeletedAt.Time().Add(deletingFor); until.After(tx.Now()) {
+			again = until
+		} else {
+			due = true
+		}
+		return nil
+	})
+	if err != nil || !due {
+		return again, err
+	}
+	if again, err = driver.UntilDone(l.world.RemoveDisk(ctx, caller.Account, string(volumeID))); err != nil || !again.IsZero() {
+		return again, err
+	}
+	return again, l.db.Update(ctx, caller, func(tx *kind.Tx) error {
+		if v := Volumes.Living(tx, volumeID); v != nil {
+			return Volumes.Delete(tx, v)
+		}
+		return nil
+	})
 }
 
 // Observe finds the disks that the world has.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
@@ -83,10 +84,46 @@ func TestVolumeLife(t *testing.T) {
 	l.selects(l.list(ben, "ReadVolumes", `{}`), "VolumeId")
 	l.refuse(fault.VolumeNotFound, ben, "DeleteVolume", `{"VolumeId": %q}`, v)
 
+	// It is deleting for as long as it takes to look, and to remove its disk.
 	l.call(anna, "DeleteVolume", `{"VolumeId": %q}`, v)
+	for _, d := range []time.Duration{0, deletingFor, delay - 1} {
+		l.advance(d)
+		if state := l.read(anna, "ReadVolumes", "VolumeIds", v).text("State"); state != "deleting" {
+			t.Errorf("%s after its deletion it is %s", d, state)
+		}
+		l.refuse(fault.InvalidState, anna, "DeleteVolume", `{"VolumeId": %q}`, v)
+	}
+	l.advance(1)
 	l.refuse(fault.VolumeNotFound, anna, "DeleteVolume", `{"VolumeId": %q}`, v)
-	l.settle()
 	l.hasDisks()
+	l.settle()
+	l.selects(l.list(anna, "ReadVolumes", `{}`), "VolumeId")
+}
+
+// What a volume that is being deleted has taken of the account is free at once:
+// its gibibytes, its client token and its snapshot. Only its number is not.
+func TestDeletingVolumeLetsGo(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, map[string]int{"volume_size_limit": 10, "volume_limit": 2})
+	snapshot := l.snapshot(anna, l.volume(anna, `"Size": 2`))
+	request := fmt.Sprintf(`{"SubregionName": "test-1a", "SnapshotId": %q, "Size": 8, "ClientToken": "once"}`, snapshot)
+	first := l.one(anna, "CreateVolume", "%s", request).text("VolumeId")
+	l.settle()
+	l.call(anna, "DeleteVolume", `{"VolumeId": %q}`, first)
+	l.call(anna, "DeleteVolume", `{"VolumeId": %q}`, l.list(anna, "ReadVolumes", `{"VolumeSizes": [2]}`)[0].text("VolumeId"))
+	l.refuse(fault.TooManyVolumes, anna, "CreateVolume", "%s", request)
+	l.settle()
+	second := l.one(anna, "CreateVolume", "%s", request).text("VolumeId")
+	if second == first {
+		t.Error("a deleted volume is answered")
+	}
+	l.settle()
+	l.call(anna, "DeleteVolume", `{"VolumeId": %q}`, second)
+	if third := l.one(anna, "CreateVolume", "%s", request).text("VolumeId"); third == second {
+		t.Error("a volume that is being deleted is answered")
+	}
+	l.settle()
+	l.call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, snapshot)
 }
 
 // hasDisks checks which disks the world has.
@@ -262,6 +299,7 @@ func TestStorageQuotas(t *testing.T) {
 			fits := l.volume(anna, test.fits)
 			l.refuse(test.refused, anna, "CreateVolume", `{"SubregionName": "test-1a", %s}`, test.over)
 			l.call(anna, "DeleteVolume", `{"VolumeId": %q}`, fits)
+			l.settle()
 			l.volume(anna, test.over)
 		})
 	}
