@@ -135,8 +135,17 @@ func (c *Call) naming(err error) error {
 	return err
 }
 
+// maxWritten bounds what one call writes, in bytes. The calls of all accounts
+// wait while it is made durable.
+const maxWritten = 16 << 20
+
 // update runs fn in a transaction over the caller's account.
-func (c *Call) update(fn func(*kind.Tx) error) error { return c.db.Update(c.ctx, c.Caller, fn) }
+func (c *Call) update(fn func(*kind.Tx) error) error {
+	return c.db.Update(c.ctx, c.Caller, func(tx *kind.Tx) error {
+		tx.Bound(maxWritten)
+		return fn(tx)
+	})
+}
 
 // view runs fn over the caller's account as it is.
 func (c *Call) view(fn func(*kind.Tx) error) error { return c.db.View(c.ctx, c.Caller, fn) }

@@ -2,6 +2,7 @@ package kind
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
 	"github.com/bastide-cloud/bastide/internal/store"
 )
@@ -192,7 +194,7 @@ func (db *DB) look(tx *Tx, fn func(*Tx) error) (err error) {
 // has, nothing is written.
 func (db *DB) Update(ctx context.Context, caller Caller, fn func(*Tx) error, others ...string) error {
 	chance := &replay{source: db.chance}
-	return db.Store.Update(ctx, caller.Account, func(tx *store.Tx) error {
+	err := db.Store.Update(ctx, caller.Account, func(tx *store.Tx) error {
 		// Others may have been in front of it for long.
 		if err := ctx.Err(); err != nil {
 			return err
@@ -200,7 +202,15 @@ func (db *DB) Update(ctx context.Context, caller Caller, fn func(*Tx) error, oth
 		chance.next = 0
 		return db.look(&Tx{Caller: caller, db: db, account: caller.Account, ctx: ctx, write: tx, chance: chance, spent: &chance.spent, owned: map[ownKey]any{}}, fn)
 	}, others...)
+	if large, ok := errors.AsType[store.TooLarge](err); ok {
+		return fault.InsufficientCapacity.Errorf("The call would write more than %d MiB, the most that one call can: ask for less at once.", int(large)>>20)
+	}
+	return err
 }
+
+// Bound has the transaction refused if it writes more bytes: for transactions
+// whose size follows from a request.
+func (tx *Tx) Bound(bytes int) { tx.write.Bound(bytes) }
 
 // replay gives a rule that runs again the chance it had before. A rule that
 // writes to an account it has just chosen an id for runs again once that

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/store"
 )
@@ -194,6 +195,34 @@ func TestErrorsOfRules(t *testing.T) {
 	if err := db.Update(t.Context(), kind.Caller{Account: alice}, rule); err != mine {
 		t.Errorf("the transaction answered %v, not the rule's error", err)
 	}
+}
+
+// A transaction that may write so much writes all of it or nothing, whatever the
+// accounts are.
+func TestBound(t *testing.T) {
+	t.Parallel()
+	db := open(t)
+	rule := func(bound, size int) func(tx *kind.Tx) error {
+		return func(tx *kind.Tx) error {
+			tx.Bound(bound)
+			for _, account := range []string{alice, bob} {
+				if err := letters.Insert(tx.In(account), &letter{Text: strings.Repeat("x", size)}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	refused(t, db, alice, fault.InsufficientCapacity, "more than 1 MiB", rule(1<<20, 1<<19))
+	for _, account := range []string{alice, bob} {
+		view(t, db, account, func(tx *kind.Tx) {
+			if n := letters.Count(tx); n != 0 || tx.Version() != 0 {
+				t.Errorf("what was refused has left %d letters, at the version %d", n, tx.Version())
+			}
+		})
+	}
+	update(t, db, alice, rule(1<<20, 1<<19-1000))
+	update(t, db, alice, rule(0, 1<<20))
 }
 
 func TestVersion(t *testing.T) {

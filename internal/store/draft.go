@@ -15,6 +15,19 @@ type Tx struct {
 	now    time.Time
 	chance io.Reader
 	drafts map[string]*Draft
+	bound  int // of the bytes of the documents that it may write; 0: none
+}
+
+// Bound makes the transaction fail with [TooLarge] if the documents that it
+// writes have more bytes together.
+func (tx *Tx) Bound(bytes int) { tx.bound = bytes }
+
+// TooLarge is the error of a transaction that writes more than its [Tx.Bound],
+// in bytes. It has written nothing.
+type TooLarge int
+
+func (t TooLarge) Error() string {
+	return fmt.Sprintf("the transaction writes more than %d bytes", int(t))
 }
 
 // Now is the time of the transaction.

@@ -16,6 +16,7 @@ type group struct {
 	number  int64                          // never used twice
 	updates []*update
 	drafts  map[string]*pending
+	bytes   int // of all documents that its closures have written
 }
 
 func (s *Store) newGroup(base func(account string) *Snapshot) *group {
@@ -54,16 +55,20 @@ func (g *group) run(fn func(*Tx) error) (absent string, err error) {
 	if err := fn(tx); err != nil {
 		return "", err
 	}
-	rows := map[string][]Row{}
+	rows, bytes := map[string][]Row{}, 0
 	for account, d := range tx.drafts {
 		for k := range d.dirty {
 			row, err := g.store.row(d.Snapshot, k)
 			if err != nil {
 				return "", err
 			}
+			if bytes += len(row.Doc); tx.bound > 0 && bytes > tx.bound {
+				return "", TooLarge(tx.bound)
+			}
 			rows[account] = append(rows[account], row)
 		}
 	}
+	g.bytes += bytes
 	for account, rows := range rows {
 		p := g.drafts[account]
 		if p == nil {

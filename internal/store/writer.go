@@ -27,6 +27,10 @@ type writer interface {
 // of them waits for the last.
 const maxGroup = 512
 
+// maxGroupBytes is how many bytes of documents a group of a local writer has
+// written when it takes no more closures.
+const maxGroupBytes = 16 << 20
+
 // update is a closure on its way to a writer.
 type update struct {
 	fn       func(*Tx) error

@@ -106,7 +106,7 @@ func (w *local) run() {
 
 // next takes one more closure into the group if one is waiting.
 func (w *local) next(g *group) *update {
-	if len(g.updates) == maxGroup {
+	if len(g.updates) == maxGroup || g.bytes > maxGroupBytes {
 		return nil
 	}
 	select {
