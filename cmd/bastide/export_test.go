@@ -57,7 +57,11 @@ type province struct {
 	data string
 	key  [2]string
 	net  string
+	vm   string
 }
+
+// longUserData are kept outside of the document of their VM.
+var longUserData = strings.Repeat("AAAA", 1000)
 
 func newProvince(t testing.TB) *province {
 	t.Helper()
@@ -67,8 +71,9 @@ func newProvince(t testing.TB) *province {
 	key := root.call(t, "CreateAccessKey", params{})
 	net := root.call(t, "CreateNet", params{"IpRange": "10.0.0.0/16"}).text("Net", "NetId")
 	root.call(t, "CreateTags", params{"ResourceIds": []string{net}, "Tags": []params{{"Key": "a", "Value": "<é>"}}})
+	vm := root.call(t, "CreateVms", params{"ImageId": "ami-deb12000", "BootOnCreation": false, "UserData": longUserData}).text("Vms", 0, "VmId")
 	p.stop(t)
-	return &province{data, [2]string{key.text("AccessKey", "AccessKeyId"), key.text("AccessKey", "SecretKey")}, net}
+	return &province{data, [2]string{key.text("AccessKey", "AccessKeyId"), key.text("AccessKey", "SecretKey")}, net, vm}
 }
 
 // lives checks that the region is the one in the directory.
@@ -84,6 +89,9 @@ func (v *province) lives(t testing.TB, data string) {
 	found := p.client(v.key[0], v.key[1]).call(t, "ReadNets", params{"Filters": params{"NetIds": []string{v.net}}})
 	if found.text("Nets", 0, "Tags", 0, "Value") != "<é>" {
 		t.Errorf("the Net is %v", found)
+	}
+	if vms := p.client(v.key[0], v.key[1]).call(t, "ReadVms", params{"Filters": params{"VmIds": []string{v.vm}}}); vms.text("Vms", 0, "UserData") != longUserData {
+		t.Errorf("the VM is %v", vms)
 	}
 	p.asRoot().call(t, "CreateNet", params{"IpRange": "10.1.0.0/16"})
 	p.stop(t)

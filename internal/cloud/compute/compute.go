@@ -59,7 +59,7 @@ func Kinds() []kind.Any {
 		shares,
 		FlexibleGpus, allocatedGpus,
 		DedicatedGroups, ProductTypes, VmTemplates,
-		Vms, vmStops, VmGroups,
+		Vms, userTexts, vmStops, VmGroups,
 	}
 }
 

@@ -40,6 +40,8 @@ type lab struct {
 	world *sim.World
 	loops *reconcile.Reconciler
 
+	journal *ledger // what a lab with VMs has written
+
 	objects string // the directory of the object store
 	bucket  error  // what the object store says of every bucket
 	fetched []byte // what every URL on the web leads to

@@ -60,6 +60,9 @@ type Vm struct {
 	Vcores int `wire:"-"`
 	Memory int `wire:"-"`
 
+	// UserTextId is that of the user data, if they are not in UserData: see
+	// [userText].
+	UserTextId userTextID `wire:"-"`
 	// PublicKey is that of the keypair, which may be gone.
 	PublicKey string `wire:"-"`
 	// Asked is the digest of the request, if it had a client token.

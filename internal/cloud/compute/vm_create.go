@@ -43,8 +43,12 @@ type CreateVmsResponse struct {
 	Vms []*Vm // The VMs, in order of their launch numbers.
 }
 
-// maxVmsPerCall bounds what one transaction makes.
-const maxVmsPerCall = 1000
+// maxVmsPerCall bounds what one transaction makes, and maxUserDataPerCall how many
+// characters of user data its answer has, which shows them with each VM.
+const (
+	maxVmsPerCall      = 1000
+	maxUserDataPerCall = 16 << 20
+)
 
 func (region Region) createVms(tx *kind.Tx, req *CreateVmsRequest) (*CreateVmsResponse, error) {
 	if again, err := region.createdBefore(tx, req); again != nil || err != nil {
@@ -64,7 +68,8 @@ func (region Region) createVms(tx *kind.Tx, req *CreateVmsRequest) (*CreateVmsRe
 	}
 	resp := &CreateVmsResponse{}
 	for _, v := range made {
-		resp.Vms = append(resp.Vms, region.viewVm(tx, v))
+		own := *v
+		resp.Vms = append(resp.Vms, region.viewVm(tx, &own))
 	}
 	return resp, nil
 }
@@ -122,9 +127,10 @@ func (req *CreateVmsRequest) counts() (least, most int, err error) {
 // order is a creation of VMs that are alike, checked: what they have in common,
 // and what each of them gets.
 type order struct {
-	vm    Vm
-	disks []plannedDisk
-	plug  plug
+	vm       Vm
+	disks    []plannedDisk
+	plug     plug
+	userData int // the length of the user data
 }
 
 // order checks a request.
@@ -136,14 +142,14 @@ func (region Region) order(tx *kind.Tx, req *CreateVmsRequest) (*order, error) {
 	case req.BsuOptimized:
 		return nil, fault.InvalidConfiguration.Errorf("BsuOptimized is not available.")
 	}
-	o := &order{vm: Vm{
+	o := &order{userData: len(req.UserData), vm: Vm{
 		Architecture: string(image.Architecture), ClientToken: string(req.ClientToken), CreationDate: api.At(tx.Now()),
 		DeletionProtection: req.DeletionProtection, Hypervisor: "xen", ImageId: image.ImageId, KeypairName: req.KeypairName,
 		NestedVirtualization: req.NestedVirtualization, ProductCodes: image.ProductCodes, RootDeviceName: image.RootDeviceName, RootDeviceType: "ebs",
 		ReservationId: "r-" + kind.Random(tx.Chance(), 8, kind.Hexadecimal),
 		State:         VmPending, Running: req.BootOnCreation, PrivateOnly: req.UserData.orders().privateOnly, Generation: 1,
 	}}
-	if err := o.vm.setUserData(req.UserData); err != nil {
+	if err := o.vm.setUserData(tx, req.UserData); err != nil {
 		return nil, err
 	}
 	if req.ClientToken != "" {

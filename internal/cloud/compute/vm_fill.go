@@ -48,6 +48,10 @@ func (region Region) fill(tx *kind.Tx, o *order, least, most int) ([]*Vm, error)
 	}
 	used, storage, volumes := fleetOf(tx), storageOf(tx), Volumes.Count(tx)
 	fits := func(n int) error {
+		if n*o.userData > maxUserDataPerCall {
+			return fault.InvalidLength.Errorf("UserData of %d characters for %d VMs (MinVmsCount) are %d: one call takes %d, and so makes at most %d such VMs.",
+				o.userData, n, n*o.userData, maxUserDataPerCall, maxUserDataPerCall/o.userData)
+		}
 		if err := tx.CheckLimit("vm_limit", fault.TooManyVms, used.vms+n); err != nil {
 			return err
 		}

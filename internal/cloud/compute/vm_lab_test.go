@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,11 +22,56 @@ import (
 	"github.com/bastide-cloud/bastide/internal/store"
 )
 
+// ledger is a journal that keeps nothing but the number of bytes that it was
+// given, and how many objects of each account are unsettled.
+type ledger struct {
+	mu        sync.Mutex // guards what follows
+	bytes     int
+	unsettled map[string]int
+}
+
+func (*ledger) Load(context.Context, string, func(store.Row) error) (uint64, error) { return 0, nil }
+
+func (j *ledger) Commit(_ context.Context, batches []store.Batch) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, b := range batches {
+		j.unsettled[b.Account] = b.Unsettled
+		for _, r := range b.Rows {
+			j.bytes += len(r.Doc)
+		}
+	}
+	return nil
+}
+
+func (j *ledger) Unsettled(context.Context) (accounts []string, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for account, n := range j.unsettled {
+		if n > 0 {
+			accounts = append(accounts, account)
+		}
+	}
+	slices.Sort(accounts)
+	return accounts, nil
+}
+
+func (*ledger) Close() error { return nil }
+
+// since is how many bytes were written since the last time that it was asked.
+func (j *ledger) since() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	n := j.bytes
+	j.bytes = 0
+	return n
+}
+
 // newVmLab is a lab with networks and VMs as well, and all loops between the store
 // and the world.
 func newVmLab(t *testing.T, limits ...map[string]int) *lab {
 	t.Helper()
-	l := &lab{T: t, clock: clock.NewVirtual(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC))}
+	l := &lab{T: t, clock: clock.NewVirtual(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)), journal: &ledger{unsettled: map[string]int{}}}
 	l.world = sim.New(l.clock.Now, delay)
 	l.loops = reconcile.New(reconcile.Options{Clock: l.clock})
 	region := Region{
@@ -41,7 +87,7 @@ func newVmLab(t *testing.T, limits ...map[string]int) *lab {
 	}
 	l.api = api.New(append(Actions(region), network.Actions(region.Network)...), api.NewPager([]byte("key")))
 	l.db = kind.Open(kind.Options{
-		Kinds: append(network.Kinds(), Kinds()...), Limits: append(limits, nil)[0], Now: l.clock.Now, Chance: rand.NewChaCha8([32]byte{}), Seal: envelope{},
+		Kinds: append(network.Kinds(), Kinds()...), Limits: append(limits, nil)[0], Now: l.clock.Now, Chance: rand.NewChaCha8([32]byte{}), Seal: envelope{}, Journal: l.journal,
 		Changed: func(changes []store.Change) { l.loops.Changed(changes) },
 	})
 	ctx, cancel := context.WithCancel(context.Background())

@@ -219,7 +219,7 @@ func (l *VmLoop) wanted(tx *kind.Tx, v *Vm) (want driver.Machine, ready bool) {
 		On: v.Running && !isKeptOff(tx, v.VmId), Boots: v.Boots, Forced: v.Forced,
 		OnGuest: string(v.VmInitiatedShutdownBehavior), OnHost: string(v.ShutdownBehaviorConfiguration.HostAction),
 	}
-	_, want.UserData = v.UserData.read()
+	_, want.UserData = v.userData(tx).read()
 	if a := v.ActionsOnNextBoot; a != nil && a.SecureBoot != SecureBootNone && v.State == VmPending {
 		want.SecureBoot = string(a.SecureBoot)
 	}

@@ -41,10 +41,8 @@ func forVms(tx *kind.Tx, ids []id.Vm, do func(*kind.Tx, *Vm) error) ([]VmState, 
 
 // readable finds a VM, be it a terminated one that can still be read.
 func readable(tx *kind.Tx, vmID id.Vm) (*Vm, error) {
-	wanted := func(field string) ([]string, bool) { return []string{string(vmID)}, field == "VmId" }
-	for _, v := range Vms.Select(tx, 0, wanted) {
-		own := *v
-		return &own, nil
+	if v := withEnded(tx, Vms, vmID); v != nil {
+		return v, nil
 	}
 	return nil, Vms.Absent(vmID)
 }
@@ -90,6 +88,7 @@ func (region Region) boot(tx *kind.Tx, v *Vm) error {
 	if err := startGpus(tx, v.VmId); err != nil {
 		return err
 	}
+	v.PrivateOnly = v.userData(tx).orders().privateOnly
 	if err := region.goPublic(tx, v); err != nil {
 		return err
 	}
@@ -99,7 +98,6 @@ func (region Region) boot(tx *kind.Tx, v *Vm) error {
 // goPublic gives a VM that starts its public IP: the one that its tags fix, or, in
 // the public Cloud and unless its user data forbid it, one that the region lends.
 func (region Region) goPublic(tx *kind.Tx, v *Vm) error {
-	v.PrivateOnly = v.UserData.orders().privateOnly
 	if err := Vms.Put(tx, v); err != nil {
 		return err
 	}
@@ -299,6 +297,9 @@ func gone(tx *kind.Tx, v *Vm) error {
 	group := v.VmGroupId
 	v.VmGroupId, v.Applied, v.SourceDestChecked = "", v.Generation, checked
 	if err := Vms.Delete(tx, v); err != nil {
+		return err
+	}
+	if err := letGoOf(tx, v.UserTextId); err != nil {
 		return err
 	}
 	return settleGroup(tx, group)

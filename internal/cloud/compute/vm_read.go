@@ -37,6 +37,7 @@ func (region Region) viewVm(tx *kind.Tx, v *Vm) *Vm {
 	if v.ActionsOnNextBoot == nil {
 		v.ActionsOnNextBoot = &ActionsOnNextBoot{SecureBoot: SecureBootNone}
 	}
+	v.UserData = v.userData(tx)
 	v.StateCode = vmStateCodes[v.State]
 	if v.isWindows() {
 		v.Platform = "windows"

@@ -71,8 +71,9 @@ func (region Region) updateVm(tx *kind.Tx, v *Vm, req *UpdateVmRequest) error {
 	if err := v.setNextBoot(req.ActionsOnNextBoot); err != nil {
 		return err
 	}
+	text := v.UserTextId
 	if req.UserData != nil {
-		if err := v.setUserData(*req.UserData); err != nil {
+		if err := v.setUserData(tx, *req.UserData); err != nil {
 			return err
 		}
 	}
@@ -81,6 +82,9 @@ func (region Region) updateVm(tx *kind.Tx, v *Vm, req *UpdateVmRequest) error {
 	}
 	v.Generation++
 	if err := Vms.Put(tx, v); err != nil {
+		return err
+	}
+	if err := letGoOf(tx, text); err != nil {
 		return err
 	}
 	for _, m := range req.BlockDeviceMappings {

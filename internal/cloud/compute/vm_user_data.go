@@ -1,7 +1,9 @@
 package compute
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"strings"
 
 	"github.com/bastide-cloud/bastide/internal/api"
@@ -74,11 +76,77 @@ func (u UserData) orders() orders {
 	return o
 }
 
-// setUserData gives a VM user data, and the tags that they order.
-func (v *Vm) setUserData(u UserData) (err error) {
-	v.UserData = u
+// userText is user data that are too long to be in the document of each VM that
+// has them: that is written whenever the state of the VM changes. An account
+// keeps a text once, for as long as a living VM has it, and then for as long as a
+// terminated VM can be read.
+type userText struct {
+	UserTextId userTextID
+	Text       UserData
+}
+
+var userTexts = &kind.Kind[userText, userTextID]{Name: "UserText", Keep: Vms.Keep}
+
+// userTextID is the digest of a text.
+type userTextID string
+
+// Form is only here to make it an identifier: it is never chosen.
+func (userTextID) Form() kind.Form { return kind.Form{} }
+
+// maxInline is how long user data are at most that are in the document of a VM.
+// That of a VM without any has about as many bytes.
+const maxInline = 1 << 10
+
+// setUserData gives a VM user data, and the tags that they order. The caller
+// writes the VM, and then lets go of what it had before.
+func (v *Vm) setUserData(tx *kind.Tx, u UserData) (err error) {
+	v.UserData, v.UserTextId = u, ""
+	if len(u) > maxInline {
+		sum := sha256.Sum256([]byte(u))
+		v.UserData, v.UserTextId = "", userTextID(hex.EncodeToString(sum[:16]))
+		if !userTexts.Has(tx, v.UserTextId) {
+			if err := userTexts.Put(tx, &userText{v.UserTextId, u}); err != nil {
+				return err
+			}
+		}
+	}
 	v.Tags, err = withTags(v.Tags, u.orders().tags)
 	return err
+}
+
+// userData are those of a VM, be it a terminated one.
+func (v *Vm) userData(tx *kind.Tx) UserData {
+	if v.UserTextId == "" {
+		return v.UserData
+	}
+	if t := withEnded(tx, userTexts, v.UserTextId); t != nil {
+		return t.Text
+	}
+	return ""
+}
+
+// letGoOf removes a text that no living VM has any more. An empty ID is none.
+func letGoOf(tx *kind.Tx, textID userTextID) error {
+	for range Vms.Of(tx, textID) {
+		return nil
+	}
+	if t := userTexts.Living(tx, textID); t != nil {
+		return userTexts.Delete(tx, t)
+	}
+	return nil
+}
+
+// withEnded finds a resource by its ID, be it one that has ended and can still be
+// read; nil: there is none.
+func withEnded[T any, I kind.ID](tx *kind.Tx, k *kind.Kind[T, I], of I) *T {
+	if v := k.Living(tx, of); v != nil {
+		return v
+	}
+	for _, v := range k.Select(tx, 0, func(string) ([]string, bool) { return []string{string(of)}, true }) {
+		own := *v
+		return &own
+	}
+	return nil
 }
 
 // withTags are tags as resources keep them, with more: one of each key, in order.

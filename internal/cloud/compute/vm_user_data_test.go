@@ -7,7 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/store"
 )
 
 // encoded is what user data are sent as.
@@ -102,4 +105,135 @@ func TestUserDataTagVms(t *testing.T) {
 	l.act()
 	l.refuse(fault.TooManyTags, anna, "UpdateVm", `{"VmId": %q, "UserData": %q}`, vm, ordering(manyTags(49)...))
 	l.call(anna, "UpdateVm", `{"VmId": %q, "UserData": %q}`, vm, ordering(manyTags(48)...))
+}
+
+// userTexts is how many long user data an account keeps for its VMs.
+func (l *lab) userTexts(account string) (n int) {
+	l.Helper()
+	l.view(account, func(tx *kind.Tx) error { n = userTexts.Count(tx); return nil })
+	return n
+}
+
+// Long user data are kept once for all VMs that have them, whatever becomes of
+// each, and shown as long as a VM is.
+func TestLongUserData(t *testing.T) {
+	t.Parallel()
+	l := newVmLab(t)
+	long, other := encoded(strings.Repeat("first ", 1000)), encoded(strings.Repeat("other ", 1000))
+	vms := texts(l.vms(anna, `"MinVmsCount": 3, "BootOnCreation": false, "UserData": %q`, long), "VmId")
+	l.act()
+	shown := func(want ...string) {
+		t.Helper()
+		for i, vm := range vms {
+			if got := l.read(anna, "ReadVms", "VmIds", vm).text("UserData"); got != want[i] {
+				t.Errorf("VM %d shows %.20q of %d, want %.20q of %d", i, got, len(got), want[i], len(want[i]))
+			}
+		}
+	}
+	shown(long, long, long)
+	if n := l.userTexts(anna); n != 1 {
+		t.Errorf("three VMs with the same user data keep %d texts", n)
+	}
+	for i, data := range []string{other, "aGk=", long} {
+		if got := l.one(anna, "UpdateVm", `{"VmId": %q, "UserData": %q}`, vms[i], data).text("UserData"); got != data {
+			t.Errorf("updated, VM %d shows %.20q of %d", i, got, len(got))
+		}
+	}
+	l.call(anna, "StartVms", `{"VmIds": %s}`, jsonOf(vms))
+	l.act()
+	shown(other, "aGk=", long)
+	for i, want := range []string{"other ", "hi", "first "} {
+		if m := l.inWorld(anna, vms[i]); !strings.HasPrefix(string(m.UserData), want) {
+			t.Errorf("the machine of VM %d is told %.20q of %d", i, m.UserData, len(m.UserData))
+		}
+	}
+	if n := l.userTexts(anna); n != 2 {
+		t.Errorf("two VMs with long user data keep %d texts", n)
+	}
+
+	// What no VM has is removed; what a VM that is shown had is shown.
+	l.call(anna, "DeleteVms", `{"VmIds": [%q]}`, vms[2])
+	l.act()
+	shown(other, "aGk=", long)
+	if n := l.userTexts(anna); n != 1 {
+		t.Errorf("one VM with long user data keeps %d texts", n)
+	}
+	l.call(anna, "CreateVms", `{"ImageId": %q, "UserData": %q}`, l.omi(anna), long)
+	l.act()
+	shown(other, "aGk=", long)
+	l.call(anna, "DeleteVms", `{"VmIds": %s}`, jsonOf(texts(l.list(anna, "ReadVms", `{}`), "VmId")))
+	l.settle()
+	l.view(anna, func(tx *kind.Tx) error {
+		for range userTexts.Each(tx, 0) {
+			t.Error("user data are left of VMs that are not shown any more")
+		}
+		return nil
+	})
+}
+
+// What VMs with user data write does not grow with their number times the length
+// of these, neither when they are made nor when their states change.
+func TestWhatUserDataWrite(t *testing.T) {
+	t.Parallel()
+	l := newVmLab(t)
+	data := strings.Repeat("AAAA", 456_000/4)
+	image := l.omi(anna)
+	l.journal.since()
+	l.refuse(fault.InvalidLength, anna, "CreateVms", `{"ImageId": %q, "MinVmsCount": 100, "UserData": %q}`, image, data)
+	made := texts(l.call(anna, "CreateVms", `{"ImageId": %q, "MaxVmsCount": 100, "UserData": %q}`, image, data).objects("Vms"), "VmId")
+	if most := maxUserDataPerCall / len(data); len(made) != most {
+		t.Errorf("%d VMs are made, want %d, for whose user data there is room", len(made), most)
+	}
+	if got := l.journal.since(); got > len(data)+len(made)*8<<10 {
+		t.Errorf("the creation of %d VMs has written %d bytes", len(made), got)
+	}
+	l.act()
+	l.call(anna, "StopVms", `{"VmIds": %s}`, jsonOf(made))
+	l.act()
+	l.call(anna, "DeleteVms", `{"VmIds": %s}`, jsonOf(made))
+	l.act()
+	if got := l.journal.since(); got > len(data)+len(made)*64<<10 {
+		t.Errorf("the life of %d VMs has written %d bytes", len(made), got)
+	}
+}
+
+// Documents of VMs that an earlier version has written have their user data in
+// them, however long they are.
+func TestUserDataInTheDocument(t *testing.T) {
+	t.Parallel()
+	l := newVmLab(t)
+	long := encoded(strings.Repeat("first ", 1000))
+	vm := l.vmIn(anna, `"BootOnCreation": false`)
+	l.update(anna, func(tx *kind.Tx) error {
+		v, err := Vms.Get(tx, id.Vm(vm))
+		if err != nil {
+			return err
+		}
+		for _, codec := range kind.Codecs([]kind.Any{Vms}, envelope{}) {
+			doc, err := codec.Encode(store.Place{}, v)
+			if err != nil {
+				return err
+			}
+			was, err := codec.Decode(store.Place{}, []byte(strings.Replace(string(doc), `{`, `{"UserData": "`+long+`", `, 1)))
+			if err != nil {
+				return err
+			}
+			*v = *was.(*Vm)
+		}
+		v.Generation++
+		return Vms.Put(tx, v)
+	})
+	l.call(anna, "StartVms", `{"VmIds": [%q]}`, vm)
+	l.act()
+	if got := l.read(anna, "ReadVms", "VmIds", vm).text("UserData"); got != long || l.userTexts(anna) != 0 {
+		t.Errorf("it shows %.20q of %d", got, len(got))
+	}
+	if m := l.inWorld(anna, vm); !strings.HasPrefix(string(m.UserData), "first ") {
+		t.Errorf("its machine is told %.20q of %d", m.UserData, len(m.UserData))
+	}
+	l.call(anna, "StopVms", `{"VmIds": [%q]}`, vm)
+	l.act()
+	if got := l.one(anna, "UpdateVm", `{"VmId": %q, "UserData": %q}`, vm, long).text("UserData"); got != long || l.userTexts(anna) != 1 {
+		t.Errorf("updated, it shows %.20q of %d", got, len(got))
+	}
 }
