@@ -134,13 +134,15 @@ func (c ProductCode) Check() error {
 }
 
 // codesOf are product codes as an image has them, each once.
-func codesOf(codes []ProductCode) (once []string) {
+func codesOf(codes []ProductCode) (all []string) {
+	seen := map[ProductCode]bool{}
 	for _, c := range codes {
-		if !slices.Contains(once, string(c)) {
-			once = append(once, string(c))
+		if !seen[c] {
+			seen[c] = true
+			all = append(all, string(c))
 		}
 	}
-	return once
+	return all
 }
 
 // ImageState is the state of an image.

@@ -69,6 +69,8 @@ type Vm struct {
 	Asked string `wire:"-"`
 	// VmGroupId is the group that made the VM; empty: none did.
 	VmGroupId id.VmGroup `wire:"-" ref:"weak"`
+	// SettlingIn is the group while the VM is pending or shutting down.
+	SettlingIn id.VmGroup `wire:"-" ref:"weak"`
 	// DedicatedGroupId is the tenancy, if that is a dedicated group.
 	DedicatedGroupId id.DedicatedGroup `wire:"-" ref:"weak"`
 	// PrivateOnly says that the VM is in the public Cloud without a public IP, as

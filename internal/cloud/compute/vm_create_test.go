@@ -197,6 +197,7 @@ func TestCreateVmsRefuses(t *testing.T) {
 		{"a volume of no size", `"BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "Bsu": {}}]`, fault.MissingParameter},
 		{"a device of nothing", `"BlockDeviceMappings": [{"DeviceName": "/dev/sdb"}]`, fault.InvalidMappings},
 		{"no device that is there", `"BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "NoDevice": ""}]`, fault.InvalidMappings},
+		{"more volumes than a VM can have", `"BlockDeviceMappings": [` + strings.Join(manyDisks(maxVolumes), ", ") + `]`, fault.TooManyVolumes},
 		{"no root device", `"BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "NoDevice": ""}]`, fault.InvalidRootMapping},
 		{"another snapshot as the root device", `"BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "Bsu": {"SnapshotId": "snap-00000000"}}]`, fault.InvalidRootMapping},
 		{"an ephemeral root device", `"BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "VirtualDeviceName": "ephemeral0"}]`, fault.InvalidRootMapping},
@@ -218,6 +219,14 @@ func TestCreateVmsRefuses(t *testing.T) {
 	}
 	// What was refused has left nothing behind.
 	l.selects(l.list(anna, "ReadNics", `{"NicIds": [%q]}`, free), "State", "available")
+}
+
+// manyDisks are mappings of disks.
+func manyDisks(n int) (mappings []string) {
+	for i := range n {
+		mappings = append(mappings, fmt.Sprintf(`{"DeviceName": "/dev/xvd%c%c", "Bsu": {"VolumeSize": 1}}`, 'b'+i/26, 'a'+i%26))
+	}
+	return mappings
 }
 
 func TestVmDisks(t *testing.T) {
@@ -265,6 +274,10 @@ func TestVmDisks(t *testing.T) {
 				t.Errorf("%s: the volumes are %q, want %q", test.name, got, test.want)
 			}
 		}
+	}
+	most := l.vms(anna, `"BlockDeviceMappings": [%s]`, strings.Join(manyDisks(maxVolumes-1), ", "))[0]
+	if got := len(most.objects("BlockDeviceMappings")); got != maxVolumes {
+		t.Errorf("a VM has %d volumes, want %d", got, maxVolumes)
 	}
 	l.refuse(fault.VolumeTooSmall, ben, "CreateVms", `{"ImageId": %q, "BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "Bsu": {"VolumeSize": 9}}]}`, image)
 	l.refuse(fault.SnapshotNotFound, ben, "CreateVms", `{"ImageId": %q, "BlockDeviceMappings": [{"DeviceName": "/dev/sdf", "Bsu": {"SnapshotId": "snap-00000000"}}]}`, image)

@@ -39,6 +39,10 @@ func (region Region) planDisks(tx, owner *kind.Tx, image *Image, subregion strin
 		}
 		return 0
 	})
+	at := map[DeviceName]int{} // where in mappings a device is
+	for i, m := range mappings {
+		at[m.DeviceName] = i
+	}
 	seen := map[DeviceName]bool{}
 	for _, w := range wanted {
 		if w.DeviceName == "" {
@@ -48,19 +52,23 @@ func (region Region) planDisks(tx, owner *kind.Tx, image *Image, subregion strin
 			return nil, fault.InvalidMappings.Errorf("The DeviceName %s is given twice.", w.DeviceName)
 		}
 		seen[w.DeviceName] = true
-		i := slices.IndexFunc(mappings, func(m BlockDeviceMappingImage) bool { return m.DeviceName == w.DeviceName })
-		if err := w.check(i >= 0, w.DeviceName == root); err != nil {
+		i, inImage := at[w.DeviceName]
+		if err := w.check(inImage, w.DeviceName == root); err != nil {
 			return nil, err
 		}
 		switch {
 		case w.NoDevice != nil:
-			mappings = slices.Delete(mappings, i, i+1)
+			mappings[i].DeviceName = ""
 		case w.Bsu == nil:
-		case i >= 0:
+		case inImage:
 			mappings[i].Bsu = w.Bsu.over(mappings[i].Bsu)
 		default:
 			mappings = append(mappings, BlockDeviceMappingImage{DeviceName: w.DeviceName, Bsu: *w.Bsu})
 		}
+	}
+	mappings = slices.DeleteFunc(mappings, func(m BlockDeviceMappingImage) bool { return m.DeviceName == "" })
+	if len(mappings) > maxVolumes {
+		return nil, fault.TooManyVolumes.Errorf("The VM would have %d volumes: it can have %d.", len(mappings), maxVolumes)
 	}
 	var disks []plannedDisk
 	for _, m := range mappings {

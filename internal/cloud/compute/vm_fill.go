@@ -104,9 +104,7 @@ func (region Region) makeVm(tx *kind.Tx, o *order, number int, used *storage) (*
 	}
 	for _, d := range o.disks {
 		volume := d.volume
-		if err := volume.link(tx, &v, d.device, d.deleteWithVm); err != nil {
-			return nil, err
-		}
+		volume.linkTo(tx, v.VmId, d.device, d.deleteWithVm)
 		if err := used.insert(tx, &volume); err != nil {
 			return nil, err
 		}

@@ -110,7 +110,7 @@ func viewVmGroup(tx *kind.Tx, g *VmGroup) *VmGroup {
 // vms are the VMs in a group, but for those that are on their way out, the oldest
 // one first.
 func (g *VmGroup) vms(tx *kind.Tx) []*Vm {
-	return slices.DeleteFunc(slices.Collect(Vms.Of(tx, g.VmGroupId)), func(v *Vm) bool { return v.State == VmShuttingDown })
+	return slices.DeleteFunc(slices.Collect(Vms.Find(tx, "VmGroupId", string(g.VmGroupId))), func(v *Vm) bool { return v.State == VmShuttingDown })
 }
 
 // VmNumber is a number of VMs in a group.
@@ -168,23 +168,23 @@ func (region Region) addVms(tx *kind.Tx, g *VmGroup, n int) error {
 		return err
 	}
 	o.vm.VmGroupId = g.VmGroupId
+	o.vm.settleIn()
 	_, err = region.fill(tx, o, n, n)
 	return err
 }
 
-// settleGroup moves a group on whose VMs have settled. An empty ID is none.
+// settleGroup moves a group on whose VMs have settled. An empty ID is none. It
+// does not go through the VMs, each of which calls it: a group may have very many.
 func settleGroup(tx *kind.Tx, groupID id.VmGroup) error {
 	g := VmGroups.Living(tx, groupID)
 	if g == nil {
 		return nil
 	}
-	for v := range Vms.Of(tx, groupID) {
-		if v.State == VmPending || v.State == VmShuttingDown {
-			return nil
-		}
-	}
 	if _, waits := vmGroupLife.Next(g.State, "settled"); !waits {
-		return g.recount(tx)
+		return nil
+	}
+	for range Vms.Find(tx, "SettlingIn", string(groupID)) {
+		return nil
 	}
 	if err := g.move("settled"); err != nil {
 		return err
@@ -193,6 +193,16 @@ func settleGroup(tx *kind.Tx, groupID id.VmGroup) error {
 		return VmGroups.Delete(tx, g)
 	}
 	return g.recount(tx)
+}
+
+// leaveGroup notes that a VM has left a group for good. One that waits for its VMs
+// to settle counts them then.
+func leaveGroup(tx *kind.Tx, groupID id.VmGroup) error {
+	if g := VmGroups.Living(tx, groupID); g != nil && g.State == VmGroupAvailable {
+		g.VmCount--
+		return VmGroups.Put(tx, g)
+	}
+	return settleGroup(tx, groupID)
 }
 
 // recount notes how many VMs are in a group: somebody may have deleted some.

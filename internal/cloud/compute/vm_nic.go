@@ -78,15 +78,19 @@ func (region Region) plan(tx *kind.Tx, req *CreateVmsRequest) (plug, error) {
 // groupsOf are the security groups of a request, by their names and IDs.
 func groupsOf(tx *kind.Tx, net id.Net, req *CreateVmsRequest) ([]id.SecurityGroup, error) {
 	groups := slices.Clone(req.SecurityGroupIds)
-	for _, name := range req.SecurityGroups {
+	for _, name := range once(req.SecurityGroups) {
 		g, err := network.GroupNamed(tx, net, name)
 		if err != nil {
 			return nil, err
 		}
 		groups = append(groups, g.SecurityGroupId)
 	}
-	return groups, nil
+	return once(groups), nil
 }
+
+// once is a list in order, with each of its members once: what is done for each
+// VM of a request must not depend on how often the request says it.
+func once[T cmp.Ordered](list []T) []T { return slices.Compact(slices.Sorted(slices.Values(list))) }
 
 // planSubnet is a VM with one NIC in a Subnet.
 func planSubnet(tx *kind.Tx, req *CreateVmsRequest) (plug, error) {
@@ -140,7 +144,7 @@ func planNics(tx *kind.Tx, wanted []NicForVmCreation) (plug, error) {
 			p.single = "PrivateIps"
 		}
 		n.made = network.NewNic{
-			SubnetId: w.SubnetId, Description: w.Description, PrivateIps: w.PrivateIps, Secondary: w.SecondaryPrivateIpCount, SecurityGroups: w.SecurityGroupIds,
+			SubnetId: w.SubnetId, Description: w.Description, PrivateIps: w.PrivateIps, Secondary: w.SecondaryPrivateIpCount, SecurityGroups: once(w.SecurityGroupIds),
 		}
 		p.addresses[w.SubnetId] += max(1, len(w.PrivateIps)) + w.SecondaryPrivateIpCount
 		p.nics = append(p.nics, n)

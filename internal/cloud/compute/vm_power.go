@@ -54,7 +54,16 @@ func (v *Vm) move(event string) error {
 		return fault.InvalidState.Errorf("The VM %s is %s: that does not go with %s.", v.VmId, v.State, event)
 	}
 	v.State = next
+	v.settleIn()
 	return nil
+}
+
+// settleIn notes whether the group of the VM waits for it.
+func (v *Vm) settleIn() {
+	v.SettlingIn = ""
+	if v.State == VmPending || v.State == VmShuttingDown {
+		v.SettlingIn = v.VmGroupId
+	}
 }
 
 // StartVmsRequest starts VMs that are stopped. Those that run stay as they are.
@@ -302,5 +311,5 @@ func gone(tx *kind.Tx, v *Vm) error {
 	if err := letGoOf(tx, v.UserTextId); err != nil {
 		return err
 	}
-	return settleGroup(tx, group)
+	return leaveGroup(tx, group)
 }

@@ -83,19 +83,19 @@ func linkVolume(tx *kind.Tx, req *LinkVolumeRequest) (*LinkVolumeResponse, error
 	if req.DeviceName == RootDevice && vm.State != VmStopped {
 		return nil, fault.InvalidVmState.Errorf("The VM %s is %s: its root device is changed while it is stopped.", vm.VmId, vm.State)
 	}
-	v.State = VolumeInUse
-	if err := v.link(tx, vm, req.DeviceName, false); err != nil {
+	if err := v.checkLink(tx, vm, req.DeviceName); err != nil {
 		return nil, err
 	}
+	v.State = VolumeInUse
+	v.linkTo(tx, vm.VmId, req.DeviceName, false)
 	if err := Volumes.Put(tx, v); err != nil {
 		return nil, err
 	}
 	return &LinkVolumeResponse{}, touchVm(tx, vm.VmId)
 }
 
-// link links a volume to a VM, be it one that is only being made. The caller
-// writes the volume.
-func (v *Volume) link(tx *kind.Tx, vm *Vm, device DeviceName, deleteWithVm bool) error {
+// checkLink refuses to link a volume to a VM, by a device.
+func (v *Volume) checkLink(tx *kind.Tx, vm *Vm, device DeviceName) error {
 	if v.SubregionName != vm.Placement.SubregionName {
 		return fault.SubregionMismatch.Errorf("The volume %s is in %s, and the VM %s in %s.", v.VolumeId, v.SubregionName, vm.VmId, vm.Placement.SubregionName)
 	}
@@ -108,10 +108,14 @@ func (v *Volume) link(tx *kind.Tx, vm *Vm, device DeviceName, deleteWithVm bool)
 			return fault.TooManyVolumes.Errorf("The VM %s has %d volumes, as many as it can have.", vm.VmId, others)
 		}
 	}
-	v.LinkedVolumes = []LinkedVolume{{
-		DeleteOnVmDeletion: deleteWithVm, DeviceName: string(device), State: VolumeAttaching, VmId: vm.VmId, LinkDate: api.At(tx.Now()),
-	}}
 	return nil
+}
+
+// linkTo links a volume to a VM. The caller writes it.
+func (v *Volume) linkTo(tx *kind.Tx, vm id.Vm, device DeviceName, deleteWithVm bool) {
+	v.LinkedVolumes = []LinkedVolume{{
+		DeleteOnVmDeletion: deleteWithVm, DeviceName: string(device), State: VolumeAttaching, VmId: vm, LinkDate: api.At(tx.Now()),
+	}}
 }
 
 // touchVm makes the world hear of a change of a VM.

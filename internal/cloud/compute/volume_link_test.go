@@ -148,9 +148,7 @@ func TestVolumesOfANewVm(t *testing.T) {
 		make := func(device DeviceName, keep bool) *Volume {
 			disk, err := Region{Subregions: []string{"test-1a"}}.planVolume(tx, newVolume{SubregionName: "test-1a", Size: 10})
 			if err == nil {
-				err = disk.link(tx, v, device, !keep)
-			}
-			if err == nil {
+				disk.linkTo(tx, v.VmId, device, !keep)
 				err = used.insert(tx, disk)
 			}
 			if err != nil {
