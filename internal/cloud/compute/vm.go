@@ -30,7 +30,7 @@ type Vm struct {
 	NetId                id.Net                      `json:"-" ref:"-"` // The ID of the Net that the VM is in; absent in the public Cloud.
 	// The NICs of the VM; none in the public Cloud. Absent once the VM is
 	// terminated.
-	Nics           []NicLight  `json:"-" wire:"omitempty"`
+	Nics           *[]NicLight `json:"-"`
 	OsFamily       string      `wire:"omitempty"` // The operating system, if it is known.
 	Performance    Performance // How much of its vCores the VM gets.
 	Placement      Placement   // Where the VM runs.
@@ -44,7 +44,7 @@ type Vm struct {
 	RootDeviceType string      // The type of the root device.
 	// The security groups of the primary NIC, in the order of their IDs. Absent
 	// once the VM is terminated.
-	SecurityGroups                []network.SecurityGroupLight  `json:"-" wire:"omitempty"`
+	SecurityGroups                *[]network.SecurityGroupLight `json:"-"`
 	ShutdownBehaviorConfiguration ShutdownBehaviorConfiguration // What happens when the VM stops by itself or its host fails.
 	State                         VmStateName                   // The state of the VM.
 	StateReason                   string                        // Why the VM is in its state, if there is a reason.

@@ -32,7 +32,7 @@ func (region Region) viewVm(tx *kind.Tx, v *Vm) *Vm {
 	if v.State == VmTerminated {
 		v.ActionsOnNextBoot, v.IsSourceDestChecked = &ActionsOnNextBoot{}, v.SourceDestChecked
 	} else {
-		v.Nics, v.SecurityGroups = []NicLight{}, []network.SecurityGroupLight{} // empty lists, which are shown
+		v.Nics, v.SecurityGroups = new([]NicLight), new([]network.SecurityGroupLight) // which are shown, be they empty
 	}
 	if v.ActionsOnNextBoot == nil {
 		v.ActionsOnNextBoot = &ActionsOnNextBoot{SecureBoot: SecureBootNone}
@@ -64,7 +64,7 @@ func (region Region) showNic(v *Vm, n *network.Nic) {
 		light.Description = primaryNic
 	}
 	if primary {
-		v.NetId, v.SubnetId, v.SecurityGroups = light.NetId, light.SubnetId, light.SecurityGroups
+		v.NetId, v.SubnetId, v.SecurityGroups = light.NetId, light.SubnetId, &light.SecurityGroups
 		v.PrivateIp, v.PrivateDnsName = n.PrivateIps[0].PrivateIp, n.PrivateDnsName
 		v.IsSourceDestChecked = inNet && n.IsSourceDestChecked
 		if public := n.LinkPublicIp; public != nil {
@@ -72,7 +72,7 @@ func (region Region) showNic(v *Vm, n *network.Nic) {
 		}
 	}
 	if inNet || v.PrivateOnly {
-		v.Nics = append(v.Nics, light)
+		*v.Nics = append(*v.Nics, light)
 	} else {
 		v.CloudGroups = light.SecurityGroups
 	}
