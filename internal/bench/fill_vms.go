@@ -41,7 +41,7 @@ func (c contents) fillVms(tx *kind.Tx) error {
 	for i := range c.vms {
 		vm := &compute.Vm{
 			VmId: vmID(i), Architecture: "x86_64", BootMode: compute.BootUefi, CreationDate: now, Hypervisor: "xen", ImageId: image,
-			Performance: compute.PerformanceHigh, Placement: compute.Placement{SubregionName: subnet.SubregionName, Tenancy: compute.TenancyDefault},
+			Performance: compute.PerformanceHigh, Placement: compute.Placement{SubregionName: subnet.SubregionName, Tenancy: network.TenancyDefault},
 			ProductCodes: []string{"0001"}, ReservationId: fmt.Sprintf("r-%08x", i), RootDeviceName: string(compute.RootDevice), RootDeviceType: "ebs",
 			ShutdownBehaviorConfiguration: compute.ShutdownBehaviorConfiguration{GuestAction: compute.GuestStop, HostAction: compute.HostStop},
 			State:                         compute.VmRunning, VmInitiatedShutdownBehavior: compute.ShutdownStop, VmType: "tinav7.c2r4p2", Vcores: 2, Memory: 4,

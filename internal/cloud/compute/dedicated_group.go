@@ -185,7 +185,7 @@ func some(vms []id.Vm, nets []id.Net) string {
 // place a VM, or change its processors, call it.
 func (v *Vm) joinGroup(tx *kind.Tx) error {
 	tenancy := v.Placement.Tenancy
-	if tenancy == "" || tenancy == TenancyDefault || tenancy == TenancyDedicated {
+	if tenancy == "" || tenancy == network.TenancyDefault || tenancy == network.TenancyDedicated {
 		return nil
 	}
 	g, err := DedicatedGroups.Get(tx, id.DedicatedGroup(tenancy))

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/cloud/network"
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
@@ -24,7 +25,7 @@ func (l *desk) group(account string, with object) string {
 // in places a VM in a dedicated group.
 func in(group string) func(*Vm) {
 	return func(vm *Vm) {
-		vm.Placement.Tenancy, vm.DedicatedGroupId = Tenancy(group), id.DedicatedGroup(group)
+		vm.Placement.Tenancy, vm.DedicatedGroupId = network.Tenancy(group), id.DedicatedGroup(group)
 	}
 }
 
@@ -97,8 +98,8 @@ func TestWhatIsInADedicatedGroup(t *testing.T) {
 	l.call(alice, "CreateNet", object{"IpRange": "10.0.0.0/16", "Tenancy": "dedicated"})
 	l.refused(fault.ObjectNotFound, alice, "CreateNet", object{"IpRange": "10.0.0.0/16", "Tenancy": "ded-00000000"})
 	l.refused(fault.ObjectNotFound, bob, "CreateNet", object{"IpRange": "10.0.0.0/16", "Tenancy": a})
-	l.refused(fault.InvalidValue, alice, "CreateNet", object{"IpRange": "10.0.0.0/16", "Tenancy": "ded-1"})
-	l.refused(fault.InvalidValue, alice, "CreateNet", object{"IpRange": "10.0.0.0/16", "Tenancy": "mine"})
+	l.refused(fault.InvalidTenancy, alice, "CreateNet", object{"IpRange": "10.0.0.0/16", "Tenancy": "ded-1"})
+	l.refused(fault.InvalidTenancy, alice, "CreateNet", object{"IpRange": "10.0.0.0/16", "Tenancy": "mine"})
 	renamed := l.one("DedicatedGroup", alice, "UpdateDedicatedGroup", object{"DedicatedGroupId": a, "Name": "c"})
 	if got, want := fmt.Sprintln(renamed["Name"], renamed["VmIds"], renamed["NetIds"]), fmt.Sprintln("c", []any{vm}, []any{net["NetId"]}); got != want {
 		t.Errorf("in it is %s, want %s", got, want)
@@ -210,7 +211,7 @@ func TestWhoMayBeInADedicatedGroup(t *testing.T) {
 		"one that is alone":            {alice, "tinav6.c1r1p1", "test-1b", "dedicated", 0},
 		"one whose tenancy is unknown": {alice, "tinav6.c1r1p1", "test-1b", "", 0},
 	} {
-		vm := &Vm{VmType: test.vmType, Placement: Placement{test.subregion, Tenancy(test.tenancy)}}
+		vm := &Vm{VmType: test.vmType, Placement: Placement{test.subregion, network.Tenancy(test.tenancy)}}
 		l.view(test.account, func(tx *kind.Tx) {
 			if err := vm.joinGroup(tx); test.code == 0 && err != nil || test.code != 0 && !test.code.Is(err) {
 				t.Errorf("%s: %v, want %s", name, err, test.code)

@@ -132,7 +132,7 @@ func (l *desk) vm(account string, change ...func(*Vm)) id.Vm {
 	l.Helper()
 	vm := &Vm{
 		VmType: "tinav5.c2r4p1", Vcores: 2, Memory: 4, Performance: PerformanceHighest, State: VmRunning, Running: true,
-		Placement: Placement{SubregionName: "test-1a", Tenancy: TenancyDefault},
+		Placement: Placement{SubregionName: "test-1a", Tenancy: network.TenancyDefault},
 	}
 	for _, c := range change {
 		c(vm)

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/cloud/network"
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
@@ -66,7 +67,7 @@ func (g *Gpu) fits(vm *Vm) error {
 		return mismatch("it has %d GiB of memory, and at most %d go with a %s.", vm.Memory, model.MaxRam, model.ModelName)
 	case vm.Performance != PerformanceHighest:
 		return mismatch("its performance is %s, and must be %s.", vm.Performance, PerformanceHighest)
-	case vm.Placement.Tenancy != TenancyDefault && vm.Placement.Tenancy != "":
+	case vm.Placement.Tenancy != network.TenancyDefault && vm.Placement.Tenancy != "":
 		return mismatch("it is dedicated.")
 	}
 	return nil

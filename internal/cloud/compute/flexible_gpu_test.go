@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/cloud/network"
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
@@ -204,7 +205,7 @@ func TestWhichVmsAGpuFits(t *testing.T) {
 		"with too much memory":        {object{"ModelName": "nvidia-v100"}, typed("tinav5.c35r251p1", 35, 251), fault.GpuMismatch},
 		"of high performance":         {nil, func(vm *Vm) { vm.Performance = PerformanceHigh }, fault.GpuMismatch},
 		"in another Subregion":        {nil, func(vm *Vm) { vm.Placement.SubregionName = "test-1b" }, fault.SubregionMismatch},
-		"dedicated":                   {nil, func(vm *Vm) { vm.Placement.Tenancy = TenancyDedicated }, fault.GpuMismatch},
+		"dedicated":                   {nil, func(vm *Vm) { vm.Placement.Tenancy = network.TenancyDedicated }, fault.GpuMismatch},
 		"in a dedicated group":        {nil, func(vm *Vm) { vm.Placement.Tenancy = "ded-12345678" }, fault.GpuMismatch},
 	} {
 		vm, gpu := l.vm(alice, test.vm), l.gpu(alice, test.gpu)

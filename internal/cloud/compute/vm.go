@@ -187,26 +187,9 @@ type PrivateIpLightForVm struct {
 
 // Placement says where a VM runs.
 type Placement struct {
-	SubregionName string  // The name of the Subregion.
-	Tenancy       Tenancy // Whether the VM may share its host: `default`, `dedicated`, or the ID of a dedicated group.
+	SubregionName string          // The name of the Subregion.
+	Tenancy       network.Tenancy // Whether the VM may share its host: `default`, `dedicated`, or the ID of a dedicated group.
 }
-
-// Tenancy is default, dedicated or the id of a dedicated group.
-type Tenancy string
-
-// Check reports a text that is no tenancy.
-func (t Tenancy) Check() error {
-	if t == "" || t == TenancyDefault || t == TenancyDedicated || id.DedicatedGroup("").Form().Check(string(t)) == nil {
-		return nil
-	}
-	return fault.InvalidTenancy.Errorf("'%.100s' is none of default, dedicated and the ID of a dedicated group.", string(t))
-}
-
-// The tenancies that have names.
-const (
-	TenancyDefault   Tenancy = "default"
-	TenancyDedicated Tenancy = "dedicated"
-)
 
 // ActionsOnNextBoot is what is to be done once, when a VM boots next.
 type ActionsOnNextBoot struct {

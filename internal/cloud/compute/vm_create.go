@@ -5,6 +5,7 @@ import (
 
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/cloud/network"
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
@@ -278,7 +279,7 @@ func (v *Vm) setNextBoot(actions *ActionsOnNextBoot) error {
 
 // checkNested refuses VMs in a VM that shares its host.
 func (v *Vm) checkNested() error {
-	if v.NestedVirtualization && v.Placement.Tenancy == TenancyDefault {
+	if v.NestedVirtualization && v.Placement.Tenancy == network.TenancyDefault {
 		return fault.InvalidParameter.Errorf("NestedVirtualization is for dedicated tenancies only.")
 	}
 	return nil

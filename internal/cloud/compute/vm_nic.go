@@ -191,7 +191,7 @@ func (region Region) place(tx *kind.Tx, asked *Placement, p *plug) (Placement, e
 		at = *asked
 	}
 	if at.Tenancy == "" {
-		at.Tenancy = TenancyDefault
+		at.Tenancy = network.TenancyDefault
 	}
 	if at.SubregionName != "" {
 		if err := region.checkSubregion(at.SubregionName); err != nil {
@@ -215,8 +215,8 @@ func (region Region) place(tx *kind.Tx, asked *Placement, p *plug) (Placement, e
 	net, err := network.Nets.Get(tx, netID)
 	switch {
 	case err != nil || net.Tenancy == network.TenancyDefault:
-	case at.Tenancy == TenancyDefault || net.Tenancy != network.TenancyDedicated:
-		at.Tenancy = Tenancy(net.Tenancy)
+	case at.Tenancy == network.TenancyDefault || net.Tenancy != network.TenancyDedicated:
+		at.Tenancy = net.Tenancy
 	}
 	return at, err
 }

@@ -78,7 +78,7 @@ const (
 func (t Tenancy) Check() error {
 	group, ok := t.group()
 	if ok && group.Form().Check(string(group)) != nil {
-		return fault.InvalidValue.Errorf("'%.100s' is none of default, dedicated and the ID of a dedicated group.", string(t))
+		return fault.InvalidTenancy.Errorf("'%.100s' is none of default, dedicated and the ID of a dedicated group.", string(t))
 	}
 	return nil
 }

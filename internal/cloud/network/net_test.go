@@ -84,7 +84,7 @@ func TestNetRefusals(t *testing.T) {
 		want                        fault.Code
 	}{
 		{"no range", alice, "CreateNet", `{}`, fault.MissingParameter},
-		{"unknown tenancy", alice, "CreateNet", `{"IpRange": "10.0.0.0/16", "Tenancy": "shared"}`, fault.InvalidValue},
+		{"unknown tenancy", alice, "CreateNet", `{"IpRange": "10.0.0.0/16", "Tenancy": "shared"}`, fault.InvalidTenancy},
 		{"unknown parameter", alice, "CreateNet", `{"IpRange": "10.0.0.0/16", "IsDefault": true}`, fault.UnknownParameter},
 		{"update without a set", alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q}`, net), fault.MissingParameter},
 		{"update of no Net", alice, "UpdateNet", `{"NetId": "vpc-00000000", "DhcpOptionsSetId": "default"}`, fault.NetNotFound},
