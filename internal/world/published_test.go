@@ -185,6 +185,10 @@ func (c contract) plain(typ string) string {
 // service was seen to do. Clients expect all others to be there.
 var omitted = []string{
 	"Account.AdditionalEmails",
+	"DhcpOptionsSet.LogServers", "DhcpOptionsSet.NtpServers",
+	"NatService.PublicIps",
+	"PublicIp.NetAccessPointIds",
+	"SecurityGroupRule.IpRanges", "SecurityGroupRule.SecurityGroupsMembers", "SecurityGroupRule.ServiceIds",
 	"Vm.Nics", "Vm.SecurityGroups",
 }
 

@@ -18,8 +18,8 @@ type DhcpOptionsSet struct {
 	Default           bool              // Whether the set is the one that new Nets of the account get.
 	DomainName        DomainName        // The domain that machines are in.
 	DomainNameServers []NameServer      // The domain name servers, in the order in which to ask them.
-	LogServers        []api.IPv4        // The addresses of the log servers, in the order given.
-	NtpServers        []api.IPv4        // The addresses of the time servers, in the order given.
+	LogServers        []api.IPv4        `wire:"omitempty"` // The addresses of the log servers, in the order given; absent if there are none.
+	NtpServers        []api.IPv4        `wire:"omitempty"` // The addresses of the time servers, in the order given; absent if there are none.
 	Tags              []api.Tag         // The tags of the DHCP options set.
 }
 

@@ -17,7 +17,7 @@ func TestDefaultDhcpOptions(t *testing.T) {
 		t.Fatalf("a new account has %d DHCP options sets", len(sets))
 	}
 	r.shows(sets[0], fmt.Sprintf(`{"DhcpOptionsSetId": %q, "Default": true, "DomainName": "test-1.compute.internal",
-		"DomainNameServers": ["OutscaleProvidedDNS"], "LogServers": [], "NtpServers": [], "Tags": []}`, sets[0]["DhcpOptionsSetId"]))
+		"DomainNameServers": ["OutscaleProvidedDNS"], "Tags": []}`, sets[0]["DhcpOptionsSetId"]))
 	r.refuse(fault.InUse, alice, "DeleteDhcpOptions", fmt.Sprintf(`{"DhcpOptionsSetId": %q}`, sets[0]["DhcpOptionsSetId"]))
 }
 
@@ -31,22 +31,22 @@ func TestDhcpOptions(t *testing.T) {
 			`{"DomainName": "MyCompany.com", "DomainNameServers": ["192.0.2.2", "192.0.2.1"], "LogServers": ["192.0.2.3"], "NtpServers": ["192.0.2.5", "192.0.2.4"]}`},
 		{"a name only",
 			`{"DomainName": "test"}`,
-			`{"DomainName": "test", "DomainNameServers": ["OutscaleProvidedDNS"], "LogServers": [], "NtpServers": []}`},
+			`{"DomainName": "test", "DomainNameServers": ["OutscaleProvidedDNS"]}`},
 		{"name servers only",
 			`{"DomainNameServers": ["192.0.2.1"]}`,
-			`{"DomainName": "test-1.compute.internal", "DomainNameServers": ["192.0.2.1"], "LogServers": [], "NtpServers": []}`},
+			`{"DomainName": "test-1.compute.internal", "DomainNameServers": ["192.0.2.1"]}`},
 		{"the provided name server",
 			`{"DomainNameServers": ["OutscaleProvidedDNS"]}`,
-			`{"DomainName": "test-1.compute.internal", "DomainNameServers": ["OutscaleProvidedDNS"], "LogServers": [], "NtpServers": []}`},
+			`{"DomainName": "test-1.compute.internal", "DomainNameServers": ["OutscaleProvidedDNS"]}`},
 		{"log servers, and empty others",
 			`{"DomainName": "", "DomainNameServers": [], "LogServers": ["192.0.2.1"], "NtpServers": []}`,
-			`{"DomainName": "test-1.compute.internal", "DomainNameServers": ["OutscaleProvidedDNS"], "LogServers": ["192.0.2.1"], "NtpServers": []}`},
+			`{"DomainName": "test-1.compute.internal", "DomainNameServers": ["OutscaleProvidedDNS"], "LogServers": ["192.0.2.1"]}`},
 		{"time servers only",
 			`{"NtpServers": ["192.0.2.1"]}`,
-			`{"DomainName": "test-1.compute.internal", "DomainNameServers": ["OutscaleProvidedDNS"], "LogServers": [], "NtpServers": ["192.0.2.1"]}`},
+			`{"DomainName": "test-1.compute.internal", "DomainNameServers": ["OutscaleProvidedDNS"], "NtpServers": ["192.0.2.1"]}`},
 		{"as many as fit",
 			`{"NtpServers": [` + servers(63) + `]}`,
-			`{"DomainName": "test-1.compute.internal", "DomainNameServers": ["OutscaleProvidedDNS"], "LogServers": [], "NtpServers": [` + servers(63) + `]}`},
+			`{"DomainName": "test-1.compute.internal", "DomainNameServers": ["OutscaleProvidedDNS"], "NtpServers": [` + servers(63) + `]}`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

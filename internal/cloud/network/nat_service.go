@@ -11,10 +11,10 @@ import (
 
 // NatService lets VMs without a public IP reach the Internet, under its own.
 type NatService struct {
-	ClientToken  string          // The token that the creation was asked for with.
+	ClientToken  string          `wire:"omitempty"` // The token that the creation was asked for with; absent if there was none.
 	NatServiceId id.NatService   // The ID of the NAT service.
 	NetId        id.Net          // The ID of the Net that it is in.
-	PublicIps    []PublicIpLight `json:"-"` // The public IP under which VMs reach the Internet.
+	PublicIps    []PublicIpLight `json:"-" wire:"omitempty"` // The public IP under which VMs reach the Internet; absent from a deleted NAT service.
 	State        GatewayState    // The state of the NAT service.
 	SubnetId     id.Subnet       // The ID of the public Subnet that it is in.
 	Tags         []api.Tag       // The tags of the NAT service.

@@ -53,7 +53,7 @@ func TestNatService(t *testing.T) {
 	made := r.one("NatService", alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, subnet, ip))
 	nat := made.id("NatServiceId")
 	shown := func(state string) string {
-		return fmt.Sprintf(`{"NatServiceId": %q, "NetId": %q, "SubnetId": %q, "State": %q, "ClientToken": "", "Tags": [],
+		return fmt.Sprintf(`{"NatServiceId": %q, "NetId": %q, "SubnetId": %q, "State": %q, "Tags": [],
 			"PublicIps": [{"PublicIp": "198.18.0.1", "PublicIpId": %q}]}`, nat, net, subnet, state, ip)
 	}
 	r.shows(made, shown("pending"))
@@ -84,7 +84,7 @@ func TestNatService(t *testing.T) {
 	// A deleted one is still shown, and has nothing any more.
 	r.call(alice, "DeleteNatService", fmt.Sprintf(`{"NatServiceId": %q}`, nat))
 	r.shows(r.list("NatServices", alice, "ReadNatServices", `{}`)[0], fmt.Sprintf(`{"NatServiceId": %q, "NetId": %q, "SubnetId": %q,
-		"State": "deleted", "ClientToken": "", "Tags": [], "PublicIps": []}`, nat, net, subnet))
+		"State": "deleted", "Tags": []}`, nat, net, subnet))
 	r.refuse(fault.NatServiceNotFound, alice, "DeleteNatService", fmt.Sprintf(`{"NatServiceId": %q}`, nat))
 	if left := r.worldNet(net).Nats; len(left) != 0 {
 		t.Errorf("in the world, %v is left", left)

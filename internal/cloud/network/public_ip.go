@@ -12,10 +12,10 @@ import (
 type PublicIp struct {
 	LinkPublicIpId    id.LinkPublicIp     `ref:"-"` // The ID of the link between the public IP and a NIC; absent if there is none.
 	NatServiceId      id.NatService       // The ID of the NAT service that the public IP is of; absent if there is none.
-	NetAccessPointIds []id.NetAccessPoint `json:"-" ref:"-"` // The IDs of the Net access points that use the public IP: always none here.
-	NicAccountId      id.Account          `json:"-" ref:"-"` // The account ID of the owner of the NIC.
-	NicId             id.Nic              `ref:"weak"`       // The ID of the NIC that the public IP is linked to.
-	PrivateIp         api.IPv4            `wire:"omitempty"` // The private IP of the NIC that the public IP stands for; absent if there is none.
+	NetAccessPointIds []id.NetAccessPoint `json:"-" ref:"-" wire:"omitempty"` // The IDs of the Net access points that use the public IP: always absent here.
+	NicAccountId      id.Account          `json:"-" ref:"-"`                  // The account ID of the owner of the NIC.
+	NicId             id.Nic              `ref:"weak"`                        // The ID of the NIC that the public IP is linked to.
+	PrivateIp         api.IPv4            `wire:"omitempty"`                  // The private IP of the NIC that the public IP stands for; absent if there is none.
 	PublicIp          api.IPv4            // The public IP.
 	PublicIpId        id.PublicIp         // The ID of the public IP.
 	Tags              []api.Tag           // The tags of the public IP.

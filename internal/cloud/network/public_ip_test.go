@@ -91,7 +91,7 @@ func TestPublicIp(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
 	made := r.publicIp(alice)
-	want := fmt.Sprintf(`{"PublicIpId": %q, "PublicIp": %q, "NetAccessPointIds": [], "Tags": []}`, made["PublicIpId"], made["PublicIp"])
+	want := fmt.Sprintf(`{"PublicIpId": %q, "PublicIp": %q, "Tags": []}`, made["PublicIpId"], made["PublicIp"])
 	r.shows(made, want)
 	r.shows(r.readIp(alice, made.id("PublicIpId")), want)
 	if !strings.HasPrefix(made.id("PublicIp"), "198.51.100.") {
@@ -214,7 +214,7 @@ func TestLinkPublicIp(t *testing.T) {
 
 	link := r.linkIp(alice, publicID, fmt.Sprintf(`"VmId": %q`, vm))
 	r.shows(r.readIp(alice, publicID), fmt.Sprintf(`{"PublicIpId": %q, "PublicIp": %q, "LinkPublicIpId": %q, "NicId": %q, "NicAccountId": %q, "VmId": %q,
-		"PrivateIp": %q, "NetAccessPointIds": [], "Tags": []}`, publicID, address, link, primary, alice, vm, addresses(r.read(alice, primary))[0]))
+		"PrivateIp": %q, "Tags": []}`, publicID, address, link, primary, alice, vm, addresses(r.read(alice, primary))[0]))
 	want := fmt.Sprint(map[string]any{
 		"LinkPublicIpId": link, "PublicDnsName": "ows-" + strings.ReplaceAll(address, ".", "-") + ".test-1.compute.example.com",
 		"PublicIp": address, "PublicIpAccountId": alice, "PublicIpId": publicID,
@@ -261,7 +261,7 @@ func TestLinkPublicIp(t *testing.T) {
 	// A NIC that goes leaves it behind.
 	r.linkIp(alice, publicID, fmt.Sprintf(`"NicId": %q`, nic))
 	r.call(alice, "DeleteNic", fmt.Sprintf(`{"NicId": %q}`, nic))
-	r.shows(r.readIp(alice, publicID), fmt.Sprintf(`{"PublicIpId": %q, "PublicIp": %q, "NetAccessPointIds": [], "Tags": []}`, publicID, address))
+	r.shows(r.readIp(alice, publicID), fmt.Sprintf(`{"PublicIpId": %q, "PublicIp": %q, "Tags": []}`, publicID, address))
 	r.call(alice, "DeletePublicIp", fmt.Sprintf(`{"PublicIpId": %q}`, publicID))
 }
 
@@ -368,7 +368,7 @@ func TestPublicIpsInThePublicCloud(t *testing.T) {
 	link := r.linkIp(alice, ip.id("PublicIpId"), fmt.Sprintf(`"VmId": %q`, vm))
 	has(nic, ip.id("PublicIp"), true)
 	r.shows(r.readIp(alice, ip.id("PublicIpId")), fmt.Sprintf(`{"PublicIpId": %q, "PublicIp": %q, "LinkPublicIpId": %q, "NicId": %q, "NicAccountId": %q, "VmId": %q,
-		"PrivateIp": %q, "NetAccessPointIds": [], "Tags": []}`, ip["PublicIpId"], ip["PublicIp"], link, nic, alice, vm, r.show(alice, nic).PrivateIps[0].PrivateIp))
+		"PrivateIp": %q, "Tags": []}`, ip["PublicIpId"], ip["PublicIp"], link, nic, alice, vm, r.show(alice, nic).PrivateIps[0].PrivateIp))
 	r.selects(r.list("Nics", alice, "ReadNics", `{}`), "NicId")
 	if n := r.taken(); n != 2 {
 		t.Errorf("%d public addresses are taken: %s did not go back", n, first)

@@ -2,6 +2,7 @@ package network
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -111,7 +112,24 @@ func securityGroupActions() []api.Action {
 
 func viewSecurityGroup(tx *kind.Tx, g *SecurityGroup) *SecurityGroup {
 	g.AccountId = id.Account(tx.Account())
+	if g.NetId != "" {
+		g.InboundRules, g.OutboundRules = withoutNames(g.InboundRules), withoutNames(g.OutboundRules)
+	}
 	return g
+}
+
+// withoutNames are rules of a group of a Net as they are shown: they name other
+// groups by ID only, because names are the public Cloud's.
+func withoutNames(rules []SecurityGroupRule) []SecurityGroupRule {
+	rules = slices.Clone(rules)
+	for i := range rules {
+		members := slices.Clone(rules[i].SecurityGroupsMembers)
+		for j := range members {
+			members[j].SecurityGroupName = ""
+		}
+		rules[i].SecurityGroupsMembers = members
+	}
+	return rules
 }
 
 // CreateSecurityGroupRequest asks for a security group.

@@ -13,7 +13,7 @@ import (
 type SecurityGroupsMember struct {
 	AccountId         id.Account       `ref:"-"`          // The account ID of the owner of the group. By default, the caller's.
 	SecurityGroupId   id.SecurityGroup `ref:"-"`          // The ID of the group.
-	SecurityGroupName string           `wire:"omitempty"` // The name of the group, which is enough in the public Cloud.
+	SecurityGroupName string           `wire:"omitempty"` // The name of the group, which is enough in the public Cloud; absent from rules of a group of a Net.
 }
 
 func (m SecurityGroupsMember) String() string {

@@ -14,13 +14,13 @@ import (
 // a range, from or to any of its ranges, members and services. For a protocol
 // and ports a group has one rule at most: what is added for the same joins it.
 type SecurityGroupRule struct {
-	FromPortRange         int                    `default:"-1"` // The first port, or the type of ICMP; -1 for all.
-	IpProtocol            Protocol               `default:"-1"` // `tcp`, `udp`, `icmp`, in a Net the number of a protocol, or `-1` for all.
-	IpRanges              []api.CIDR             // The ranges that packets may come from or go to, in CIDR notation.
-	SecurityGroupRuleId   id.SecurityGroupRule   `ref:"-"` // The ID of the rule. In a request, it says nothing.
-	SecurityGroupsMembers []SecurityGroupsMember // The security groups whose members packets may come from or go to.
-	ServiceIds            []string               // The IDs of the services that packets may go to, of outbound rules.
-	ToPortRange           int                    `default:"-1"` // The last port, or the code of ICMP; -1 for all.
+	FromPortRange         int                    `default:"-1"`     // The first port, or the type of ICMP; -1 for all.
+	IpProtocol            Protocol               `default:"-1"`     // `tcp`, `udp`, `icmp`, in a Net the number of a protocol, or `-1` for all.
+	IpRanges              []api.CIDR             `wire:"omitempty"` // The ranges that packets may come from or go to, in CIDR notation; absent if there are none.
+	SecurityGroupRuleId   id.SecurityGroupRule   `ref:"-"`          // The ID of the rule. In a request, it says nothing.
+	SecurityGroupsMembers []SecurityGroupsMember `wire:"omitempty"` // The security groups whose members packets may come from or go to; absent if there are none.
+	ServiceIds            []string               `wire:"omitempty"` // The IDs of the services that packets may go to, of outbound rules; absent if there are none.
+	ToPortRange           int                    `default:"-1"`     // The last port, or the code of ICMP; -1 for all.
 }
 
 // Flow is the direction of packets.

@@ -21,20 +21,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// has checks the rules of a group in one direction. What wanted rules leave out
-// is empty.
+// has checks the rules of a group in one direction.
 func (r *region) has(account, group, flow, want string) {
 	r.Helper()
 	var rules []object
 	if err := json.Unmarshal([]byte(want), &rules); err != nil {
 		r.Fatal(err)
-	}
-	for _, rule := range rules {
-		for _, list := range []string{"IpRanges", "SecurityGroupsMembers", "ServiceIds"} {
-			if rule[list] == nil {
-				rule[list] = []any{}
-			}
-		}
 	}
 	if diff := cmp.Diff(rules, r.rules(account, group, flow)); diff != "" {
 		r.Errorf("the %s rules of %s (-want +got):\n%s", flow, group, diff)
@@ -65,7 +57,7 @@ func TestSecurityGroupRule(t *testing.T) {
 		t.Helper()
 		return r.one("SecurityGroup", alice, "DeleteSecurityGroupRule", ask(group, flow, rest))
 	}
-	member := fmt.Sprintf(`{"AccountId": %q, "SecurityGroupId": %q, "SecurityGroupName": "db"}`, alice, other)
+	member := fmt.Sprintf(`{"AccountId": %q, "SecurityGroupId": %q}`, alice, other)
 	all := `{"IpProtocol": "-1", "FromPortRange": -1, "ToPortRange": -1, "IpRanges": ["0.0.0.0/0"]}`
 
 	// One rule by itself; what comes later comes after it.
@@ -502,7 +494,9 @@ func TestSecurityGroupRulesAddUp(t *testing.T) {
 				for _, flow := range []string{"Inbound", "Outbound"} {
 					seen := map[string]bool{}
 					for _, rule := range r.rules(alice, group, flow) {
-						n := len(rule["IpRanges"].([]any)) + len(rule["SecurityGroupsMembers"].([]any))
+						ranges, _ := rule["IpRanges"].([]any)
+						members, _ := rule["SecurityGroupsMembers"].([]any)
+						n := len(ranges) + len(members)
 						if got += n; n == 0 {
 							t.Errorf("%v lets nothing through", rule)
 						}

@@ -46,8 +46,8 @@ func TestSecurityGroup(t *testing.T) {
 	made := r.one("SecurityGroup", alice, "CreateSecurityGroup", fmt.Sprintf(`{"NetId": %q, "SecurityGroupName": "web", "Description": "Accès à la web"}`, net))
 	rule := object(made["OutboundRules"].([]any)[0].(map[string]any))
 	want := fmt.Sprintf(`{"AccountId": %q, "Description": "Accès à la web", "InboundRules": [], "NetId": %q, "SecurityGroupId": %q,
-		"OutboundRules": [{"FromPortRange": -1, "IpProtocol": "-1", "IpRanges": ["0.0.0.0/0"], "SecurityGroupRuleId": %q, "SecurityGroupsMembers": [],
-		"ServiceIds": [], "ToPortRange": -1}], "SecurityGroupName": "web", "Tags": []}`, alice, net, made["SecurityGroupId"], rule["SecurityGroupRuleId"])
+		"OutboundRules": [{"FromPortRange": -1, "IpProtocol": "-1", "IpRanges": ["0.0.0.0/0"], "SecurityGroupRuleId": %q,
+		"ToPortRange": -1}], "SecurityGroupName": "web", "Tags": []}`, alice, net, made["SecurityGroupId"], rule["SecurityGroupRuleId"])
 	r.shows(made, want)
 	r.shows(r.groups(alice, net)[1], want)
 	if !strings.HasPrefix(rule.id("SecurityGroupRuleId"), "sgr-") {
@@ -73,17 +73,17 @@ func TestDefaultSecurityGroups(t *testing.T) {
 	public := r.list("SecurityGroups", alice, "ReadSecurityGroups", `{}`)[0]
 	rule := func(o object, list string) any { return o[list].([]any)[0].(map[string]any)["SecurityGroupRuleId"] }
 	r.shows(public, fmt.Sprintf(`{"AccountId": %[1]q, "Description": "default security group", "OutboundRules": [], "SecurityGroupId": %[2]q,
-		"InboundRules": [{"FromPortRange": -1, "IpProtocol": "-1", "IpRanges": [], "SecurityGroupRuleId": %[3]q, "ServiceIds": [], "ToPortRange": -1,
+		"InboundRules": [{"FromPortRange": -1, "IpProtocol": "-1", "SecurityGroupRuleId": %[3]q, "ToPortRange": -1,
 		"SecurityGroupsMembers": [{"AccountId": %[1]q, "SecurityGroupId": %[2]q, "SecurityGroupName": "default"}]}],
 		"SecurityGroupName": "default", "Tags": []}`, alice, public["SecurityGroupId"], rule(public, "InboundRules")))
 
 	net := r.net(alice, "10.0.0.0/16")
 	own := r.groups(alice, net)[0]
 	r.shows(own, fmt.Sprintf(`{"AccountId": %[1]q, "Description": "default security group", "NetId": %[2]q, "SecurityGroupId": %[3]q,
-		"InboundRules": [{"FromPortRange": -1, "IpProtocol": "-1", "IpRanges": [], "SecurityGroupRuleId": %[4]q, "ServiceIds": [], "ToPortRange": -1,
-		"SecurityGroupsMembers": [{"AccountId": %[1]q, "SecurityGroupId": %[3]q, "SecurityGroupName": "default"}]}],
-		"OutboundRules": [{"FromPortRange": -1, "IpProtocol": "-1", "IpRanges": ["0.0.0.0/0"], "SecurityGroupRuleId": %[5]q, "SecurityGroupsMembers": [],
-		"ServiceIds": [], "ToPortRange": -1}],
+		"InboundRules": [{"FromPortRange": -1, "IpProtocol": "-1", "SecurityGroupRuleId": %[4]q, "ToPortRange": -1,
+		"SecurityGroupsMembers": [{"AccountId": %[1]q, "SecurityGroupId": %[3]q}]}],
+		"OutboundRules": [{"FromPortRange": -1, "IpProtocol": "-1", "IpRanges": ["0.0.0.0/0"], "SecurityGroupRuleId": %[5]q,
+		"ToPortRange": -1}],
 		"SecurityGroupName": "default", "Tags": []}`, alice, net, own["SecurityGroupId"], rule(own, "InboundRules"), rule(own, "OutboundRules")))
 
 	for _, group := range []object{public, own} {
