@@ -303,13 +303,13 @@ type UpdateRouteTableLinkResponse struct {
 }
 
 func updateRouteTableLink(tx *kind.Tx, req *UpdateRouteTableLinkRequest) (*UpdateRouteTableLinkResponse, error) {
-	from, at := findRouteTableLink(tx, req.LinkRouteTableId)
-	if from == nil {
-		return nil, noRouteTableLink(req.LinkRouteTableId)
-	}
 	to, err := RouteTables.Get(tx, req.RouteTableId)
 	if err != nil {
 		return nil, err
+	}
+	from, at := findRouteTableLink(tx, req.LinkRouteTableId)
+	if from == nil {
+		return nil, noRouteTableLink(req.LinkRouteTableId)
 	}
 	if to.NetId != from.NetId {
 		return nil, fault.InvalidParameter.Errorf("The route table %s is in the Net %s, and the link %s in %s.", to.RouteTableId, to.NetId, req.LinkRouteTableId, from.NetId)

@@ -162,6 +162,7 @@ func TestRouteTableRefusals(t *testing.T) {
 		{"another account's link", bob, "UnlinkRouteTable", fmt.Sprintf(`{"LinkRouteTableId": %q}`, link), fault.RouteTableLinkNotFound},
 		{"no link", alice, "UnlinkRouteTable", `{"LinkRouteTableId": ""}`, fault.RouteTableLinkNotFound},
 		{"move of no link", alice, "UpdateRouteTableLink", fmt.Sprintf(`{"LinkRouteTableId": "rtbassoc-00000000", "RouteTableId": %q}`, table), fault.RouteTableLinkNotFound},
+		{"move of no link to no table", alice, "UpdateRouteTableLink", `{"LinkRouteTableId": "rtbassoc-00000000", "RouteTableId": "rtb-00000000"}`, fault.RouteTableNotFound},
 		{"move to no table", alice, "UpdateRouteTableLink", fmt.Sprintf(`{"LinkRouteTableId": %q, "RouteTableId": "rtb-00000000"}`, link), fault.RouteTableNotFound},
 		{"move to another Net's table", alice, "UpdateRouteTableLink", fmt.Sprintf(`{"LinkRouteTableId": %q, "RouteTableId": %q}`, link, far), fault.InvalidParameter},
 	}
