@@ -134,11 +134,11 @@ var private = []netip.Prefix{
 
 func createNet(tx *kind.Tx, req *CreateNetRequest) (*Net, error) {
 	ipRange := req.IpRange.Prefix()
-	if bits := ipRange.Bits(); bits < widestNet || bits > narrowestNet {
-		return nil, fault.InvalidNetSize.Errorf("The IpRange %s is not between /%d and /%d.", req.IpRange, widestNet, narrowestNet)
-	}
 	if !slices.ContainsFunc(private, func(block netip.Prefix) bool { return within(ipRange, block) }) {
 		return nil, fault.ReservedBlock.Errorf("The IpRange %s is not inside 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16.", req.IpRange)
+	}
+	if bits := ipRange.Bits(); bits < widestNet || bits > narrowestNet {
+		return nil, fault.InvalidNetSize.Errorf("The IpRange %s is not between /%d and /%d.", req.IpRange, widestNet, narrowestNet)
 	}
 	set, err := defaultSet(tx)
 	if err != nil {
