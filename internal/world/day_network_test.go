@@ -261,10 +261,13 @@ func (d *day) checkRoutes(name string) {
 }
 
 // checkPeerings makes sure that the other side of each peering knows the same
-// of it.
+// of it, unless the request is in vain, which only the account that asks has.
 func (d *day) checkPeerings(name string) {
 	d.w.view(name, func(tx *kind.Tx) error {
 		for p := range network.NetPeerings.All(tx) {
+			if p.InVain {
+				continue
+			}
 			for _, account := range []id.Account{p.SourceNet.AccountId, p.AccepterNet.AccountId} {
 				other, err := network.NetPeerings.Get(tx.In(string(account)), p.NetPeeringId)
 				if err != nil {

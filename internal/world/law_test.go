@@ -7,6 +7,7 @@ import (
 	"maps"
 	nethttp "net/http"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -308,11 +309,16 @@ var notIDs = map[string]string{
 	"OsuApiKey.ApiKeyId":                           "a key of an object store",
 }
 
-// shape is an answer to a call about an id, without the id and the context.
+// peeringID is the ID of a Net peering. A request to another account makes one,
+// whether or not that account is there.
+var peeringID = regexp.MustCompile(`pcx-[0-9a-f]{8}`)
+
+// shape is an answer to a call about an id, without the id, the context and the
+// ID of a peering that was made.
 func (a *answer) shape(id string) string {
 	body := maps.Clone(a.body)
 	delete(body, "ResponseContext")
-	return fmt.Sprintf("%d %s", a.status, strings.ReplaceAll(textOf(body), id, "ID"))
+	return fmt.Sprintf("%d %s", a.status, peeringID.ReplaceAllString(strings.ReplaceAll(textOf(body), id, "ID"), "PEERING"))
 }
 
 func TestAbsentAndForeignLookAlike(t *testing.T) {

@@ -26,6 +26,11 @@ type NetPeering struct {
 	// OwnNets are those of the two Nets that are this account's, as long as
 	// the peering keeps them.
 	OwnNets []id.Net `wire:"-"`
+
+	// InVain means that the account that is asked has no such Net, and so no
+	// copy. The caller sees a request that is not answered, so that a request
+	// does not tell which Nets other accounts have.
+	InVain bool `wire:"-"`
 }
 
 // SourceNet is the Net whose owner asks for a peering.
@@ -37,9 +42,9 @@ type SourceNet struct {
 
 // AccepterNet is the Net whose owner is asked for a peering.
 type AccepterNet struct {
-	AccountId id.Account `ref:"-"` // The account ID of the owner of the Net.
-	IpRange   api.CIDR   // The range of the Net.
-	NetId     id.Net     `ref:"-"` // The ID of the Net.
+	AccountId id.Account `ref:"-"`          // The account ID of the owner of the Net.
+	IpRange   api.CIDR   `wire:"omitempty"` // The range of the Net; absent from a request to another account until that account accepts it.
+	NetId     id.Net     `ref:"-"`          // The ID of the Net.
 }
 
 // NetPeeringState is the state of a peering and what led to it.
@@ -77,10 +82,11 @@ func (NetPeeringName) Literals() []string {
 }
 
 // peeringLife is the life of a peering. It begins with its end if the ranges of
-// the Nets overlap, or if a peering in the other direction joins them already.
+// the Nets overlap and both are the caller's, or if a peering in the other
+// direction joins them already.
 var peeringLife = state.Machine[NetPeeringName]{
 	"":              {"request": PeeringPending, "overlap": PeeringFailed, "repeat": PeeringRejected},
-	PeeringPending:  {"accept": PeeringActive, "reject": PeeringRejected, "expire": PeeringExpired, "delete": PeeringDeleted},
+	PeeringPending:  {"accept": PeeringActive, "overlap": PeeringFailed, "reject": PeeringRejected, "expire": PeeringExpired, "delete": PeeringDeleted},
 	PeeringActive:   {"delete": PeeringDeleted},
 	PeeringRejected: {"forget": ""},
 	PeeringFailed:   {"forget": ""},
@@ -119,6 +125,9 @@ func expirePeerings(tx *kind.Tx, n *Net) error {
 
 // sides are the accounts that keep the peering.
 func (p *NetPeering) sides() []id.Account {
+	if p.InVain {
+		return []id.Account{p.SourceNet.AccountId}
+	}
 	return sides(p.SourceNet.AccountId, p.AccepterNet.AccountId)
 }
 
@@ -169,48 +178,52 @@ func findPeering(tx *kind.Tx, peering id.NetPeering) (*NetPeering, error) {
 // CreateNetPeeringRequest asks the owner of a Net to join it to one of the
 // caller's.
 type CreateNetPeeringRequest struct {
-	AccepterNetId   id.Net     `api:"required"` // The ID of the Net to be joined with. Its range does not overlap that of the other Net: otherwise the Net peering is `failed`.
+	AccepterNetId   id.Net     `api:"required"` // The ID of the Net to be joined with. Its range does not overlap that of the other Net: otherwise the Net peering is `failed`, as soon as both ranges are known to both owners.
 	AccepterOwnerId id.Account // The account ID of the owner of that Net, if it is not the caller's. By default, the caller.
 	SourceNetId     id.Net     `api:"required"` // The ID of the caller's Net.
 }
 
 func createNetPeering(tx *kind.Tx, req *CreateNetPeeringRequest) (*NetPeering, error) {
-	source, err := Nets.Get(tx, req.SourceNetId)
-	if err != nil {
-		return nil, err
-	}
 	caller, owner := id.Account(tx.Account()), req.AccepterOwnerId
 	if owner == "" {
 		owner = caller
 	}
-	var accepter *Net
-	if isResident(tx, owner) {
-		accepter = Nets.Living(tx.In(string(owner)), req.AccepterNetId)
+	if owner == caller && req.SourceNetId == req.AccepterNetId {
+		return nil, fault.SameNet.Errorf("The Net %s cannot be peered with itself.", req.SourceNetId)
 	}
-	if accepter == nil {
-		return nil, fault.NetNotFound.Errorf("The account %s has no Net '%s'.", owner, req.AccepterNetId)
-	}
-	if owner == caller && source.NetId == accepter.NetId {
-		return nil, fault.SameNet.Errorf("The Net %s cannot be peered with itself.", source.NetId)
+	source := Nets.Living(tx, req.SourceNetId)
+	if source == nil {
+		return nil, fault.NetNotFound.Errorf("The SourceNetId '%s' doesn't exist.", req.SourceNetId)
 	}
 	p := &NetPeering{
-		NetPeeringId: NetPeerings.NewID(tx, tx.In(string(owner))),
-		SourceNet:    SourceNet{AccountId: caller, IpRange: source.IpRange, NetId: source.NetId},
-		AccepterNet:  AccepterNet{AccountId: owner, IpRange: accepter.IpRange, NetId: accepter.NetId},
+		SourceNet:   SourceNet{AccountId: caller, IpRange: source.IpRange, NetId: source.NetId},
+		AccepterNet: AccepterNet{AccountId: owner, NetId: req.AccepterNetId},
+		InVain:      !isResident(tx, owner) || !Nets.Has(tx.In(string(owner)), req.AccepterNetId),
 	}
 	event, message := "request", "Pending acceptance by "+string(owner)
-	if source.IpRange.Prefix().Overlaps(accepter.IpRange.Prefix()) {
-		event, message = "overlap", "Failed: the ranges "+string(source.IpRange)+" and "+string(accepter.IpRange)+" overlap"
+	if owner == caller {
+		accepter := Nets.Living(tx, req.AccepterNetId)
+		if accepter == nil {
+			return nil, fault.NetNotFound.Errorf("The AccepterNetId '%s' doesn't exist.", req.AccepterNetId)
+		}
+		if p.AccepterNet.IpRange = accepter.IpRange; p.overlaps() {
+			event, message = "overlap", overlapMessage
+		}
 	}
 	for other := range rivals(tx, p) {
 		switch {
-		case other.SourceNet == p.SourceNet:
+		case other.leads(p.SourceNet, p.AccepterNet):
 			return nil, fault.PeeringExists.Errorf("The Net peering %s between %s and %s exists already: it is %s.",
-				other.NetPeeringId, source.NetId, accepter.NetId, other.State.Name)
+				other.NetPeeringId, req.SourceNetId, req.AccepterNetId, other.State.Name)
 		case other.State.Name == PeeringActive:
 			event, message = "repeat", "Rejected: "+string(other.NetPeeringId)+" joins the two Nets already"
 		}
 	}
+	var accounts []*kind.Tx
+	for _, account := range p.sides() {
+		accounts = append(accounts, tx.In(string(account)))
+	}
+	p.NetPeeringId = NetPeerings.NewID(accounts...)
 	p.State.Message = message
 	if p.State.Name, _ = peeringLife.Next("", event); p.State.Name != PeeringPending {
 		return p, nil
@@ -220,6 +233,14 @@ func createNetPeering(tx *kind.Tx, req *CreateNetPeeringRequest) (*NetPeering, e
 	return p, tx.CheckLimit("networklink_request_limit", fault.TooManyPeeringRequests, requests(tx)+1)
 }
 
+// overlapMessage is what the state of a peering says whose Nets overlap.
+const overlapMessage = "Failed: the ranges of the two Nets overlap"
+
+// overlaps reports whether the two Nets have addresses in common.
+func (p *NetPeering) overlaps() bool {
+	return p.SourceNet.IpRange.Prefix().Overlaps(p.AccepterNet.IpRange.Prefix())
+}
+
 // announcePeering gives the owner who is asked a copy. Of a peering that has
 // ended with its beginning only the caller hears.
 func announcePeering(tx *kind.Tx, p *NetPeering) error {
@@ -227,12 +248,17 @@ func announcePeering(tx *kind.Tx, p *NetPeering) error {
 	switch {
 	case p.State.Name != PeeringPending:
 		return NetPeerings.Delete(tx, p)
-	case owner == p.SourceNet.AccountId:
+	case owner == p.SourceNet.AccountId || p.InVain:
 		return nil
 	}
+	in := tx.In(string(owner))
+	net, err := Nets.Get(in, p.AccepterNet.NetId)
+	if err != nil {
+		return err
+	}
 	theirs := *p
-	theirs.OwnNets = p.netsOf(owner)
-	return NetPeerings.Insert(tx.In(string(owner)), &theirs)
+	theirs.OwnNets, theirs.AccepterNet.IpRange = p.netsOf(owner), net.IpRange
+	return NetPeerings.Insert(in, &theirs)
 }
 
 // netsOf are those of the two Nets that are an account's.
@@ -246,13 +272,20 @@ func (p *NetPeering) netsOf(account id.Account) (own []id.Net) {
 	return own
 }
 
+// leads reports whether a peering was asked for from one Net to another. Their
+// ranges do not count: the account that asks does not know the other one at first.
+func (p *NetPeering) leads(from SourceNet, to AccepterNet) bool {
+	return p.SourceNet.AccountId == from.AccountId && p.SourceNet.NetId == from.NetId &&
+		p.AccepterNet.AccountId == to.AccountId && p.AccepterNet.NetId == to.NetId
+}
+
 // rivals are the other peerings of the same two Nets, in either direction, that
 // live.
 func rivals(tx *kind.Tx, p *NetPeering) iter.Seq[*NetPeering] {
 	return func(yield func(*NetPeering) bool) {
 		for other := range NetPeerings.Find(tx, "OwnNets", string(p.netsOf(id.Account(tx.Account()))[0])) {
-			isSame := other.SourceNet == p.SourceNet && other.AccepterNet == p.AccepterNet
-			isReverse := other.SourceNet == SourceNet(p.AccepterNet) && other.AccepterNet == AccepterNet(p.SourceNet)
+			isSame := other.leads(p.SourceNet, p.AccepterNet)
+			isReverse := other.leads(SourceNet(p.AccepterNet), AccepterNet(p.SourceNet))
 			if (isSame || isReverse) && other.NetPeeringId != p.NetPeeringId && !other.isOver(tx.Now()) && !yield(other) {
 				return
 			}
@@ -312,6 +345,7 @@ func (p *NetPeering) become(tx *kind.Tx, event, message string) error {
 			}
 		}
 		if next == PeeringActive {
+			own.AccepterNet = p.AccepterNet // with its range, which both may know now
 			return NetPeerings.Put(tx, own)
 		}
 		own.OwnNets = nil
@@ -333,7 +367,8 @@ type AcceptNetPeeringRequest struct {
 	NetPeeringId id.NetPeering `api:"required"` // The ID of the Net peering to accept.
 }
 
-// AcceptNetPeeringResponse shows the peering.
+// AcceptNetPeeringResponse shows the peering, which is `failed` if the ranges of
+// the two Nets overlap.
 type AcceptNetPeeringResponse struct{ NetPeering *NetPeering }
 
 func acceptNetPeering(tx *kind.Tx, req *AcceptNetPeeringRequest) (*AcceptNetPeeringResponse, error) {
@@ -343,6 +378,13 @@ func acceptNetPeering(tx *kind.Tx, req *AcceptNetPeeringRequest) (*AcceptNetPeer
 	}
 	if err := p.asked(tx, "accept"); err != nil {
 		return nil, err
+	}
+	if p.State.Name == PeeringPending && p.overlaps() {
+		if err := p.become(tx, "overlap", overlapMessage); err != nil {
+			return nil, err
+		}
+		p, err = findPeering(tx, p.NetPeeringId)
+		return &AcceptNetPeeringResponse{p}, err
 	}
 	if err := p.become(tx, "accept", "Active"); err != nil {
 		return nil, err
@@ -396,6 +438,10 @@ func deleteNetPeering(tx *kind.Tx, req *DeleteNetPeeringRequest) (*DeleteNetPeer
 	p, err := findPeering(tx, req.NetPeeringId)
 	if err != nil {
 		return nil, err
+	}
+	if p.State.Name == PeeringDeleted {
+		// Clients take only 5000 to 5999 for an end, and would repeat the call otherwise.
+		return nil, NetPeerings.Absent(req.NetPeeringId)
 	}
 	if p.State.Name == PeeringPending && string(p.SourceNet.AccountId) != tx.Account() {
 		return nil, fault.NotAuthorized.Errorf("The Net peering %s is a request of the account %s, which alone can delete it: reject it instead.", p.NetPeeringId, p.SourceNet.AccountId)

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -60,14 +62,20 @@ func TestPeeringOfTwoAccounts(t *testing.T) {
 	r := setup(t)
 	nets := map[string]string{alice: r.net(alice, "10.0.0.0/16"), bob: r.net(bob, "172.16.0.0/16")}
 	made := r.one("NetPeering", alice, "CreateNetPeering", asking(nets[alice], bob, nets[bob]))
-	want := fmt.Sprintf(`{"NetPeeringId": %q, "ExpirationDate": "2026-11-27T10:00:00.000Z", "Tags": [],
+	want := `{"NetPeeringId": %q, "ExpirationDate": "2026-11-27T10:00:00.000Z", "Tags": [],
 		"SourceNet": {"AccountId": %q, "NetId": %q, "IpRange": "10.0.0.0/16"},
-		"AccepterNet": {"AccountId": %q, "NetId": %q, "IpRange": "172.16.0.0/16"},
-		"State": {"Name": "pending-acceptance", "Message": "Pending acceptance by %[4]s"}}`, made["NetPeeringId"], alice, nets[alice], bob, nets[bob])
+		"AccepterNet": {"AccountId": %q, "NetId": %q%s},
+		"State": {"Name": "pending-acceptance", "Message": "Pending acceptance by %[4]s"}}`
+	const withRange = `, "IpRange": "172.16.0.0/16"`
+	pending := func(ipRange string) string {
+		return fmt.Sprintf(want, made["NetPeeringId"], alice, nets[alice], bob, nets[bob], ipRange)
+	}
 	peering := naming("NetPeeringId", made.id("NetPeeringId"))
-	r.shows(made, want)
+	// Bob knows the range of his Net, and alice is not told it yet.
+	r.shows(made, pending(""))
+	r.shows(r.peering(alice, made.id("NetPeeringId")), pending(""))
+	r.shows(r.peering(bob, made.id("NetPeeringId")), pending(withRange))
 	for _, account := range []string{alice, bob} {
-		r.shows(r.peering(account, made.id("NetPeeringId")), want)
 		r.refuse(fault.NetInUse, account, "DeleteNet", naming("NetId", nets[account]))
 	}
 	r.refuse(fault.NotAuthorized, alice, "AcceptNetPeering", peering)
@@ -99,7 +107,7 @@ func TestPeeringOfTwoAccounts(t *testing.T) {
 	r.call(bob, "DeleteNetPeering", peering)
 	r.isPeering(made.id("NetPeeringId"), network.PeeringDeleted, alice, bob)
 	for _, account := range []string{alice, bob} {
-		r.refuse(fault.InvalidTransition, account, "DeleteNetPeering", peering)
+		r.refuse(fault.NetPeeringNotFound, account, "DeleteNetPeering", peering)
 		r.call(account, "DeleteNet", naming("NetId", nets[account]))
 	}
 	r.isPeering(made.id("NetPeeringId"), network.PeeringDeleted, alice, bob)
@@ -126,7 +134,7 @@ func TestPeeringOfOneAccount(t *testing.T) {
 func TestPeeringRefusals(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	net, other, bobs := r.net(alice, "10.0.0.0/16"), r.net(alice, "10.1.0.0/16"), r.net(bob, "10.2.0.0/16")
+	net, bobs := r.net(alice, "10.0.0.0/16"), r.net(bob, "10.2.0.0/16")
 	const nobody = "vpc-00000000"
 	tests := []struct {
 		name, body string
@@ -135,15 +143,13 @@ func TestPeeringRefusals(t *testing.T) {
 		{"no source", naming("AccepterNetId", bobs), fault.MissingParameter},
 		{"no accepter", naming("SourceNetId", net), fault.MissingParameter},
 		{"a Net with itself", asking(net, "", net), fault.SameNet},
+		{"no Net with itself", asking(nobody, "", nobody), fault.SameNet},
 		{"a Net with itself, by its owner", asking(net, alice, net), fault.SameNet},
 		{"from no Net", asking(nobody, "", net), fault.NetNotFound},
 		{"from another's Net", asking(bobs, "", net), fault.NetNotFound},
 		{"from another's Net to itself", asking(bobs, bob, bobs), fault.NetNotFound},
 		{"to no Net", asking(net, "", nobody), fault.NetNotFound},
-		{"to no Net of another's", asking(net, bob, nobody), fault.NetNotFound},
 		{"to another's Net without its owner", asking(net, "", bobs), fault.NetNotFound},
-		{"to a Net of another owner", asking(net, carol, bobs), fault.NetNotFound},
-		{"to a Net of nobody's", asking(net, "999999999999", other), fault.NetNotFound},
 		{"owner of the wrong form", asking(net, "bob", bobs), fault.MalformedID},
 	}
 	for _, test := range tests {
@@ -161,7 +167,8 @@ func TestPeeringWithNobodyKeepsNoPlace(t *testing.T) {
 	r := setup(t)
 	const nobody = "999999999999"
 	net := r.net(alice, "10.0.0.0/16")
-	r.refuse(fault.NetNotFound, alice, "CreateNetPeering", asking(net, nobody, net))
+	peering := r.ask(alice, net, nobody, net)
+	r.call(alice, "DeleteNetPeering", naming("NetPeeringId", peering))
 	// A transaction that reaches an account which is not in memory runs twice.
 	for want := 2; want >= 1; want-- {
 		runs := 0
@@ -207,7 +214,11 @@ func TestPeeringTransitions(t *testing.T) {
 					r.call(callers[action], action, naming("NetPeeringId", peering))
 					return
 				}
-				r.refuse(fault.InvalidTransition, callers[action], action, naming("NetPeeringId", peering))
+				want := fault.InvalidTransition
+				if action == "DeleteNetPeering" && state == network.PeeringDeleted {
+					want = fault.NetPeeringNotFound
+				}
+				r.refuse(want, callers[action], action, naming("NetPeeringId", peering))
 				r.isPeering(peering, state, alice, bob)
 			})
 		}
@@ -298,18 +309,87 @@ func TestPeeringOfOverlappingNetsFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := setup(t)
+			const failure = `{"Name": "failed", "Message": "Failed: the ranges of the two Nets overlap"}`
 			nets := map[string]string{alice: r.net(alice, ranges[0]), bob: r.net(bob, ranges[1])}
-			before := r.generation(bob)
-			failed := r.one("NetPeering", alice, "CreateNetPeering", asking(nets[alice], bob, nets[bob]))
-			peering := failed.id("NetPeeringId")
-			r.shows(failed["State"].(map[string]any), fmt.Sprintf(`{"Name": "failed", "Message": "Failed: the ranges %s and %s overlap"}`, ranges[0], ranges[1]))
-			r.isPeering(peering, network.PeeringFailed, alice)
-			if p := r.peering(bob, peering); p != nil || r.generation(bob) != before {
-				t.Errorf("bob hears of it: %v", p)
+
+			// At once if both are the caller's…
+			own := r.net(alice, ranges[1])
+			failed := r.one("NetPeering", alice, "CreateNetPeering", asking(nets[alice], "", own))
+			r.shows(failed["State"].(map[string]any), failure)
+			r.isPeering(failed.id("NetPeeringId"), network.PeeringFailed, alice)
+			r.refuse(fault.InvalidTransition, alice, "DeleteNetPeering", naming("NetPeeringId", failed.id("NetPeeringId")))
+			r.call(alice, "DeleteNet", naming("NetId", own))
+
+			// …else when it is accepted: alice is not told what the range of bob's is.
+			peering := r.ask(alice, nets[alice], bob, nets[bob])
+			r.isPeering(peering, network.PeeringPending, alice, bob)
+			accepted := r.one("NetPeering", bob, "AcceptNetPeering", naming("NetPeeringId", peering))
+			r.shows(accepted["State"].(map[string]any), failure)
+			r.isPeering(peering, network.PeeringFailed, alice, bob)
+			if told := r.peering(alice, peering)["AccepterNet"].(map[string]any)["IpRange"]; told != nil {
+				t.Errorf("alice is told the range %v", told)
 			}
-			r.refuse(fault.InvalidTransition, alice, "DeleteNetPeering", naming("NetPeeringId", peering))
+			r.refuse(fault.InvalidTransition, bob, "AcceptNetPeering", naming("NetPeeringId", peering))
 			for account, net := range nets {
+				r.refuse(fault.InvalidTransition, account, "DeleteNetPeering", naming("NetPeeringId", peering))
 				r.call(account, "DeleteNet", naming("NetId", net))
+			}
+		})
+	}
+}
+
+// A request does not tell whether another account has the Net that it names, or
+// whether there is such an account: all look the same from the beginning to the
+// end, whatever the caller does with them.
+func TestPeeringRequestsTellNothing(t *testing.T) {
+	t.Parallel()
+	for name, theirs := range map[string]func(r *region) (owner, net string){
+		"no Net":            func(*region) (string, string) { return bob, "vpc-00000000" },
+		"another owner":     func(r *region) (string, string) { return carol, r.net(bob, "10.1.0.0/16") },
+		"no account":        func(*region) (string, string) { return "999999999999", "vpc-00000000" },
+		"overlapping range": func(r *region) (string, string) { return bob, r.net(bob, "10.0.0.0/16") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			// story is what alice sees of a request to another account.
+			story := func(theirs func(r *region) (owner, net string)) (seen []string) {
+				r := setup(t, map[string]int{"networklink_request_limit": 2})
+				owner, net := theirs(r)
+				own, second := r.net(alice, "10.0.0.0/16"), r.net(alice, "10.2.0.0/16")
+				see := func(account, action, body string) object {
+					answer, err := r.try(account, action, body)
+					text := fmt.Sprint(action, " ", answer, err)
+					for _, said := range []string{owner, net, own, second} {
+						text = strings.ReplaceAll(text, said, "ID")
+					}
+					seen = append(seen, regexp.MustCompile("pcx-[0-9a-f]{8}").ReplaceAllString(text, "PEERING"))
+					return answer
+				}
+				ask := func(from string) string {
+					return object(see(alice, "CreateNetPeering", asking(from, owner, net))["NetPeering"].(map[string]any)).id("NetPeeringId")
+				}
+				first := ask(own)
+				see(alice, "CreateNetPeering", asking(own, owner, net))
+				other := ask(second)
+				see(alice, "CreateNetPeering", asking(own, owner, "vpc-11111111"))
+				see(alice, "ReadNetPeerings", `{}`)
+				see(alice, "ReadNetPeerings", `{"Filters": {"AccepterNetIpRanges": ["10.0.0.0/16", "10.1.0.0/16"]}}`)
+				for _, action := range []string{"AcceptNetPeering", "RejectNetPeering"} {
+					see(alice, action, naming("NetPeeringId", first))
+				}
+				see(alice, "DeleteNet", naming("NetId", own))
+				see(alice, "DeleteNetPeering", naming("NetPeeringId", other))
+				see(alice, "DeleteNetPeering", naming("NetPeeringId", other))
+				r.clock.Advance(7 * 24 * time.Hour)
+				see(alice, "ReadNetPeerings", `{}`)
+				see(alice, "DeleteNetPeering", naming("NetPeeringId", first))
+				see(alice, "DeleteNet", naming("NetId", own))
+				see(alice, "ReadNetPeerings", `{}`)
+				return seen
+			}
+			want := story(func(r *region) (string, string) { return bob, r.net(bob, "10.1.0.0/16") })
+			if diff := cmp.Diff(want, story(theirs)); diff != "" {
+				t.Errorf("it is told apart from a request to a Net that is there (-there +this):\n%s", diff)
 			}
 		})
 	}
@@ -419,7 +499,8 @@ func TestPeeringFilters(t *testing.T) {
 		{`{}`, []string{first, second, third}},
 		{`{"AccepterNetAccountIds": ["` + bob + `"]}`, []string{second}},
 		{`{"AccepterNetAccountIds": ["` + alice + `"]}`, []string{first, third}},
-		{`{"AccepterNetIpRanges": ["10.2.0.0/16"]}`, []string{second}},
+		{`{"AccepterNetIpRanges": ["10.2.0.0/16"]}`, nil}, // a range that alice is not told yet
+		{`{"AccepterNetIpRanges": ["10.1.0.0/16"]}`, []string{first, third}},
 		{`{"AccepterNetNetIds": ["` + two + `"]}`, []string{first, third}},
 		{`{"ExpirationDates": ["2026-11-27T10:00:00.000Z"]}`, []string{first}},
 		{`{"ExpirationDates": ["2026-11-27T11:00:00.000Z", "2026-11-27T10:00:00.001Z"]}`, []string{second}},
@@ -484,7 +565,7 @@ func TestPeeringInTheWorld(t *testing.T) {
 }
 
 // Whoever is first decides: a Net that is asked for stays, and one that goes is
-// not joined.
+// asked for in vain.
 func TestPeeringWithANetThatGoes(t *testing.T) {
 	t.Parallel()
 	for range 20 {
@@ -495,17 +576,18 @@ func TestPeeringWithANetThatGoes(t *testing.T) {
 		both.Go(func() { _, asked = r.try(alice, "CreateNetPeering", asking(net, bob, bobs)) })
 		both.Go(func() { _, deleted = r.try(bob, "DeleteNet", naming("NetId", bobs)) })
 		both.Wait()
-		switch {
-		case asked == nil && fault.NetInUse.Is(deleted):
-		case deleted == nil && fault.NetNotFound.Is(asked):
-		default:
+		if asked != nil || deleted != nil && !fault.NetInUse.Is(deleted) {
 			t.Fatalf("asking ends with %v, and deleting the Net with %v", asked, deleted)
+		}
+		if listed := r.list("NetPeerings", bob, "ReadNetPeerings", `{}`); (len(listed) == 1) != (deleted != nil) {
+			t.Fatalf("deleting the Net ends with %v, and bob is asked for %v", deleted, listed)
 		}
 	}
 }
 
-// agree checks that two accounts keep the same of their peerings, that a living
-// one keeps their Nets, and that no two join the same Nets.
+// agree checks that two accounts keep the same of their peerings, apart from a
+// range that is not told yet, that a living one keeps their Nets, and that no two
+// join the same Nets.
 func (r *region) agree(peerings map[string]bool) {
 	r.Helper()
 	for peering := range peerings {
@@ -513,6 +595,13 @@ func (r *region) agree(peerings map[string]bool) {
 		if one == nil || other == nil {
 			r.Errorf("alice sees %v, and bob %v", one, other)
 			continue
+		}
+		for _, p := range []object{one, other} {
+			accepter := p["AccepterNet"].(map[string]any)
+			if accepter["IpRange"] == nil && p["State"].(map[string]any)["Name"] == "active" {
+				r.Errorf("an active peering has no range: %v", p)
+			}
+			delete(accepter, "IpRange")
 		}
 		if diff := cmp.Diff(one, other); diff != "" {
 			r.Errorf("(-alice +bob)\n%s", diff)
@@ -581,7 +670,7 @@ func TestPeeringsAgree(t *testing.T) {
 				}
 				slices.Sort(all)
 				_, err := r.try(who.Draw(t, "who"), action, naming("NetPeeringId", rapid.SampledFrom(all).Draw(t, "which")))
-				if err != nil && !fault.InvalidTransition.Is(err) && !fault.NotAuthorized.Is(err) {
+				if err != nil && !fault.InvalidTransition.Is(err) && !fault.NotAuthorized.Is(err) && !fault.NetPeeringNotFound.Is(err) {
 					t.Fatal(err)
 				}
 			},
