@@ -1,6 +1,7 @@
 package network
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -24,7 +25,7 @@ type Nic struct {
 	NicId               id.Nic               // The ID of the NIC.
 	PrivateDnsName      string               `json:"-"` // The private DNS name of the NIC: that of its primary private IP.
 	PrivateIps          []PrivateIp          // The private IPs of the NIC. The first one is the primary one.
-	SecurityGroups      []SecurityGroupLight // The security groups that the NIC is in.
+	SecurityGroups      []SecurityGroupLight // The security groups that the NIC is in, by ID.
 	State               NicState             `json:"-"` // The state of the NIC, which follows from its link.
 	SubnetId            id.Subnet            // The ID of the Subnet that the NIC is in.
 	SubregionName       string               // The Subregion of the Subnet.
@@ -141,6 +142,7 @@ func (region Region) ShowNic(tx *kind.Tx, n *Nic) *Nic {
 			n.SecurityGroups[i].SecurityGroupName = group.SecurityGroupName
 		}
 	}
+	slices.SortFunc(n.SecurityGroups, func(a, b SecurityGroupLight) int { return cmp.Compare(a.SecurityGroupId, b.SecurityGroupId) })
 	return n
 }
 
