@@ -11,7 +11,7 @@ import (
 )
 
 // NetLoop brings Nets to a driver, each with all that is in it as one value, and
-// moves what waits for the world to have it, such as Subnets and NAT services, to
+// moves what waits for the world to have it, which are Net access points, to
 // available. What the world has and the store does not, it removes.
 type NetLoop struct {
 	db       *kind.DB
@@ -144,13 +144,13 @@ var families = []struct {
 	// since the world was asked stays as it is. nil: nothing waits.
 	settle func(*kind.Tx, driver.Net) error
 }{
-	{wantSubnets, settleSubnets},
+	{wantSubnets, nil},
 	{wantVirtualGateway, nil},
 	{wantSecurityGroups, nil},
 	{wantNetAccessPoints, settleNetAccessPoints},
 	{wantRouteTables, nil},
 	{wantInternetService, nil},
-	{wantNatServices, settleNatServices},
+	{wantNatServices, nil},
 	{wantPeerings, nil},
 	{wantNics, nil},
 }

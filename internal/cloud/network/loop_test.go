@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/driver/drivertest"
@@ -211,6 +212,18 @@ func TestLoop(t *testing.T) {
 	r.agrees(world)
 }
 
+// behind checks that the world does not have a Net yet as it is.
+func (r *region) behind(account, net string) {
+	r.Helper()
+	r.update(account, func(tx *kind.Tx) error {
+		n, err := network.Nets.Get(tx, id.Net(net))
+		if err == nil && !n.Unsettled() {
+			r.Errorf("the world has the Net %s as it is", net)
+		}
+		return err
+	})
+}
+
 func TestLoopWaitsForTheWorld(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
@@ -224,7 +237,8 @@ func TestLoopWaitsForTheWorld(t *testing.T) {
 	}
 	r.clock.Advance(3 * time.Second)
 	r.settle(loops)
-	r.selects(r.list("Subnets", alice, "ReadSubnets", `{"Filters": {"States": ["pending"]}}`), "SubnetId", subnet)
+	r.behind(alice, net)
+	r.selects(r.list("Subnets", alice, "ReadSubnets", `{"Filters": {"States": ["available"]}}`), "SubnetId", subnet) // all the same
 	r.finish(loops)
 	r.agrees(world)
 
@@ -248,12 +262,12 @@ func TestLoopOutlastsFailures(t *testing.T) {
 	loops, end := r.run(world)
 	defer end()
 	net := r.net(alice, "10.0.0.0/16")
-	subnet := r.subnet(alice, net, "10.0.0.0/24")
+	r.subnet(alice, net, "10.0.0.0/24")
 	for range 5 {
 		r.clock.Advance(r.settle(loops))
 	}
 	r.settle(loops)
-	r.selects(r.list("Subnets", alice, "ReadSubnets", `{"Filters": {"States": ["pending"]}}`), "SubnetId", subnet)
+	r.behind(alice, net)
 	world.Fail(nil)
 	r.finish(loops)
 	r.agrees(world)
@@ -332,24 +346,22 @@ func TestChangeDuringAStep(t *testing.T) {
 	world := sim.New(r.clock.Now, 0)
 	r.tellGroups(world)
 	net := r.net(alice, "10.0.0.0/16")
-	first, second := r.subnet(alice, net, "10.0.0.0/24"), r.subnet(alice, net, "10.0.1.0/24")
+	first, second := r.accessPoint(alice, net, apiService), r.accessPoint(alice, net, "com.outscale.test-1.eim")
 	var third string
 	loop := network.NewNetLoop(r.db, changing{world, func() {
-		r.call(alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, first))
-		third = r.subnet(alice, net, "10.0.2.0/24")
+		r.call(alice, "DeleteNetAccessPoint", fmt.Sprintf(`{"NetAccessPointId": %q}`, first))
+		third = r.accessPoint(alice, net, "com.outscale.test-1.oos")
 	}}, here)
 	if _, err := loop.Step(t.Context(), alice, net); err != nil {
 		t.Fatal(err)
 	}
-	r.selects(r.list("Subnets", alice, "ReadSubnets", `{"Filters": {"States": ["available"]}}`), "SubnetId", second)
-	r.selects(r.list("Subnets", alice, "ReadSubnets", `{"Filters": {"States": ["pending"]}}`), "SubnetId", third)
-	if unsettled, err := r.db.Unsettled(t.Context()); err != nil || len(unsettled) != 1 {
-		t.Errorf("unsettled are the accounts %q, %v, want that of alice", unsettled, err)
-	}
+	r.selects(r.list("NetAccessPoints", alice, "ReadNetAccessPoints", `{"Filters": {"States": ["available"]}}`), "NetAccessPointId", second)
+	r.selects(r.list("NetAccessPoints", alice, "ReadNetAccessPoints", `{"Filters": {"States": ["pending"]}}`), "NetAccessPointId", third)
+	r.behind(alice, net)
 
 	loop = network.NewNetLoop(r.db, changing{world, func() {
-		for _, s := range []string{second, third} {
-			r.call(alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, s))
+		for _, point := range []string{second, third} {
+			r.call(alice, "DeleteNetAccessPoint", fmt.Sprintf(`{"NetAccessPointId": %q}`, point))
 		}
 		r.call(alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
 	}}, here)

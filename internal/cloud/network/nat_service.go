@@ -98,7 +98,7 @@ func createNatService(tx *kind.Tx, req *CreateNatServiceRequest) (*CreateNatServ
 	for other := range NatServices.Of(tx, subnet.SubnetId) {
 		return nil, fault.NatServiceExists.Errorf("The Subnet %s has the NAT service %s.", subnet.SubnetId, other.NatServiceId)
 	}
-	n := &NatService{ClientToken: req.ClientToken, NetId: subnet.NetId, State: GatewayPending, SubnetId: subnet.SubnetId}
+	n := &NatService{ClientToken: req.ClientToken, NetId: subnet.NetId, State: GatewayAvailable, SubnetId: subnet.SubnetId}
 	if err := NatServices.Insert(tx, n); err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package network
 import (
 	"net/netip"
 
-	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
@@ -19,15 +18,6 @@ func wantNatServices(tx *kind.Tx, n *Net, want *driver.Net) error {
 			wanted.Public = append(wanted.Public, public)
 		}
 		want.Nats = append(want.Nats, wanted)
-	}
-	return nil
-}
-
-func settleNatServices(tx *kind.Tx, done driver.Net) error {
-	for _, nat := range done.Nats {
-		if err := ready(tx, NatServices, id.NatService(nat.ID), builtLife, func(n *NatService) *GatewayState { return &n.State }); err != nil {
-			return err
-		}
 	}
 	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
-	"github.com/bastide-cloud/bastide/internal/state"
 )
 
 // Subnet is a part of the range of a [Net], in one Subregion.
@@ -17,7 +16,7 @@ type Subnet struct {
 	NetId               id.Net      // The ID of the Net that the Subnet is in.
 	SubregionName       string      // The name of the Subregion that the Subnet is in.
 	IpRange             api.CIDR    // The range of addresses of the Subnet, inside the range of its Net.
-	State               SubnetState // The state of the Subnet. It is `pending` until machines can be connected to it.
+	State               SubnetState // The state of the Subnet. A Subnet is `available` as soon as it is created.
 	AvailableIpsCount   int         `json:"-"` // The number of addresses that nobody uses yet. The first four and the last address of a Subnet can never be used.
 	MapPublicIpOnLaunch bool        // Whether a NIC created in the Subnet gets a public IP.
 	Tags                []api.Tag   // The tags of the Subnet.
@@ -36,21 +35,12 @@ var Subnets = &kind.Kind[Subnet, id.Subnet]{
 // SubnetState is the state of a Subnet.
 type SubnetState string
 
-// The states that a Subnet goes through.
-const (
-	SubnetPending   SubnetState = "pending"
-	SubnetAvailable SubnetState = "available"
-)
+// SubnetAvailable is the state of a Subnet that can be used: of every Subnet here.
+// The world may still be behind, which its machines wait for.
+const SubnetAvailable SubnetState = "available"
 
 // Literals implements [api.Enum].
 func (SubnetState) Literals() []string { return []string{"pending", "available", "deleted"} }
-
-// subnetLife is the life of a Subnet. A deleted one is gone at once.
-var subnetLife = state.Machine[SubnetState]{
-	"":              {"create": SubnetPending},
-	SubnetPending:   {"ready": SubnetAvailable, "delete": ""},
-	SubnetAvailable: {"delete": ""},
-}
 
 func subnetActions(region Region) []api.Action {
 	r := api.NewResource(Subnets, viewSubnet)
@@ -104,7 +94,7 @@ func (region Region) createSubnet(tx *kind.Tx, req *CreateSubnetRequest) (*Subne
 	if err := touch(tx, net.NetId); err != nil {
 		return nil, err
 	}
-	return &Subnet{NetId: net.NetId, SubregionName: subregion, IpRange: req.IpRange, State: SubnetPending}, nil
+	return &Subnet{NetId: net.NetId, SubregionName: subregion, IpRange: req.IpRange, State: SubnetAvailable}, nil
 }
 
 // ReadSubnetsRequest asks for Subnets.

@@ -26,12 +26,3 @@ func wantSubnets(tx *kind.Tx, n *Net, want *driver.Net) error {
 	}
 	return nil
 }
-
-func settleSubnets(tx *kind.Tx, done driver.Net) error {
-	for _, s := range done.Subnets {
-		if err := ready(tx, Subnets, id.Subnet(s.ID), subnetLife, func(s *Subnet) *SubnetState { return &s.State }); err != nil {
-			return err
-		}
-	}
-	return nil
-}

@@ -14,7 +14,7 @@ func TestSubnet(t *testing.T) {
 	r := setup(t)
 	net := r.net(alice, "10.0.0.0/16")
 	made := r.one("Subnet", alice, "CreateSubnet", fmt.Sprintf(`{"NetId": %q, "IpRange": "10.0.1.0/24"}`, net))
-	want := fmt.Sprintf(`{"SubnetId": %q, "NetId": %q, "SubregionName": "test-1a", "IpRange": "10.0.1.0/24", "State": "pending",
+	want := fmt.Sprintf(`{"SubnetId": %q, "NetId": %q, "SubregionName": "test-1a", "IpRange": "10.0.1.0/24", "State": "available",
 		"AvailableIpsCount": 251, "MapPublicIpOnLaunch": false, "Tags": []}`, made["SubnetId"], net)
 	r.shows(made, want)
 	r.shows(r.list("Subnets", alice, "ReadSubnets", `{}`)[0], want)
@@ -26,7 +26,7 @@ func TestSubnet(t *testing.T) {
 	}
 
 	updated := r.one("Subnet", alice, "UpdateSubnet", fmt.Sprintf(`{"SubnetId": %q, "MapPublicIpOnLaunch": true}`, made["SubnetId"]))
-	r.shows(updated, fmt.Sprintf(`{"SubnetId": %q, "NetId": %q, "SubregionName": "test-1a", "IpRange": "10.0.1.0/24", "State": "pending",
+	r.shows(updated, fmt.Sprintf(`{"SubnetId": %q, "NetId": %q, "SubregionName": "test-1a", "IpRange": "10.0.1.0/24", "State": "available",
 		"AvailableIpsCount": 251, "MapPublicIpOnLaunch": true, "Tags": []}`, made["SubnetId"], net))
 	back := r.one("Subnet", alice, "UpdateSubnet", fmt.Sprintf(`{"SubnetId": %q, "MapPublicIpOnLaunch": false}`, made["SubnetId"]))
 	if back["MapPublicIpOnLaunch"] != false {
@@ -160,8 +160,8 @@ func TestSubnetFilters(t *testing.T) {
 		{`{"IpRanges": ["10.0.1.0/24"]}`, []string{third}},
 		{fmt.Sprintf(`{"NetIds": [%q]}`, net), []string{first, third}},
 		{fmt.Sprintf(`{"NetIds": [%q], "AvailableIpsCounts": [11]}`, net), nil},
-		{`{"States": ["pending"]}`, []string{first, second, third}},
-		{`{"States": ["available", "deleted"]}`, nil},
+		{`{"States": ["available"]}`, []string{first, second, third}},
+		{`{"States": ["pending", "deleted"]}`, nil},
 		{fmt.Sprintf(`{"SubnetIds": [%q]}`, second), []string{second}},
 		{`{"SubregionNames": ["test-1b"]}`, []string{third}},
 		{`{"TagKeys": ["env"]}`, []string{third}},

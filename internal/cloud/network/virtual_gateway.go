@@ -89,16 +89,16 @@ func (GatewayLinkState) Literals() []string {
 	return []string{"attaching", "attached", "detaching", "detached"}
 }
 
-// gatewayLife is the life of a virtual gateway or a client gateway: there is
-// nothing to wait for at either end of it. A deleted one is only shown.
+// gatewayLife is the life of a virtual gateway, a client gateway or a NAT service:
+// there is nothing to wait for at either end of it. A deleted one is only shown.
 var gatewayLife = state.Machine[GatewayState]{
 	"":               {"create": GatewayAvailable},
 	GatewayAvailable: {"delete": GatewayDeleted},
 	GatewayDeleted:   {"forget": ""},
 }
 
-// builtLife is the life of a NAT service or a Net access point, which the world
-// must have before packets can go through it.
+// builtLife is the life of a Net access point, which the world must have before
+// packets can go through it.
 var builtLife = state.Machine[GatewayState]{
 	"":               {"create": GatewayPending},
 	GatewayPending:   {"ready": GatewayAvailable, "delete": GatewayDeleted},
@@ -153,7 +153,7 @@ type DeleteVirtualGatewayRequest struct {
 
 func deleteVirtualGateway(_ *kind.Tx, g *VirtualGateway) error {
 	if g.NetId != "" {
-		return fault.InUse.Errorf("The VirtualGateway %s is linked to %s.", g.VirtualGatewayId, g.NetId)
+		return fault.InUse.Errorf("The VirtualGateway %s is linked to the Net %s: unlink it first, with UnlinkVirtualGateway.", g.VirtualGatewayId, g.NetId)
 	}
 	g.State = GatewayDeleted
 	return nil
