@@ -1,6 +1,7 @@
 package network
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -51,7 +52,7 @@ const local = "local"
 func routeActions() []api.Action {
 	r := api.NewResource(RouteTables, viewRouteTable)
 	actions := []api.Action{
-		api.Update(r, createRoute),
+		api.Update(api.NewResource(RouteTables, viewNewRoute), createRoute),
 		api.Update(r, updateRoute),
 		api.Update(r, deleteRoute),
 	}
@@ -59,6 +60,30 @@ func routeActions() []api.Action {
 		actions[i].Family = "Route" // in the contract a family of its own, though its actions change a table
 	}
 	return actions
+}
+
+// viewNewRoute shows a table to which a route was added: that one comes last, as
+// in the real service, and the others by destination.
+func viewNewRoute(tx *kind.Tx, t *RouteTable) *RouteTable {
+	t = completeRouteTable(tx, t)
+	sortRoutes(t.Routes[:len(t.Routes)-1])
+	return t
+}
+
+// sortRoutes puts routes in the order of their destinations; those to services,
+// which have none, come last.
+func sortRoutes(routes []Route) {
+	slices.SortStableFunc(routes, func(a, b Route) int {
+		switch {
+		case a.DestinationIpRange != "" && b.DestinationIpRange != "":
+			return a.DestinationIpRange.Prefix().Compare(b.DestinationIpRange.Prefix())
+		case a.DestinationIpRange == "" && b.DestinationIpRange == "":
+			return cmp.Compare(a.DestinationServiceId, b.DestinationServiceId)
+		case a.DestinationIpRange == "":
+			return 1
+		}
+		return -1
+	})
 }
 
 // complete fills in what is not stored of a route in a Net.
@@ -75,28 +100,31 @@ func (r *Route) complete(tx *kind.Tx, netID id.Net) {
 	}
 }
 
-// works reports whether the target of a route in a Net is there.
+// works reports whether the target of a route in a Net is there and leads on.
 func (r *Route) works(tx *kind.Tx, netID id.Net) bool {
-	if r.checkTarget(tx, netID) != nil {
+	switch {
+	case r.checkTarget(tx, netID) != nil:
 		return false
+	case r.leadsToInternet():
+		service := InternetServices.Living(tx, id.InternetService(r.GatewayId))
+		return service != nil && service.NetId == netID
+	case r.NetPeeringId != "":
+		peering := NetPeerings.Living(tx, r.NetPeeringId)
+		return peering != nil && peering.State.Name == PeeringActive
 	}
-	if r.NetPeeringId == "" {
-		return true
-	}
-	peering := NetPeerings.Living(tx, r.NetPeeringId)
-	return peering != nil && peering.State.Name == PeeringActive
+	return true
 }
 
-// checkTarget refuses a target that is not there, or not of the Net. A Net
-// peering need not be accepted yet.
+// checkTarget refuses a target that is not there, or not of the Net. An internet
+// service need not be linked yet, nor a Net peering accepted.
 func (r *Route) checkTarget(tx *kind.Tx, netID id.Net) error {
 	switch {
 	case r.GatewayId == local:
 		return nil
 	case r.leadsToInternet():
 		service, err := InternetServices.Get(tx, id.InternetService(r.GatewayId))
-		if err == nil && service.NetId != netID {
-			return fault.GatewayNotFound.Errorf("The internet service %s is not linked to the Net %s.", r.GatewayId, netID)
+		if err == nil && service.NetId != "" && service.NetId != netID {
+			return fault.GatewayNotFound.Errorf("The internet service %s is linked to the Net %s, and not to %s.", r.GatewayId, service.NetId, netID)
 		}
 		return err
 	case r.GatewayId != "":
@@ -154,7 +182,7 @@ func (g RouteGateway) Check() error {
 
 // RouteTarget is what a route leads to: one of its fields says it.
 type RouteTarget struct {
-	GatewayId    RouteGateway  // The ID of the internet service or the virtual gateway that is linked to the Net.
+	GatewayId    RouteGateway  // The ID of the internet service or the virtual gateway that is linked to the Net. Until an internet service is linked, the route leads nowhere.
 	NatServiceId id.NatService // The ID of a NAT service of the Net.
 	NetPeeringId id.NetPeering // The ID of a Net peering of the Net. Until it is accepted, the route leads nowhere.
 	NicId        id.Nic        // The ID of a NIC in the Net.

@@ -18,8 +18,11 @@ type RouteTable struct {
 	NetId                           id.Net                           // The ID of the Net that the table is in.
 	RoutePropagatingVirtualGateways []RoutePropagatingVirtualGateway // The virtual gateways whose routes the table takes over.
 	RouteTableId                    id.RouteTable                    // The ID of the route table.
-	Routes                          []Route                          // The routes of the table.
+	Routes                          []Route                          // The routes of the table, by destination.
 	Tags                            []api.Tag                        // The tags of the route table.
+
+	// Main reports whether the table is the main one of its Net.
+	Main bool `json:"-" wire:"-"`
 }
 
 // LinkRouteTable is the link between a route table and a Subnet, or the link
@@ -61,7 +64,16 @@ func routeTableActions() []api.Action {
 	}
 }
 
+// viewRouteTable shows a table with its routes by destination.
 func viewRouteTable(tx *kind.Tx, t *RouteTable) *RouteTable {
+	t = completeRouteTable(tx, t)
+	sortRoutes(t.Routes)
+	return t
+}
+
+// completeRouteTable fills in what is not stored of a table.
+func completeRouteTable(tx *kind.Tx, t *RouteTable) *RouteTable {
+	t.Main = t.isMain()
 	t.LinkRouteTables = slices.Clone(t.LinkRouteTables)
 	for i := range t.LinkRouteTables {
 		t.LinkRouteTables[i].RouteTableId = t.RouteTableId
@@ -171,7 +183,7 @@ type ReadRouteTablesRequest struct {
 type FiltersRouteTable struct {
 	LinkRouteTableIds               []id.RouteTable     `path:"LinkRouteTables.RouteTableId"`     // The IDs of the route tables, of those that have a link.
 	LinkRouteTableLinkRouteTableIds []id.LinkRouteTable `path:"LinkRouteTables.LinkRouteTableId"` // The IDs of the links.
-	LinkRouteTableMain              *bool               `path:"LinkRouteTables.Main"`             // If true, the main route tables of their Nets; if false, those that are linked to a Subnet.
+	LinkRouteTableMain              *bool               `path:"Main"`                             // If true, the main route tables of their Nets; if false, all others, linked or not.
 	LinkSubnetIds                   []id.Subnet         `path:"LinkRouteTables.SubnetId"`         // The IDs of the Subnets that the tables are linked to.
 	NetIds                          []id.Net            // The IDs of the Nets that the tables are in.
 	RouteCreationMethods            []CreationMethod    `path:"Routes.CreationMethod"`       // The ways in which routes of the tables were made.

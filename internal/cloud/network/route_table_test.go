@@ -229,7 +229,8 @@ func TestRouteTableFilters(t *testing.T) {
 		{fmt.Sprintf(`{"LinkRouteTableIds": [%q, %q]}`, second, third), []string{second}},
 		{fmt.Sprintf(`{"LinkRouteTableLinkRouteTableIds": [%q]}`, link), []string{second}},
 		{`{"LinkRouteTableMain": true}`, []string{first, far}},
-		{`{"LinkRouteTableMain": false}`, []string{second}},
+		{`{"LinkRouteTableMain": false}`, []string{second, third}}, // third has no link
+		{fmt.Sprintf(`{"LinkRouteTableMain": false, "NetIds": [%q]}`, other), nil},
 		{fmt.Sprintf(`{"LinkRouteTableMain": true, "NetIds": [%q]}`, other), []string{far}},
 		{fmt.Sprintf(`{"LinkSubnetIds": [%q]}`, subnet), []string{second}},
 		{fmt.Sprintf(`{"NetIds": [%q]}`, net), []string{first, second, third}},

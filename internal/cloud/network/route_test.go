@@ -306,7 +306,6 @@ func TestRouteRefusals(t *testing.T) {
 		hidden = string(nat.NicId)
 		return err
 	})
-	unlinked := r.one("InternetService", alice, "CreateInternetService", `{}`).id("InternetServiceId")
 	r.call(alice, "CreateRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0", "GatewayId": %q}`, has.table, has.service))
 	r.update(alice, func(tx *kind.Tx) error {
 		table, err := network.RouteTables.Get(tx, id.RouteTable(has.table))
@@ -331,7 +330,6 @@ func TestRouteRefusals(t *testing.T) {
 		{"a propagated route", "172.16.0.0/12", fmt.Sprintf(`"NatServiceId": %q`, has.nat), 0, fault.InvalidParameter},
 		{"no range", "everywhere", fmt.Sprintf(`"NatServiceId": %q`, has.nat), fault.InvalidBlock, fault.InvalidBlock},
 		{"unknown internet service", "0.0.0.0/0", `"GatewayId": "igw-00000000"`, fault.InternetServiceNotFound, fault.InternetServiceNotFound},
-		{"unlinked internet service", "0.0.0.0/0", fmt.Sprintf(`"GatewayId": %q`, unlinked), fault.GatewayNotFound, fault.GatewayNotFound},
 		{"another Net's internet service", "0.0.0.0/0", fmt.Sprintf(`"GatewayId": %q`, far.service), fault.GatewayNotFound, fault.GatewayNotFound},
 		{"unknown virtual gateway", "0.0.0.0/0", `"GatewayId": "vgw-00000000"`, fault.VirtualGatewayNotFound, fault.VirtualGatewayNotFound},
 		{"another Net's virtual gateway", "0.0.0.0/0", fmt.Sprintf(`"GatewayId": %q`, far.gateway), fault.GatewayNotFound, fault.GatewayNotFound},
@@ -393,7 +391,7 @@ func TestRouteBeforePropagatedOnes(t *testing.T) {
 	for _, route := range r.list("RouteTables", alice, "ReadRouteTables", fmt.Sprintf(`{"Filters": {"RouteTableIds": [%q]}}`, has.table))[0]["Routes"].([]any) {
 		routes = append(routes, route.(map[string]any))
 	}
-	r.selects(routes, "DestinationIpRange", "10.0.0.0/16", "203.0.113.0/24", "192.0.2.0/24")
+	r.selects(routes, "DestinationIpRange", "10.0.0.0/16", "192.0.2.0/24", "203.0.113.0/24")
 
 	// Propagated ones do not count: two others are there.
 	r.refuse(fault.TooManyRouteTables, alice, "CreateRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0", "NatServiceId": %q}`, has.table, has.nat))
@@ -407,6 +405,78 @@ func TestRouteBeforePropagatedOnes(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// A table shows its routes by destination, one that was just added apart: it is
+// the last one of that answer.
+func TestOrderOfRoutes(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	has := r.targets(alice)
+	create := func(destination string) object {
+		return r.one("RouteTable", alice, "CreateRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": %q, "NatServiceId": %q}`, has.table, destination, has.nat))
+	}
+	r.call(alice, "CreateNetAccessPoint", fmt.Sprintf(`{"NetId": %q, "ServiceName": %q, "RouteTableIds": [%q]}`, has.net, apiService, has.table))
+	order := func(table object, want ...any) {
+		t.Helper()
+		var got []any
+		for _, route := range table["Routes"].([]any) {
+			got = append(got, route.(map[string]any)["DestinationIpRange"])
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("the routes lead to (-want +got):\n%s", diff)
+		}
+	}
+	read := func() object {
+		return r.list("RouteTables", alice, "ReadRouteTables", fmt.Sprintf(`{"Filters": {"RouteTableIds": [%q]}}`, has.table))[0]
+	}
+	create("192.0.2.0/24")
+	create("9.0.0.0/8")
+	create("192.0.2.0/25")
+	order(create("0.0.0.0/0"), "9.0.0.0/8", "10.0.0.0/16", "192.0.2.0/24", "192.0.2.0/25", nil, "0.0.0.0/0")
+	order(read(), "0.0.0.0/0", "9.0.0.0/8", "10.0.0.0/16", "192.0.2.0/24", "192.0.2.0/25", nil)
+	order(create("172.16.0.0/12"), "0.0.0.0/0", "9.0.0.0/8", "10.0.0.0/16", "192.0.2.0/24", "192.0.2.0/25", nil, "172.16.0.0/12")
+	order(r.one("RouteTable", alice, "DeleteRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "9.0.0.0/8"}`, has.table)),
+		"0.0.0.0/0", "10.0.0.0/16", "172.16.0.0/12", "192.0.2.0/24", "192.0.2.0/25", nil)
+}
+
+// A route to an internet service that is linked to no Net leads nowhere until it
+// is linked. One that is linked to another Net is refused.
+func TestRouteToAnUnlinkedInternetService(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	net, other := r.net(alice, "10.0.0.0/16"), r.net(alice, "10.1.0.0/16")
+	table := r.table(alice, net)
+	service := r.one("InternetService", alice, "CreateInternetService", `{}`).id("InternetServiceId")
+	state := func(answer object, want network.RouteState, in driver.Target) {
+		t.Helper()
+		for _, route := range answer["Routes"].([]any) {
+			route := route.(map[string]any)
+			if route["DestinationIpRange"] == "0.0.0.0/0" && route["State"] != string(want) {
+				t.Errorf("the route is %v, want it %s", route, want)
+			}
+		}
+		if got := r.worldRoute(net, table, "0.0.0.0/0").Target; got != in {
+			t.Errorf("in the world it leads to %q, want %q", got, in)
+		}
+	}
+	read := func() object {
+		return r.list("RouteTables", alice, "ReadRouteTables", fmt.Sprintf(`{"Filters": {"RouteTableIds": [%q]}}`, table))[0]
+	}
+	link := func(action, net string) {
+		r.call(alice, action, fmt.Sprintf(`{"InternetServiceId": %q, "NetId": %q}`, service, net))
+	}
+	body := fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0", "GatewayId": %q}`, table, service)
+	state(r.one("RouteTable", alice, "CreateRoute", body), network.RouteBlackhole, driver.Blackhole)
+	state(r.one("RouteTable", alice, "UpdateRoute", body), network.RouteBlackhole, driver.Blackhole)
+	link("LinkInternetService", net)
+	state(read(), network.RouteActive, driver.ToInternet)
+	link("UnlinkInternetService", net)
+	state(read(), network.RouteBlackhole, driver.Blackhole)
+	link("LinkInternetService", other)
+	state(read(), network.RouteBlackhole, driver.Blackhole)
+	r.refuse(fault.GatewayNotFound, alice, "UpdateRoute", body)
+	r.refuse(fault.GatewayNotFound, alice, "CreateRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "192.0.2.0/24", "GatewayId": %q}`, table, service))
 }
 
 // Of a Subnet's table and the main one, the world is told the one that counts.
