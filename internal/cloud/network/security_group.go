@@ -31,6 +31,12 @@ type SecurityGroup struct {
 	// keeps those groups.
 	Members []id.SecurityGroup `wire:"-"`
 
+	// InboundGroups and OutboundGroups are the groups by which filters on the rules
+	// of a direction find the group: those that the rules name and, if there is a
+	// rule at all, the group itself.
+	InboundGroups  []SecurityGroupsMember `json:"-" wire:"-"`
+	OutboundGroups []SecurityGroupsMember `json:"-" wire:"-"`
+
 	// Generation and Applied are as in [Net]: of a group for the public Cloud.
 	// The world has any other one with its Net.
 	Generation uint64 `wire:"-"`
@@ -112,10 +118,23 @@ func securityGroupActions() []api.Action {
 
 func viewSecurityGroup(tx *kind.Tx, g *SecurityGroup) *SecurityGroup {
 	g.AccountId = id.Account(tx.Account())
+	g.InboundGroups, g.OutboundGroups = g.groupsIn(g.InboundRules), g.groupsIn(g.OutboundRules)
 	if g.NetId != "" {
 		g.InboundRules, g.OutboundRules = withoutNames(g.InboundRules), withoutNames(g.OutboundRules)
 	}
 	return g
+}
+
+// groupsIn are the groups by which filters find some rules of the group.
+func (g *SecurityGroup) groupsIn(rules []SecurityGroupRule) (groups []SecurityGroupsMember) {
+	if len(rules) == 0 {
+		return nil
+	}
+	groups = []SecurityGroupsMember{{g.AccountId, g.SecurityGroupId, g.SecurityGroupName}}
+	for _, r := range rules {
+		groups = append(groups, r.SecurityGroupsMembers...)
+	}
+	return groups
 }
 
 // withoutNames are rules of a group of a Net as they are shown: they name other
@@ -237,25 +256,26 @@ type ReadSecurityGroupsRequest struct {
 }
 
 // FiltersSecurityGroup selects security groups. Two filters by rules may be met
-// by two rules.
+// by two rules. Filters by the groups that rules of a direction name also find the
+// group itself if it has a rule of that direction, as the real service does.
 type FiltersSecurityGroup struct {
 	AccountIds                     []id.Account       // The account IDs of the owners of the security groups.
 	Descriptions                   []string           // The descriptions of the security groups.
-	InboundRuleAccountIds          []id.Account       `path:"InboundRules.SecurityGroupsMembers.AccountId"`         // The account IDs of the owners of the groups that inbound rules name.
-	InboundRuleFromPortRanges      []int              `path:"InboundRules.FromPortRange"`                           // The first ports of inbound rules, or their types of ICMP.
-	InboundRuleIpRanges            []api.CIDR         `path:"InboundRules.IpRanges"`                                // The ranges that inbound rules name, in CIDR notation.
-	InboundRuleProtocols           []Protocol         `path:"InboundRules.IpProtocol"`                              // The protocols of inbound rules.
-	InboundRuleSecurityGroupIds    []id.SecurityGroup `path:"InboundRules.SecurityGroupsMembers.SecurityGroupId"`   // The IDs of the groups that inbound rules name.
-	InboundRuleSecurityGroupNames  []string           `path:"InboundRules.SecurityGroupsMembers.SecurityGroupName"` // The names of the groups that inbound rules name.
-	InboundRuleToPortRanges        []int              `path:"InboundRules.ToPortRange"`                             // The last ports of inbound rules, or their codes of ICMP.
+	InboundRuleAccountIds          []id.Account       `path:"InboundGroups.AccountId"`         // The account IDs of the owners of the groups that inbound rules name.
+	InboundRuleFromPortRanges      []int              `path:"InboundRules.FromPortRange"`      // The first ports of inbound rules, or their types of ICMP.
+	InboundRuleIpRanges            []api.CIDR         `path:"InboundRules.IpRanges"`           // The ranges that inbound rules name, in CIDR notation.
+	InboundRuleProtocols           []Protocol         `path:"InboundRules.IpProtocol"`         // The protocols of inbound rules.
+	InboundRuleSecurityGroupIds    []id.SecurityGroup `path:"InboundGroups.SecurityGroupId"`   // The IDs of the groups that inbound rules name.
+	InboundRuleSecurityGroupNames  []string           `path:"InboundGroups.SecurityGroupName"` // The names of the groups that inbound rules name.
+	InboundRuleToPortRanges        []int              `path:"InboundRules.ToPortRange"`        // The last ports of inbound rules, or their codes of ICMP.
 	NetIds                         []id.Net           // The IDs of the Nets that the security groups are for.
-	OutboundRuleAccountIds         []id.Account       `path:"OutboundRules.SecurityGroupsMembers.AccountId"`         // The account IDs of the owners of the groups that outbound rules name.
-	OutboundRuleFromPortRanges     []int              `path:"OutboundRules.FromPortRange"`                           // The first ports of outbound rules, or their types of ICMP.
-	OutboundRuleIpRanges           []api.CIDR         `path:"OutboundRules.IpRanges"`                                // The ranges that outbound rules name, in CIDR notation.
-	OutboundRuleProtocols          []Protocol         `path:"OutboundRules.IpProtocol"`                              // The protocols of outbound rules.
-	OutboundRuleSecurityGroupIds   []id.SecurityGroup `path:"OutboundRules.SecurityGroupsMembers.SecurityGroupId"`   // The IDs of the groups that outbound rules name.
-	OutboundRuleSecurityGroupNames []string           `path:"OutboundRules.SecurityGroupsMembers.SecurityGroupName"` // The names of the groups that outbound rules name.
-	OutboundRuleToPortRanges       []int              `path:"OutboundRules.ToPortRange"`                             // The last ports of outbound rules, or their codes of ICMP.
+	OutboundRuleAccountIds         []id.Account       `path:"OutboundGroups.AccountId"`         // The account IDs of the owners of the groups that outbound rules name.
+	OutboundRuleFromPortRanges     []int              `path:"OutboundRules.FromPortRange"`      // The first ports of outbound rules, or their types of ICMP.
+	OutboundRuleIpRanges           []api.CIDR         `path:"OutboundRules.IpRanges"`           // The ranges that outbound rules name, in CIDR notation.
+	OutboundRuleProtocols          []Protocol         `path:"OutboundRules.IpProtocol"`         // The protocols of outbound rules.
+	OutboundRuleSecurityGroupIds   []id.SecurityGroup `path:"OutboundGroups.SecurityGroupId"`   // The IDs of the groups that outbound rules name.
+	OutboundRuleSecurityGroupNames []string           `path:"OutboundGroups.SecurityGroupName"` // The names of the groups that outbound rules name.
+	OutboundRuleToPortRanges       []int              `path:"OutboundRules.ToPortRange"`        // The last ports of outbound rules, or their codes of ICMP.
 	SecurityGroupIds               []id.SecurityGroup // The IDs of the security groups.
 	SecurityGroupNames             []string           // The names of the security groups.
 	api.TagFilters

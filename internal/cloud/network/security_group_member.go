@@ -23,22 +23,14 @@ func (m SecurityGroupsMember) String() string {
 	return fmt.Sprintf("the group '%s' of %s", m.SecurityGroupName, m.AccountId)
 }
 
-// is reports whether a member is the one that is said, by ID or by name.
-func (m SecurityGroupsMember) is(said SecurityGroupsMember) bool {
-	if said.SecurityGroupId != "" {
-		return m.AccountId == said.AccountId && m.SecurityGroupId == said.SecurityGroupId
-	}
-	return m.AccountId == said.AccountId && m.SecurityGroupName == said.SecurityGroupName
-}
-
 // findMember completes a member that a rule of the group is to name. In a Net
-// it is a group of the same Net or of one that is peered.
-func (g *SecurityGroup) findMember(tx *kind.Tx, m SecurityGroupsMember) (SecurityGroupsMember, error) {
+// it is a group of the same Net or of one of its peers.
+func (g *SecurityGroup) findMember(tx *kind.Tx, peers map[peer]bool, m SecurityGroupsMember) (SecurityGroupsMember, error) {
 	if m.SecurityGroupId == "" && g.NetId != "" {
 		return m, fault.InvalidParameter.Errorf("A rule of a group of a Net names other groups by ID, and not by name: '%s'.", m.SecurityGroupName)
 	}
 	if m.AccountId != id.Account(tx.Account()) {
-		if g.NetId != "" && !peered(tx, g.NetId, m.AccountId, "") {
+		if g.NetId != "" && !peers[peer{account: m.AccountId}] {
 			return m, fault.MemberNotFound.Errorf("%s is peered with no Net of the account %s.", g.NetId, m.AccountId)
 		}
 		return m, nil
@@ -51,7 +43,7 @@ func (g *SecurityGroup) findMember(tx *kind.Tx, m SecurityGroupsMember) (Securit
 		return m, fault.MemberNotFound.Errorf("The security group %s is not called '%s'.", found.SecurityGroupId, m.SecurityGroupName)
 	case g.NetId == "" && found.NetId != "":
 		return m, fault.NotInPublicCloud.Errorf("The security group %s is of %s, and not for the public Cloud.", found.SecurityGroupId, found.NetId)
-	case found.NetId != g.NetId && !peered(tx, g.NetId, m.AccountId, found.NetId):
+	case found.NetId != g.NetId && !peers[peer{m.AccountId, found.NetId}]:
 		return m, fault.NotInNet.Errorf("The security group %s is not of %s, nor of a Net that is peered with it.", found.SecurityGroupId, g.NetId)
 	}
 	return SecurityGroupsMember{m.AccountId, found.SecurityGroupId, found.SecurityGroupName}, nil
@@ -75,17 +67,28 @@ func groupSaid(tx *kind.Tx, m SecurityGroupsMember) *SecurityGroup {
 	return groupNamed(tx, "", m.SecurityGroupName)
 }
 
-// peered reports whether a Net is peered with another one of an account, or
-// with any of its Nets if none is named.
-func peered(tx *kind.Tx, net id.Net, account id.Account, other id.Net) bool {
+// peer is a Net that another one is peered with, and the account that has it.
+// Without a Net, it stands for any Net of the account.
+type peer struct {
+	account id.Account
+	net     id.Net
+}
+
+// peersOf are the peers of a Net; none if there is no Net.
+func peersOf(tx *kind.Tx, net id.Net) map[peer]bool {
+	peers := map[peer]bool{}
+	if net == "" {
+		return peers
+	}
 	for p := range NetPeerings.Of(tx, net) {
+		if p.State.Name != PeeringActive {
+			continue
+		}
 		far := SourceNet(p.AccepterNet)
 		if far.NetId == net && far.AccountId == id.Account(tx.Account()) {
 			far = p.SourceNet
 		}
-		if p.State.Name == PeeringActive && far.AccountId == account && (other == "" || far.NetId == other) {
-			return true
-		}
+		peers[peer{far.AccountId, far.NetId}], peers[peer{account: far.AccountId}] = true, true
 	}
-	return false
+	return peers
 }

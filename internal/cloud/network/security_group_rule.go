@@ -55,14 +55,14 @@ func securityGroupRuleActions(region Region) []api.Action {
 // itself, or several in Rules.
 type CreateSecurityGroupRuleRequest struct {
 	Flow                         Flow                `api:"required"` // Whether the packets are received or sent. Only groups of a Net say what may be sent.
-	FromPortRange                int                 `default:"-1"`   // The first port, or the type of ICMP. TCP and UDP need one. Not with `Rules`.
+	FromPortRange                int                 `default:"-1"`   // The first port, or the type of ICMP. Without any port, a rule of TCP or UDP is for all of them. Not with `Rules`.
 	IpProtocol                   Protocol            `default:"-1"`   // `tcp`, `udp`, `icmp`, in a Net the number of a protocol, or `-1` for all. By default, `-1`. Not with `Rules`.
 	IpRange                      api.CIDR            // The range that the packets may come from or go to, in CIDR notation. Not with `Rules`.
 	Rules                        []SecurityGroupRule // The rules to add, if the other parameters say none.
 	SecurityGroupAccountIdToLink id.Account          // The account ID of the owner of the group in `SecurityGroupNameToLink`. By default, the caller's.
 	SecurityGroupId              id.SecurityGroup    `api:"required"` // The ID of the security group to add the rules to.
 	SecurityGroupNameToLink      string              // The ID of the group whose members the packets may come from or go to. In the public Cloud, this may be its name. Not with `IpRange` or `Rules`.
-	ToPortRange                  int                 `default:"-1"` // The last port, or the code of ICMP. TCP and UDP need one. Not with `Rules`.
+	ToPortRange                  int                 `default:"-1"` // The last port, or the code of ICMP. Not with `Rules`.
 }
 
 func (region Region) createSecurityGroupRule(tx *kind.Tx, g *SecurityGroup, req *CreateSecurityGroupRuleRequest) error {
@@ -71,9 +71,10 @@ func (region Region) createSecurityGroupRule(tx *kind.Tx, g *SecurityGroup, req 
 	if err != nil {
 		return err
 	}
+	peers := peersOf(tx, g.NetId)
 	for _, r := range said {
 		for i, m := range r.SecurityGroupsMembers {
-			if r.SecurityGroupsMembers[i], err = g.findMember(tx, m); err != nil {
+			if r.SecurityGroupsMembers[i], err = g.findMember(tx, peers, m); err != nil {
 				return err
 			}
 		}
@@ -82,13 +83,12 @@ func (region Region) createSecurityGroupRule(tx *kind.Tx, g *SecurityGroup, req 
 				return err
 			}
 		}
-		if err := g.add(tx, req.Flow, r); err != nil {
-			return err
-		}
-		// Each time, because each rule is compared with all that are there.
-		if err := tx.CheckLimit(g.ruleQuota(), fault.TooManyRules, g.ruleCount()); err != nil {
-			return err
-		}
+	}
+	if err := g.add(tx, req.Flow, said); err != nil {
+		return err
+	}
+	if err := tx.CheckLimit(g.ruleQuota(), fault.TooManyRules, g.ruleCount()); err != nil {
+		return err
 	}
 	return g.changed(tx)
 }
@@ -113,10 +113,8 @@ func deleteSecurityGroupRule(tx *kind.Tx, g *SecurityGroup, req *DeleteSecurityG
 	if err != nil {
 		return err
 	}
-	for _, r := range said {
-		if err := g.take(req.Flow, r); err != nil {
-			return err
-		}
+	if err := g.take(req.Flow, said); err != nil {
+		return err
 	}
 	return g.changed(tx)
 }
@@ -216,50 +214,94 @@ func (g *SecurityGroup) rules(flow Flow) *[]SecurityGroupRule {
 	return &g.OutboundRules
 }
 
-// find is the place of the rule for the same traffic, or -1.
-func find(rules []SecurityGroupRule, t traffic) int {
-	return slices.IndexFunc(rules, func(r SecurityGroupRule) bool { return r.traffic() == t })
+// opening is one thing that a rule lets through.
+type opening struct {
+	traffic traffic
+	end     end
 }
 
-// add lets through what a rule says, all of which is new.
-func (g *SecurityGroup) add(tx *kind.Tx, flow Flow, said SecurityGroupRule) error {
+// add lets through what some rules say, all of which is new.
+func (g *SecurityGroup) add(tx *kind.Tx, flow Flow, said []SecurityGroupRule) error {
 	rules := slices.Clone(*g.rules(flow))
-	i := find(rules, said.traffic())
-	if i < 0 {
-		i = len(rules)
-		rules = append(rules, newRule(tx, said.traffic()))
-	}
-	ends := rules[i].ends()
-	for _, e := range said.ends() {
-		if slices.ContainsFunc(ends, func(has end) bool { return has.is(e) }) {
-			return fault.DuplicateRule.Errorf("The security group %s has an %s rule for %s and %s already.", g.SecurityGroupId, flow, said.traffic(), e)
+	ends, place, has := make([][]end, len(rules)), map[traffic]int{}, map[opening]bool{}
+	note := func(t traffic, e end) {
+		for _, form := range e.forms() {
+			has[opening{t, form}] = true
 		}
-		ends = append(ends, e)
 	}
-	rules[i].setEnds(ends)
+	for i := range rules {
+		t := rules[i].traffic()
+		place[t], ends[i] = i, rules[i].ends()
+		for _, e := range ends[i] {
+			note(t, e)
+		}
+	}
+	for _, r := range said {
+		t := r.traffic()
+		i, ok := place[t]
+		if !ok {
+			i = len(rules)
+			place[t], rules, ends = i, append(rules, newRule(tx, t)), append(ends, nil)
+		}
+		for _, e := range r.ends() {
+			if has[opening{t, e.forms()[0]}] {
+				return fault.DuplicateRule.Errorf("The security group %s has an %s rule for %s and %s already.", g.SecurityGroupId, flow, t, e)
+			}
+			note(t, e)
+			ends[i] = append(ends[i], e)
+		}
+	}
+	for i := range rules {
+		rules[i].setEnds(ends[i])
+	}
 	*g.rules(flow) = rules
 	return nil
 }
 
-// take lets through no more what a rule says, all of which was let through.
-func (g *SecurityGroup) take(flow Flow, said SecurityGroupRule) error {
-	rules := slices.Clone(*g.rules(flow))
-	i := find(rules, said.traffic())
-	if i < 0 {
-		return fault.RuleNotFound.Errorf("The security group %s has no %s rule for %s.", g.SecurityGroupId, flow, said.traffic())
-	}
-	ends := rules[i].ends()
-	for _, e := range said.ends() {
-		at := slices.IndexFunc(ends, func(has end) bool { return has.is(e) })
-		if at < 0 {
-			return fault.RuleNotFound.Errorf("The security group %s has no %s rule for %s and %s.", g.SecurityGroupId, flow, said.traffic(), e)
+// take lets through no more what some rules say, all of which was let through.
+// What they say several times is taken away once: clients repeat rules.
+func (g *SecurityGroup) take(flow Flow, said []SecurityGroupRule) error {
+	type place struct{ rule, end int }
+	rules, known, has, gone := *g.rules(flow), map[traffic]bool{}, map[opening]place{}, map[place]bool{}
+	for i := range rules {
+		t := rules[i].traffic()
+		known[t] = true
+		for j, e := range rules[i].ends() {
+			for _, form := range e.forms() {
+				if _, ok := has[opening{t, form}]; !ok {
+					has[opening{t, form}] = place{i, j}
+				}
+			}
 		}
-		ends = slices.Delete(ends, at, at+1)
 	}
-	if rules[i].setEnds(ends); len(ends) == 0 {
-		rules = slices.Delete(rules, i, i+1)
+	for _, r := range said {
+		t := r.traffic()
+		for _, e := range r.ends() {
+			at, ok := has[opening{t, e.forms()[0]}]
+			switch {
+			case ok:
+				gone[at] = true
+			case known[t]:
+				return fault.RuleNotFound.Errorf("The security group %s has no %s rule for %s and %s.", g.SecurityGroupId, flow, t, e)
+			default:
+				return fault.RuleNotFound.Errorf("The security group %s has no %s rule for %s.", g.SecurityGroupId, flow, t)
+			}
+		}
 	}
-	*g.rules(flow) = rules
+	var left []SecurityGroupRule
+	for i, r := range rules {
+		var ends []end
+		for j, e := range r.ends() {
+			if !gone[place{i, j}] {
+				ends = append(ends, e)
+			}
+		}
+		if len(ends) > 0 {
+			r.setEnds(ends)
+			left = append(left, r)
+		}
+	}
+	*g.rules(flow) = left
 	return nil
 }
 
@@ -267,10 +309,11 @@ func (g *SecurityGroup) take(flow Flow, said SecurityGroupRule) error {
 // the world must hear of them.
 func (g *SecurityGroup) changed(tx *kind.Tx) error {
 	g.Members = nil
+	seen := map[id.SecurityGroup]bool{g.SecurityGroupId: true}
 	for _, r := range slices.Concat(g.InboundRules, g.OutboundRules) {
 		for _, m := range r.SecurityGroupsMembers {
-			own := m.AccountId == id.Account(tx.Account())
-			if own && m.SecurityGroupId != g.SecurityGroupId && !slices.Contains(g.Members, m.SecurityGroupId) {
+			if m.AccountId == id.Account(tx.Account()) && !seen[m.SecurityGroupId] {
+				seen[m.SecurityGroupId] = true
 				g.Members = append(g.Members, m.SecurityGroupId)
 			}
 		}
@@ -282,7 +325,7 @@ func (g *SecurityGroup) changed(tx *kind.Tx) error {
 // service is one.
 func (g *SecurityGroup) ruleCount() (n int) {
 	for _, r := range slices.Concat(g.InboundRules, g.OutboundRules) {
-		n += len(r.ends())
+		n += len(r.IpRanges) + len(r.SecurityGroupsMembers) + len(r.ServiceIds)
 	}
 	return n
 }
@@ -294,9 +337,18 @@ type end struct {
 	service string
 }
 
-// is reports whether an end is the one that is said.
-func (e end) is(said end) bool {
-	return e.ipRange == said.ipRange && e.service == said.service && e.member.is(said.member)
+// forms are the ways in which a request can say an end. The first one is that in
+// which this end is said: a group by its ID or, without one, by its name.
+func (e end) forms() []end {
+	m := e.member
+	if m.SecurityGroupId == "" {
+		return []end{e}
+	}
+	forms := []end{{member: SecurityGroupsMember{AccountId: m.AccountId, SecurityGroupId: m.SecurityGroupId}}}
+	if m.SecurityGroupName != "" {
+		forms = append(forms, end{member: SecurityGroupsMember{AccountId: m.AccountId, SecurityGroupName: m.SecurityGroupName}})
+	}
+	return forms
 }
 
 func (e end) String() string {

@@ -135,6 +135,8 @@ func TestSecurityGroupRuleTraffic(t *testing.T) {
 		{name: "all ports", said: `"IpProtocol": "tcp", "FromPortRange": 0, "ToPortRange": 65535, "IpRange": "0.0.0.0/0"`, want: want{"tcp", 0, 65535}},
 		{name: "port 0", said: `"IpProtocol": "tcp", "FromPortRange": 0, "ToPortRange": 0, "IpRange": "0.0.0.0/0"`, want: want{"tcp", 0, 0}},
 		{name: "the first port left out", said: `"Rules": [{"IpProtocol": "udp", "ToPortRange": 65535, "IpRanges": ["0.0.0.0/0"]}]`, want: want{"udp", 0, 65535}},
+		{name: "tcp without ports", said: `"IpProtocol": "tcp", "IpRange": "0.0.0.0/0"`, want: want{"tcp", 0, 65535}},
+		{name: "udp without ports", said: `"Rules": [{"IpProtocol": "17", "IpRanges": ["0.0.0.0/0"]}]`, want: want{"udp", 0, 65535}, public: true},
 		{name: "tcp by its number", said: `"IpProtocol": "6", "FromPortRange": 1, "ToPortRange": 2, "IpRange": "0.0.0.0/0"`, want: want{"tcp", 1, 2}, public: true},
 		{name: "udp by its number", said: `"IpProtocol": "17", "FromPortRange": 1, "ToPortRange": 2, "IpRange": "0.0.0.0/0"`, want: want{"udp", 1, 2}},
 		{name: "icmp by its number", said: `"IpProtocol": "1", "FromPortRange": 8, "ToPortRange": 0, "IpRange": "0.0.0.0/0"`, want: want{"icmp", 8, 0}},
@@ -149,7 +151,6 @@ func TestSecurityGroupRuleTraffic(t *testing.T) {
 		{name: "a protocol with a sign", said: `"IpProtocol": "+6", "IpRange": "0.0.0.0/0"`, refused: fault.InvalidProtocol},
 		{name: "an unknown name", said: `"IpProtocol": "http", "IpRange": "0.0.0.0/0"`, refused: fault.InvalidProtocol},
 		{name: "capitals", said: `"IpProtocol": "TCP", "FromPortRange": 1, "ToPortRange": 2, "IpRange": "0.0.0.0/0"`, refused: fault.InvalidProtocol},
-		{name: "tcp without ports", said: `"IpProtocol": "tcp", "IpRange": "0.0.0.0/0"`, refused: fault.InvalidPorts},
 		{name: "tcp without the last port", said: `"IpProtocol": "tcp", "FromPortRange": 22, "IpRange": "0.0.0.0/0"`, refused: fault.InvalidPorts},
 		{name: "ports in the wrong order", said: `"IpProtocol": "tcp", "FromPortRange": 23, "ToPortRange": 22, "IpRange": "0.0.0.0/0"`, refused: fault.InvalidPorts},
 		{name: "a port that is too high", said: `"IpProtocol": "udp", "FromPortRange": 1, "ToPortRange": 65536, "IpRange": "0.0.0.0/0"`, refused: fault.InvalidPorts},
@@ -249,7 +250,6 @@ func TestSecurityGroupRuleRefusals(t *testing.T) {
 		{"other ports", remove, inNet, "Inbound", `"IpProtocol": "tcp", "FromPortRange": 1, "ToPortRange": 2, "IpRange": "10.0.0.0/24"`, fault.RuleNotFound},
 		{"another range", remove, inNet, "Inbound", `"IpRange": "10.0.2.0/24"`, fault.RuleNotFound},
 		{"one that is there and one that is not", remove, inNet, "Inbound", `"Rules": [{"IpRanges": ["10.0.0.0/24", "10.0.2.0/24"]}]`, fault.RuleNotFound},
-		{"the same twice", remove, inNet, "Inbound", `"Rules": [{"IpRanges": ["10.0.0.0/24", "10.0.0.0/24"]}]`, fault.RuleNotFound},
 		{"the other direction", remove, inNet, "Outbound", `"IpRange": "10.0.0.0/24"`, fault.RuleNotFound},
 		{"another member", remove, public, "Inbound", `"SecurityGroupNameToUnlink": "db"`, fault.RuleNotFound},
 		{"another account's member", remove, public, "Inbound", fmt.Sprintf(`"SecurityGroupAccountIdToUnlink": %q, "SecurityGroupNameToUnlink": "web"`, bob), fault.RuleNotFound},
@@ -466,11 +466,9 @@ func TestSecurityGroupRulesAddUp(t *testing.T) {
 				after, refused := map[string]bool{}, false
 				for range rapid.IntRange(1, 3).Draw(t, "rules") {
 					rule := rapid.SampledFrom(kinds).Draw(t, "kind") + ", " + rapid.SampledFrom(ends).Draw(t, "end")
-					before, changed := after[rule]
-					if !changed {
-						before = has[flow+rule]
-					}
-					refused = refused || before == adds
+					// What is said twice is there already when it is added, and is one when it is taken away.
+					_, again := after[rule]
+					refused = refused || has[flow+rule] == adds || again && adds
 					after[rule] = adds
 					rules = append(rules, "{"+rule+"}")
 				}
@@ -515,14 +513,31 @@ func TestSecurityGroupRulesAddUp(t *testing.T) {
 	})
 }
 
+// A deletion takes what it says several times as one: clients repeat rules.
+func TestDeleteSecurityGroupRuleTwiceInOneCall(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	group, member := r.group(alice, "", "web"), r.group(alice, "", "db")
+	rules := fmt.Sprintf(`"Rules": [{"IpProtocol": "tcp", "FromPortRange": 80, "ToPortRange": 80, "IpRanges": ["10.0.0.0/24", "10.0.1.0/24"],
+		"SecurityGroupsMembers": [{"SecurityGroupId": %q}]}, {"IpRanges": ["10.0.0.0/24"]}]`, member)
+	r.call(alice, "CreateSecurityGroupRule", ask(group, "Inbound", rules))
+	r.refuse(fault.RuleNotFound, alice, "DeleteSecurityGroupRule", ask(group, "Inbound", `"Rules": [
+		{"IpRanges": ["10.0.0.0/24"]}, {"IpRanges": ["10.0.0.0/24"]}, {"IpRanges": ["10.0.9.0/24"]}]`))
+	r.call(alice, "DeleteSecurityGroupRule", ask(group, "Inbound", fmt.Sprintf(`"Rules": [
+		{"IpProtocol": "tcp", "FromPortRange": 80, "ToPortRange": 80, "IpRanges": ["10.0.0.0/24"], "SecurityGroupsMembers": [{"SecurityGroupId": %q}]},
+		{"IpProtocol": "6", "FromPortRange": 80, "ToPortRange": 80, "IpRanges": ["10.0.0.0/24", "10.0.0.0/24"], "SecurityGroupsMembers": [{"SecurityGroupName": "db"}]},
+		{"IpRanges": ["10.0.0.0/24"]}, {"IpRanges": ["10.0.0.0/24"]}]`, member)))
+	r.has(alice, group, "Inbound", `[{"IpProtocol": "tcp", "FromPortRange": 80, "ToPortRange": 80, "IpRanges": ["10.0.1.0/24"]}]`)
+}
+
 // Whoever says many rules is told which of them is wrong, and where.
 func TestSecurityGroupRefusalsNameTheParameter(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
 	public := r.group(alice, "", "web")
 	for name, test := range map[string]struct{ said, want string }{
-		"a rule of several": {`"Rules": [{"IpRanges": ["10.0.0.0/24"]}, {"IpProtocol": "tcp", "IpRanges": ["10.0.0.0/24"]}]`, "Rules.1: tcp needs a FromPortRange"},
-		"a rule by itself":  {`"IpProtocol": "tcp", "IpRange": "10.0.0.0/24"`, "tcp needs a FromPortRange"},
+		"a rule of several": {`"Rules": [{"IpRanges": ["10.0.0.0/24"]}, {"IpProtocol": "tcp", "FromPortRange": 1, "IpRanges": ["10.0.0.0/24"]}]`, "Rules.1: tcp needs a FromPortRange"},
+		"a rule by itself":  {`"IpProtocol": "tcp", "FromPortRange": 1, "IpRange": "10.0.0.0/24"`, "tcp needs a FromPortRange"},
 		"a type of ICMP":    {`"IpProtocol": "icmp", "FromPortRange": 256, "IpRange": "10.0.0.0/24"`, "icmp needs a type as FromPortRange"},
 		"a protocol":        {`"IpProtocol": "50", "IpRange": "10.0.0.0/24"`, "The IpProtocol 50"},
 	} {

@@ -234,9 +234,12 @@ func TestSecurityGroupFilters(t *testing.T) {
 			row{filter("Protocols", `"icmp"`), nil},
 			row{filter("IpRanges", `"192.0.2.0/24"`), []string{first}},
 			row{filter("IpRanges", `"192.0.2.0/25"`), nil},
-			row{filter("SecurityGroupIds", fmt.Sprintf("%q", second)), []string{first}},
-			row{filter("SecurityGroupIds", fmt.Sprintf("%q", first)), nil},
-			row{filter("SecurityGroupNames", `"second"`), []string{first}},
+			row{filter("SecurityGroupIds", fmt.Sprintf("%q", second)), map[string][]string{"Inbound": {first}, "Outbound": {first, second}}[flow]},
+			row{filter("SecurityGroupNames", `"second"`), map[string][]string{"Inbound": {first}, "Outbound": {first, second}}[flow]},
+			// It has rules of both directions, and is found by itself.
+			row{filter("SecurityGroupIds", fmt.Sprintf("%q", first)), []string{first}},
+			row{filter("SecurityGroupNames", `"first"`), []string{first}},
+			row{filter("SecurityGroupNames", `"default"`), map[string][]string{"Inbound": {standard, own}}[flow]},
 			row{filter("AccountIds", fmt.Sprintf("%q", bob)), nil},
 		)
 	}
@@ -244,7 +247,8 @@ func TestSecurityGroupFilters(t *testing.T) {
 		row{`{"InboundRuleProtocols": ["-1"]}`, []string{standard, own}},
 		row{`{"OutboundRuleProtocols": ["-1"]}`, []string{first, second}},
 		row{fmt.Sprintf(`{"InboundRuleAccountIds": [%q]}`, alice), []string{standard, own, first}},
-		row{fmt.Sprintf(`{"OutboundRuleAccountIds": [%q]}`, alice), []string{first}},
+		row{fmt.Sprintf(`{"OutboundRuleAccountIds": [%q]}`, alice), []string{first, second}},
+		row{`{"SecurityGroupIds": ["no ID at all"]}`, nil},
 		row{`{"InboundRuleProtocols": ["tcp"], "InboundRuleFromPortRanges": [53]}`, []string{first}},
 	)
 	for _, test := range tests {

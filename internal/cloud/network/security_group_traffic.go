@@ -69,8 +69,11 @@ func (t traffic) normal(inNet bool) (traffic, error) {
 	}
 	switch t.protocol {
 	case Tcp, Udp:
-		if t.from == -1 && t.to > 0 {
-			t.from = 0 // The vendor's SDK for Go leaves out a port that is 0.
+		switch { // The vendor's SDK for Go leaves out a port that is 0.
+		case t.from == -1 && t.to == -1:
+			t.from, t.to = 0, highestPort
+		case t.from == -1 && t.to > 0:
+			t.from = 0
 		}
 		if t.from < 0 || t.to < t.from || t.to > highestPort {
 			return t, fault.InvalidPorts.Errorf("%s needs a FromPortRange and a ToPortRange between 0 and %d, the first not above the second.", t.protocol, highestPort)
