@@ -575,7 +575,14 @@ func (y *yard) deleteAll() {
 		do(y.t, y.c.DeleteSnapshot, osc.DeleteSnapshotRequest{SnapshotId: snapshot})
 	}
 	do(y.t, y.c.DeleteKeypair, osc.DeleteKeypairRequest{KeypairName: new("ops")})
-	do(y.t, y.c.DeleteSecurityGroup, osc.DeleteSecurityGroupRequest{SecurityGroupId: &y.group})
+	// The group stays in use for a while after its last VM.
+	until(y.t, func(ctx context.Context) (string, error) {
+		_, err := y.c.DeleteSecurityGroup(ctx, osc.DeleteSecurityGroupRequest{SecurityGroupId: &y.group})
+		if osc.IsConflict(err) {
+			return "in use", nil
+		}
+		return "deleted", err
+	}, "deleted")
 	do(y.t, y.c.DeleteSubnet, osc.DeleteSubnetRequest{SubnetId: y.subnet})
 	do(y.t, y.c.DeleteNet, osc.DeleteNetRequest{NetId: y.net})
 	y.untilDeleted()

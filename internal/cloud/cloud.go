@@ -89,7 +89,7 @@ func NewAccount(tx *kind.Tx, region catalog.Region, n iam.NewAccount) (*iam.Acco
 }
 
 func networkRegion(region catalog.Region) network.Region {
-	r := network.Region{Name: region.RegionName, Domain: region.Domain, PublicIps: region.PublicIps}
+	r := network.Region{Name: region.RegionName, Domain: region.Domain, PublicIps: region.PublicIps, Transition: region.Transition}
 	for _, s := range region.Subregions {
 		r.Subregions = append(r.Subregions, s.SubregionName)
 	}

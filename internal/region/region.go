@@ -142,7 +142,7 @@ func Open(ctx context.Context, o Options) (*Region, error) {
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 
 	facts := catalog.NewRegion(o.Region, o.Domain)
-	facts.Gpus = o.Gpus
+	facts.Gpus, facts.Transition = o.Gpus, o.Transitions
 	if err := cloud.Check(facts); err != nil {
 		return fail(fmt.Errorf("the flexible GPUs of the region: %w", err))
 	}

@@ -7,6 +7,7 @@ package catalog
 
 import (
 	"slices"
+	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/kind"
@@ -26,6 +27,9 @@ type Region struct {
 	// Gpus is how many flexible GPUs the Region has, by Subregion and model;
 	// nil: some of each.
 	Gpus map[string]map[string]int `wire:"-"`
+
+	// Transition is about how long a change of state takes.
+	Transition time.Duration `wire:"-"`
 }
 
 // publicIps is where every region takes its public IPs from unless its operator

@@ -10,6 +10,7 @@ package network
 import (
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/kind"
@@ -22,6 +23,10 @@ type Region struct {
 	Subregions []string   // their names; the first is used where a caller names none
 	Locations  []string   // the codes of the datacenters where dedicated links can end
 	PublicIps  []api.CIDR // where public IPs come from
+
+	// Transition is about how long a change of state takes. What the real service
+	// does some time after a change, the region does in proportion to it.
+	Transition time.Duration
 }
 
 // Kinds are the kinds of the package.
@@ -43,7 +48,7 @@ func Actions(region Region) []api.Action {
 	return slices.Concat(
 		netActions(), subnetActions(region), dhcpOptionActions(region),
 		nicActions(region), publicIpActions(region),
-		securityGroupActions(), securityGroupRuleActions(region),
+		securityGroupActions(region), securityGroupRuleActions(region),
 		routeTableActions(), routeActions(), internetServiceActions(), natServiceActions(),
 		netAccessPointActions(region), netPeeringActions(),
 		virtualGatewayActions(), clientGatewayActions(), vpnConnectionActions(region),

@@ -225,6 +225,9 @@ func (n *Nic) InWorld(tx *kind.Tx) bool {
 // free again, public IPs of the account's are unlinked, and one that the region
 // lent goes back.
 func (n *Nic) Remove(tx *kind.Tx) error {
+	if err := n.noteVmEnd(tx); err != nil {
+		return err
+	}
 	if err := disconnect(tx, n); err != nil {
 		return err
 	}

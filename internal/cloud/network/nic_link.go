@@ -114,8 +114,20 @@ func (n *Nic) join(tx *kind.Tx, vm id.Vm, device int, deleteOnVmDeletion bool) e
 	return nil
 }
 
+// noteVmEnd notes the end of the VM that a NIC is about to leave, if it is the
+// primary one, which a VM has until it ends.
+func (n *Nic) noteVmEnd(tx *kind.Tx) error {
+	if n.LinkNic == nil || n.LinkNic.DeviceNumber != 0 {
+		return nil
+	}
+	return noteVmEnd(tx, n.LinkNic.VmId)
+}
+
 // Unlink takes a NIC from its VM. Its public IPs stay with it.
 func (n *Nic) Unlink(tx *kind.Tx) error {
+	if err := n.noteVmEnd(tx); err != nil {
+		return err
+	}
 	if n.LinkNic != nil {
 		tx.Touch(n.LinkNic.VmId)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -36,6 +37,9 @@ type SecurityGroup struct {
 	// rule at all, the group itself.
 	InboundGroups  []SecurityGroupsMember `json:"-" wire:"-"`
 	OutboundGroups []SecurityGroupsMember `json:"-" wire:"-"`
+
+	// LastVmEnd is when the last VM that was in the group was terminated.
+	LastVmEnd api.DateTime `wire:"-"`
 
 	// Generation and Applied are as in [Net]: of a group for the public Cloud.
 	// The world has any other one with its Net.
@@ -107,12 +111,12 @@ func checkLength(text string) error {
 // looksLikeID tells the ID of a group from its name, where either may be said.
 func looksLikeID(text string) bool { return strings.HasPrefix(text, id.SecurityGroup.Form("").Prefix) }
 
-func securityGroupActions() []api.Action {
+func securityGroupActions(region Region) []api.Action {
 	r := api.NewResource(SecurityGroups, viewSecurityGroup)
 	return []api.Action{
 		api.Create(r, createSecurityGroup),
 		api.Read[ReadSecurityGroupsRequest](r),
-		api.Do("SecurityGroup", deleteSecurityGroup),
+		api.Do("SecurityGroup", region.deleteSecurityGroup),
 	}
 }
 
@@ -282,13 +286,54 @@ type FiltersSecurityGroup struct {
 }
 
 // DeleteSecurityGroupRequest deletes a security group that nothing is in and no
-// other group names.
+// other group names. It stays in use for a while after its last VM was terminated.
 type DeleteSecurityGroupRequest struct {
 	SecurityGroupId   id.SecurityGroup // The ID of the security group to delete.
 	SecurityGroupName string           // The name of the security group to delete. Without an ID, that of a group for the public Cloud.
 }
 
-func deleteSecurityGroup(tx *kind.Tx, req *DeleteSecurityGroupRequest) (*struct{}, error) {
+// The real service refuses to delete a security group for about 90 seconds after
+// its last VM was terminated. Here that is as many transitions as those would be
+// if each took ten seconds, so that a region whose machines end within
+// milliseconds has no caller wait for minutes.
+const longestRest, restTransitions = 90 * time.Second, 9
+
+// rest is how long a security group stays in use after its last VM.
+func (region Region) rest() time.Duration {
+	return min(longestRest, restTransitions*region.Transition)
+}
+
+// noteVmEnd notes the end of a VM in the security groups that it was the last VM
+// of. It is called while its NICs are still linked. Default groups are not
+// deleted by themselves, and so need no note.
+func noteVmEnd(tx *kind.Tx, vm id.Vm) error {
+	seen := map[id.SecurityGroup]bool{}
+	for _, n := range VmNics(tx, vm) {
+		for _, light := range n.SecurityGroups {
+			g := SecurityGroups.Living(tx, light.SecurityGroupId)
+			if seen[light.SecurityGroupId] || g == nil || g.SecurityGroupName == defaultGroup || g.hasVmBut(tx, vm) {
+				continue
+			}
+			seen[g.SecurityGroupId], g.LastVmEnd = true, api.At(tx.Now())
+			if err := SecurityGroups.Put(tx, g); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// hasVmBut reports whether another VM is in the group.
+func (g *SecurityGroup) hasVmBut(tx *kind.Tx, vm id.Vm) bool {
+	for n := range Nics.Of(tx, g.SecurityGroupId) {
+		if n.LinkNic != nil && n.LinkNic.VmId != vm {
+			return true
+		}
+	}
+	return false
+}
+
+func (region Region) deleteSecurityGroup(tx *kind.Tx, req *DeleteSecurityGroupRequest) (*struct{}, error) {
 	g, err := groupToDelete(tx, req)
 	if err != nil {
 		return nil, err
@@ -298,6 +343,10 @@ func deleteSecurityGroup(tx *kind.Tx, req *DeleteSecurityGroupRequest) (*struct{
 	}
 	if err := SecurityGroups.Delete(tx, g); err != nil {
 		return nil, err
+	}
+	if free := g.LastVmEnd.Time().Add(region.rest()); !g.LastVmEnd.IsZero() && free.After(tx.Now()) {
+		return nil, fault.SecurityGroupInUse.Errorf("The security group %s is in use until %s, because its last VM has just been terminated.",
+			g.SecurityGroupId, free.UTC().Format(time.RFC3339))
 	}
 	return &struct{}{}, g.touch(tx)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
@@ -259,4 +260,86 @@ func TestSecurityGroupFilters(t *testing.T) {
 	r.version = api.Version{Major: 1, Minor: 1}
 	r.selects(r.list("SecurityGroups", alice, "ReadSecurityGroups", fmt.Sprintf(`{"Filters": {"AccountIds": [%q]}}`, bob)), "SecurityGroupId")
 	r.selects(r.list("SecurityGroups", alice, "ReadSecurityGroups", fmt.Sprintf(`{"Filters": {"AccountIds": [%q]}}`, alice)), "SecurityGroupId", standard, own, first, second)
+}
+
+// A security group stays in use for a while after its last VM was terminated: as
+// many transitions as are 90 seconds on the real service, and never longer.
+func TestSecurityGroupOutlastsItsLastVm(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ transition, rest time.Duration }{
+		"at once":               {0, 0},
+		"a test's transitions":  {200 * time.Millisecond, 1800 * time.Millisecond},
+		"the real service's":    {10 * time.Second, 90 * time.Second},
+		"very long transitions": {time.Hour, 90 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			there := here
+			there.Transition = test.transition
+			r := openAt(t, there, nil, nil)
+			t.Cleanup(func() { r.db.Close() })
+			r.welcome()
+			p := r.place(alice)
+			second := r.group(alice, p.net, "second")
+			remove := naming("SecurityGroupId", p.other)
+			groups := fmt.Sprintf("[%q, %q]", p.other, p.group)
+			vms := map[string]string{}
+			for range 2 {
+				vm, nic := r.vm(alice, p.subnet)
+				r.call(alice, "UpdateNic", fmt.Sprintf(`{"NicId": %q, "SecurityGroupIds": %s}`, nic, groups))
+				vms[vm] = nic
+			}
+			further := r.one("Nic", alice, "CreateNic", fmt.Sprintf(`{"SubnetId": %q, "SecurityGroupIds": [%q]}`, p.subnet, second)).id("NicId")
+			for vm, nic := range vms {
+				if len(vms) == 1 { // the last one has a further NIC, which outlives it
+					r.call(alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q, "DeviceNumber": 1}`, further, vm))
+				}
+				r.refuse(fault.SecurityGroupInUse, alice, "DeleteSecurityGroup", remove)
+				r.clock.Advance(time.Minute)
+				r.update(alice, func(tx *kind.Tx) error {
+					for _, n := range network.VmNics(tx, id.Vm(vm)) {
+						away := n.Remove
+						if string(n.NicId) != nic {
+							away = n.Unlink
+						}
+						if err := away(tx); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+				delete(vms, vm)
+			}
+			r.call(alice, "DeleteNic", naming("NicId", further))
+			for _, group := range []string{p.other, second} {
+				if test.rest == 0 {
+					break
+				}
+				r.refuse(fault.SecurityGroupInUse, alice, "DeleteSecurityGroup", naming("SecurityGroupId", group))
+			}
+			if test.rest > 0 {
+				r.clock.Advance(test.rest - time.Millisecond)
+				r.refuse(fault.SecurityGroupInUse, alice, "DeleteSecurityGroup", remove)
+				r.clock.Advance(time.Millisecond)
+			}
+			r.call(alice, "DeleteSecurityGroup", remove)
+			r.call(alice, "DeleteSecurityGroup", naming("SecurityGroupId", second))
+		})
+	}
+}
+
+// The Net and its default group do not wait for the last VM.
+func TestNetDoesNotWaitForItsLastVm(t *testing.T) {
+	t.Parallel()
+	there := here
+	there.Transition = time.Hour
+	r := openAt(t, there, nil, nil)
+	t.Cleanup(func() { r.db.Close() })
+	r.welcome()
+	p := r.place(alice)
+	r.call(alice, "DeleteSecurityGroup", naming("SecurityGroupId", p.other))
+	vm, _ := r.vm(alice, p.subnet)
+	r.update(alice, func(tx *kind.Tx) error { return network.VmNics(tx, id.Vm(vm))[0].Remove(tx) })
+	r.call(alice, "DeleteSubnet", naming("SubnetId", p.subnet))
+	r.call(alice, "DeleteNet", naming("NetId", p.net))
 }
