@@ -208,7 +208,7 @@ func TestLoop(t *testing.T) {
 	r.settle(loops)
 	r.agrees(world)
 	r.call(alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, empty))
-	r.settle(loops)
+	r.finish(loops)
 	r.agrees(world)
 }
 
@@ -308,6 +308,8 @@ func TestStepTwice(t *testing.T) {
 	r.call(alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
 	step()
 	step()
+	r.clock.Advance(network.Nets.Keep)
+	r.update(alice, func(tx *kind.Tx) error { network.Nets.Purge(tx); return nil })
 	r.agrees(world)
 }
 
@@ -544,7 +546,7 @@ func TestLoopOnARandomDay(t *testing.T) {
 		}
 		who := rapid.SampledFrom([]string{alice, bob})
 		some := func(account, name, action, field string) string {
-			list := r.list(name, account, action, `{}`)
+			list := r.list(name, account, action, `{"Filters": {"States": ["available"]}}`)
 			if len(list) == 0 {
 				t.Skip("there is none")
 			}

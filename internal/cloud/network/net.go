@@ -3,6 +3,7 @@ package network
 import (
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
@@ -15,7 +16,7 @@ type Net struct {
 	NetId            id.Net            // The ID of the Net.
 	IpRange          api.CIDR          // The range of addresses of the Net, in CIDR notation.
 	DhcpOptionsSetId id.DhcpOptionsSet // The ID of the DHCP options set that the machines in the Net are told.
-	State            NetState          // The state of the Net. A Net is `available` as soon as it is created.
+	State            NetState          // The state of the Net. A Net is `available` as soon as it is created, and `deleting` for a moment after it is deleted.
 	Tenancy          Tenancy           // Whether the VMs in the Net may share hardware with those of other accounts: `default`, `dedicated`, or the ID of a dedicated group.
 	Tags             []api.Tag         // The tags of the Net.
 
@@ -53,13 +54,17 @@ var Nets = &kind.Kind[Net, id.Net]{
 	Missing: fault.NetNotFound,
 	Held:    fault.NetInUse,
 	Quota:   &kind.Quota{Name: "vpc_limit", Code: fault.TooManyNets},
+	Keep:    2 * time.Second, // as long as clients that expect it to be deleting may take to look
 }
 
 // NetState is the state of a Net.
 type NetState string
 
-// NetAvailable is the state of a Net that can be used: of every Net here.
-const NetAvailable NetState = "available"
+// The states of a Net. One that is deleting is there no more, and only shown.
+const (
+	NetAvailable NetState = "available"
+	NetDeleting  NetState = "deleting"
+)
 
 // Literals implements [api.Enum].
 func (NetState) Literals() []string { return []string{"pending", "available", "deleting"} }
@@ -96,13 +101,21 @@ func netActions() []api.Action {
 	return []api.Action{
 		api.Create(r, createNet, addMainTable, addDefaultGroup),
 		api.Read[ReadNetsRequest](r),
-		api.Update(r, updateNet),
+		api.Do("Net", updateNet),
 		api.Delete[DeleteNetRequest](r, netRules...),
 	}
 }
 
 // netRules see to what goes with a Net that is deleted.
-var netRules = []func(*kind.Tx, *Net) error{dropMainTable, dropDefaultGroup, expirePeerings}
+var netRules = []func(*kind.Tx, *Net) error{dropMainTable, dropDefaultGroup, expirePeerings, fadeNet}
+
+// fadeNet makes a Net that is deleted what is shown of it for a moment: without
+// tags, and with the DHCP options set that cannot be deleted meanwhile.
+func fadeNet(tx *kind.Tx, n *Net) (err error) {
+	n.State, n.Tags = NetDeleting, nil
+	n.DhcpOptionsSetId, err = defaultSet(tx)
+	return err
+}
 
 // DeleteNet deletes a Net as the action does, for a rule that takes the Net
 // along: it is refused if something is in the Net.
@@ -154,7 +167,7 @@ func createNet(tx *kind.Tx, req *CreateNetRequest) (*Net, error) {
 	}, nil
 }
 
-// ReadNetsRequest asks for Nets.
+// ReadNetsRequest asks for Nets. One that was just deleted is among them.
 type ReadNetsRequest struct {
 	Filters *FiltersNet // Which Nets to list; all of them if absent.
 	api.Page
@@ -190,13 +203,35 @@ func (c DhcpOptionsChoice) Check() error {
 	return id.DhcpOptionsSet.Form("").Check(string(c))
 }
 
-func updateNet(tx *kind.Tx, n *Net, req *UpdateNetRequest) (err error) {
+// UpdateNetResponse shows the Net.
+type UpdateNetResponse struct{ Net *Net }
+
+func updateNet(tx *kind.Tx, req *UpdateNetRequest) (resp *UpdateNetResponse, err error) {
+	n := Nets.Living(tx, req.NetId)
+	if n == nil {
+		return updateDeletingNet(tx, req)
+	}
 	n.DhcpOptionsSetId = id.DhcpOptionsSet(req.DhcpOptionsSetId)
 	if req.DhcpOptionsSetId == chooseDefault {
-		n.DhcpOptionsSetId, err = defaultSet(tx)
+		if n.DhcpOptionsSetId, err = defaultSet(tx); err != nil {
+			return nil, err
+		}
 	}
 	n.Generation++
-	return err
+	return &UpdateNetResponse{n}, Nets.Put(tx, n)
+}
+
+// updateDeletingNet gives a Net that is being deleted the default set, which it
+// has already. Clients ask this of every Net that has a set they want to delete.
+func updateDeletingNet(tx *kind.Tx, req *UpdateNetRequest) (*UpdateNetResponse, error) {
+	isIt := func(field string) ([]string, bool) { return []string{string(req.NetId)}, field == "NetId" }
+	for _, n := range Nets.Select(tx, 0, isIt) {
+		if req.DhcpOptionsSetId == chooseDefault {
+			shown := *n
+			return &UpdateNetResponse{&shown}, nil
+		}
+	}
+	return nil, Nets.Absent(req.NetId)
 }
 
 // DeleteNetRequest deletes a Net that has nothing in it any more but what it was

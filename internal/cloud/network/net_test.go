@@ -3,7 +3,9 @@ package network_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
+	"github.com/bastide-cloud/bastide/internal/driver/sim"
 	"github.com/bastide-cloud/bastide/internal/fault"
 )
 
@@ -25,7 +27,44 @@ func TestNet(t *testing.T) {
 	r.selects(r.list("Nets", bob, "ReadNets", `{}`), "NetId")
 
 	r.call(alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, made["NetId"]))
-	r.selects(r.list("Nets", alice, "ReadNets", `{}`), "NetId", dedicated.id("NetId"))
+	r.selects(r.list("Nets", alice, "ReadNets", `{"Filters": {"States": ["available"]}}`), "NetId", dedicated.id("NetId"))
+}
+
+// A deleted Net is shown as deleting for a moment, without tags, and is of no use
+// any more: it keeps nothing, and counts for nothing.
+func TestDeletedNet(t *testing.T) {
+	t.Parallel()
+	r := setup(t, map[string]int{"vpc_limit": 1})
+	loops, end := r.run(sim.New(r.clock.Now, 0))
+	defer end()
+	standard := r.list("DhcpOptionsSets", alice, "ReadDhcpOptions", `{}`)[0].id("DhcpOptionsSetId")
+	own := r.one("DhcpOptionsSet", alice, "CreateDhcpOptions", `{"DomainName": "example.com"}`).id("DhcpOptionsSetId")
+	net := r.net(alice, "10.0.0.0/16")
+	r.call(alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": %q}`, net, own))
+	r.tag(alice, net, "env", "test")
+	r.settle(loops)
+	r.call(alice, "DeleteNet", naming("NetId", net))
+	want := fmt.Sprintf(`{"NetId": %q, "IpRange": "10.0.0.0/16", "DhcpOptionsSetId": %q, "State": "deleting", "Tenancy": "default", "Tags": []}`, net, standard)
+	deleting := fmt.Sprintf(`{"Filters": {"NetIds": [%q], "States": ["deleting"]}}`, net)
+	r.settle(loops)
+	r.shows(r.list("Nets", alice, "ReadNets", deleting)[0], want)
+
+	// Its set can go. That it shall have the default one succeeds, and nothing else.
+	r.shows(r.one("Net", alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": "default"}`, net)), want)
+	r.refuse(fault.NetNotFound, alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": %q}`, net, own))
+	r.refuse(fault.NetNotFound, bob, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": "default"}`, net))
+	r.refuse(fault.NetNotFound, alice, "DeleteNet", naming("NetId", net))
+	r.refuse(fault.NetNotFound, alice, "CreateSubnet", fmt.Sprintf(`{"NetId": %q, "IpRange": "10.0.0.0/24"}`, net))
+	r.call(alice, "DeleteDhcpOptions", naming("DhcpOptionsSetId", own))
+	r.net(alice, "10.0.0.0/16")
+
+	r.clock.Advance(2*time.Second - time.Millisecond)
+	r.settle(loops)
+	r.selects(r.list("Nets", alice, "ReadNets", deleting), "NetId", net)
+	r.clock.Advance(time.Millisecond)
+	r.settle(loops)
+	r.selects(r.list("Nets", alice, "ReadNets", deleting), "NetId")
+	r.refuse(fault.NetNotFound, alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": "default"}`, net))
 }
 
 func TestNetRanges(t *testing.T) {

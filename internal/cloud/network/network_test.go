@@ -81,7 +81,8 @@ func openAt(t tester, here network.Region, journal store.Journal, limits map[str
 		t.Fatal(err)
 	}
 	r.db = kind.Open(kind.Options{
-		Kinds: append(network.Kinds(), guests), Journal: journal, Seal: key, Limits: limits, Now: r.clock.Now, Chance: chance,
+		Kinds: append(network.Kinds(), guests), Journal: journal, Seal: key, Limits: limits, Chance: chance,
+		Now: func() time.Time { return r.clock.Now() }, // that of the clock that it has by then
 		Changed: func(changes []store.Change) {
 			if heard := r.changed.Load(); heard != nil {
 				(*heard)(changes)
