@@ -95,19 +95,31 @@ func (s *Subnet) chooseMore(tx *kind.Tx, taken []api.IPv4, n int) ([]api.IPv4, e
 	return taken, nil
 }
 
-// choose finds an address of the Subnet that nobody has and that is none of
-// those about to be taken.
+// mostTried is how many addresses of half a Subnet are tried, one after the other
+// from a random one on, before those of the other half: all of them, unless the
+// Subnet is large.
+const mostTried = 256
+
+// choose finds an address of the Subnet that no NIC has and that is none of those
+// about to be taken. It takes those of the upper half first, because low ones are
+// what configurations write out.
 func (s *Subnet) choose(tx *kind.Tx, but []api.IPv4) (api.IPv4, error) {
-	p := s.IpRange.Prefix()
-	free := func(ip api.IPv4) bool { return !slices.Contains(but, ip) && s.holder(tx, ip) == nil }
-	usable := sizeOf(p) - reservedIps
-	for range guesses {
-		if ip := api.IPv4(nth(p, firstUsable+number(tx, usable)).String()); free(ip) {
-			return ip, nil
+	usable := sizeOf(s.IpRange.Prefix()) - reservedIps
+	free := func(n int) (api.IPv4, bool) {
+		ip := api.IPv4(nth(s.IpRange.Prefix(), firstUsable+n).String())
+		return ip, !slices.Contains(but, ip) && s.holder(tx, ip) == nil
+	}
+	for _, half := range [][2]int{{usable / 2, usable}, {0, usable / 2}} {
+		first, size := half[0], half[1]-half[0]
+		start := number(tx, size)
+		for i := range min(size, mostTried) {
+			if ip, ok := free(first + (start+i)%size); ok {
+				return ip, nil
+			}
 		}
 	}
-	for n := range usable {
-		if ip := api.IPv4(nth(p, firstUsable+n).String()); free(ip) {
+	for n := usable - 1; n >= 0; n-- {
+		if ip, ok := free(n); ok {
 			return ip, nil
 		}
 	}

@@ -44,7 +44,7 @@ func (a address) block() string {
 	return "addresses-" + p.Addr().String()
 }
 
-// guesses is how many addresses are tried at random before one looks elsewhere:
+// guesses is how many addresses of the pool are tried at random before one looks elsewhere:
 // in a pool that is half full, one of a million calls needs to.
 const guesses = 20
 
