@@ -52,3 +52,13 @@ func UntilDone(err error) (again time.Time, failure error) {
 type Never struct{ Why string } // for people
 
 func (n Never) Error() string { return n.Why }
+
+// Refusal is the error of a call that leaves things as they were for a reason
+// that is noted and not tried again: [Never] or [NoCapacity].
+type Refusal interface {
+	error
+	refusal()
+}
+
+func (Never) refusal()      {}
+func (NoCapacity) refusal() {}

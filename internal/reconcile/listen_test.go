@@ -2,6 +2,7 @@ package reconcile_test
 
 import (
 	"context"
+	"github.com/bastide-cloud/bastide/internal/reconcile"
 	"slices"
 	"strings"
 	"sync"
@@ -63,7 +64,7 @@ func TestListeningIsRepeated(t *testing.T) {
 		sweeps, deaf := 0, true
 		var hang chan bool
 		loop := &hearingLoop{
-			lampLoop: lampLoop{house: h, observe: func(func(string, string)) error {
+			lampLoop: lampLoop{house: h, observe: func(reconcile.Found) error {
 				mu.Lock()
 				defer mu.Unlock()
 				sweeps++

@@ -37,4 +37,4 @@ func (p *purge) Step(ctx context.Context, account, id string) (again time.Time, 
 }
 
 // Observe finds nothing: this loop is about the store alone.
-func (p *purge) Observe(context.Context, func(account, id string)) error { return nil }
+func (p *purge) Observe(context.Context, Found) error { return nil }

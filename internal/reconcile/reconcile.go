@@ -38,20 +38,15 @@ type Loop interface {
 	// interrupted, so a step that was is just done again.
 	Step(ctx context.Context, account, id string) (again time.Time, err error)
 
-	// Observe finds the resources that the world has, so that a sweep looks at
-	// those that the store has forgotten. Those that it has settled need no look.
-	Observe(ctx context.Context, found func(account, id string)) error
+	// Observe finds the resources that the driver has, so that a sweep looks at
+	// those that the store has forgotten.
+	Observe(ctx context.Context, found Found) error
 }
 
-// Watcher is a [Loop] that also notes how settled resources are doing in the
-// world.
-type Watcher interface {
-	Loop
-
-	// News reports whether what Observe has seen of a resource is not yet in its
-	// value, which is the store's. A sweep looks at it then.
-	News(account, id string, value any) bool
-}
+// Found is called for each resource that a driver has. Those that are up to date
+// need no look, unless drift says that the driver may have something else of
+// them than was asked for.
+type Found func(account, id string, drift bool)
 
 // Outcome is how a step ended.
 type Outcome string

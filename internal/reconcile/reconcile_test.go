@@ -190,7 +190,7 @@ func (h *house) settle(r *reconcile.Reconciler) time.Duration {
 type lampLoop struct {
 	house   *house
 	before  func(ctx context.Context, account, id string) (again time.Time, err error) // nil: nothing comes before
-	observe func(found func(account, id string)) error                                 // nil: the world has nothing
+	observe func(reconcile.Found) error                                                // nil: the world has nothing
 	steps   atomic.Int64
 }
 
@@ -216,7 +216,7 @@ func (l *lampLoop) Step(ctx context.Context, account, id string) (again time.Tim
 	})
 }
 
-func (l *lampLoop) Observe(_ context.Context, found func(account, id string)) error {
+func (l *lampLoop) Observe(_ context.Context, found reconcile.Found) error {
 	if l.observe == nil {
 		return nil
 	}
@@ -569,8 +569,8 @@ func TestOthersAccountsAreLeftAlone(t *testing.T) {
 	h := setup(t)
 	h.insert("alice")
 	h.insert("bob")
-	loop := &lampLoop{observe: func(found func(string, string)) error {
-		found("bob", "lamp-00000000")
+	loop := &lampLoop{observe: func(found reconcile.Found) error {
+		found("bob", "lamp-00000000", false)
 		return nil
 	}}
 	r, _ := h.run(loop, func(o *reconcile.Options) { o.Mine = func(account string) bool { return account == "alice" } })
@@ -588,11 +588,11 @@ func TestSweepsLookAtWhatTheWorldHas(t *testing.T) {
 	failing.Store(true)
 	var seen atomic.Pointer[string]
 	loop := &lampLoop{
-		observe: func(found func(string, string)) error {
+		observe: func(found reconcile.Found) error {
 			if failing.Load() {
 				return errDark
 			}
-			found("alice", "lamp-00000000")
+			found("alice", "lamp-00000000", false)
 			return nil
 		},
 		before: func(_ context.Context, account, id string) (time.Time, error) {
@@ -622,10 +622,10 @@ func TestSweepsMakeNoStepOfWhatIsSettled(t *testing.T) {
 	var stepped []string
 	var mu sync.Mutex // guards stepped
 	loop := &lampLoop{
-		observe: func(found func(string, string)) error {
-			found("alice", string(lit))
-			found("alice", "lamp-00000000")
-			found("bob", string(lit))
+		observe: func(found reconcile.Found) error {
+			found("alice", string(lit), false)
+			found("alice", "lamp-00000000", false)
+			found("bob", string(lit), false)
 			return nil
 		},
 		before: func(_ context.Context, account, id string) (time.Time, error) {
@@ -649,44 +649,26 @@ func TestSweepsMakeNoStepOfWhatIsSettled(t *testing.T) {
 	}
 }
 
-// watchingLoop has news of lamps.
-type watchingLoop struct {
-	lampLoop
-	news func(account, id string, lamp *Lamp) bool
-}
-
-func (l *watchingLoop) News(account, id string, value any) bool {
-	return l.news(account, id, value.(*Lamp))
-}
-
-// Of what is settled, sweeps look at that of which the world has news, and which
-// the world has.
-func TestSweepsLookAtNews(t *testing.T) {
+// Of what is up to date, sweeps look at what the driver has otherwise.
+func TestSweepsLookAtDrift(t *testing.T) {
 	t.Parallel()
 	h := setup(t)
-	dull, flickering, absent := h.insert("alice"), h.insert("alice"), h.insert("alice")
+	steady, flickering := h.insert("alice"), h.insert("alice")
+	h.insert("alice")
 	var stepped []string
 	var mu sync.Mutex // guards stepped
-	loop := &watchingLoop{
-		lampLoop: lampLoop{
-			house: h,
-			observe: func(found func(string, string)) error {
-				found("alice", string(dull))
-				found("alice", string(flickering))
-				return nil
-			},
-			before: func(_ context.Context, account, id string) (time.Time, error) {
-				mu.Lock()
-				defer mu.Unlock()
-				stepped = append(stepped, account+" "+id)
-				return time.Time{}, nil
-			},
+	loop := &lampLoop{
+		house: h,
+		observe: func(found reconcile.Found) error {
+			found("alice", string(steady), false)
+			found("alice", string(flickering), true)
+			return nil
 		},
-		news: func(account, id string, lamp *Lamp) bool {
-			if account != "alice" || id != string(lamp.LampId) || lamp.LampId == absent || !lamp.Lit {
-				t.Errorf("it is asked for news of %s in %s, which is %+v", id, account, lamp)
-			}
-			return lamp.LampId == flickering
+		before: func(_ context.Context, account, id string) (time.Time, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			stepped = append(stepped, account+" "+id)
+			return time.Time{}, nil
 		},
 	}
 	r, _ := h.runLoop(loop, func(o *reconcile.Options) { o.Sweep = time.Second })

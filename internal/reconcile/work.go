@@ -115,14 +115,13 @@ func (r *Reconciler) step(ctx context.Context, t task) (again time.Time, err err
 }
 
 // sweep looks for all that a loop may have to do: what the store says is not
-// settled, and what the world has and the store has not, or has news of.
+// settled, and what the driver has and the store has not, or has otherwise.
 func (r *Reconciler) sweep(ctx context.Context, l *loop) (again time.Time, err error) {
 	accounts, err := r.db.Unsettled(ctx)
 	if err != nil {
 		return again, fmt.Errorf("listing the unsettled accounts: %w", err)
 	}
 	kind := l.Kind().Facts().Name
-	watcher, watches := l.Loop.(Watcher)
 	err = r.views(ctx, accounts, func(snap *store.Snapshot) {
 		for o := range snap.Scan(kind, 0) {
 			if unsettled(o) {
@@ -135,15 +134,19 @@ func (r *Reconciler) sweep(ctx context.Context, l *loop) (again time.Time, err e
 	}
 	// The world mostly has what the store has. A step for each of that, as often
 	// as nodes sweep, would be most of what they do.
-	found := map[string][]string{}
-	if err := l.Observe(ctx, func(account, id string) { found[account] = append(found[account], id) }); err != nil {
+	type seen struct {
+		id    string
+		drift bool
+	}
+	found := map[string][]seen{}
+	err = l.Observe(ctx, func(account, id string, drift bool) { found[account] = append(found[account], seen{id, drift}) })
+	if err != nil {
 		return again, fmt.Errorf("observing the world: %w", err)
 	}
 	err = r.views(ctx, slices.Sorted(maps.Keys(found)), func(snap *store.Snapshot) {
-		for _, id := range found[snap.Account()] {
-			o, ok := snap.Get(kind, id)
-			if !ok || unsettled(o) || watches && watcher.News(snap.Account(), id, o.Value) {
-				r.look(task{l, snap.Account(), id})
+		for _, seen := range found[snap.Account()] {
+			if o, ok := snap.Get(kind, seen.id); !ok || seen.drift || unsettled(o) {
+				r.look(task{l, snap.Account(), seen.id})
 			}
 		}
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/objectstore"
+	"github.com/bastide-cloud/bastide/internal/reconcile"
 )
 
 // ExportLoop has the files of exports written, and notes how far they are.
@@ -61,10 +62,10 @@ func (l *ExportLoop) Step(ctx context.Context, account, file string) (again time
 }
 
 // Observe finds the exports that the world knows of.
-func (l *ExportLoop) Observe(ctx context.Context, found func(account, id string)) error {
+func (l *ExportLoop) Observe(ctx context.Context, found reconcile.Found) error {
 	exports, err := l.world.ObserveExports(ctx)
 	for _, e := range exports {
-		found(e.Account, e.ID)
+		found(e.Account, e.ID, false)
 	}
 	return err
 }
@@ -194,7 +195,7 @@ func (l *ManifestLoop) Step(ctx context.Context, account, taskID string) (again 
 }
 
 // Observe finds nothing: manifests stay.
-func (l *ManifestLoop) Observe(context.Context, func(account, id string)) error { return nil }
+func (l *ManifestLoop) Observe(context.Context, reconcile.Found) error { return nil }
 
 // write writes the manifest of a task of an account, and returns its URL.
 func (l *ManifestLoop) write(ctx context.Context, account string, t *ImageExportTask) (string, error) {

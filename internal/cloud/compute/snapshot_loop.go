@@ -8,6 +8,7 @@ import (
 
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/reconcile"
 )
 
 // SnapshotLoop brings snapshots to a driver, those of one instant as one value,
@@ -69,10 +70,10 @@ func (l *SnapshotLoop) Step(ctx context.Context, account, set string) (again tim
 }
 
 // Observe finds the snapshots that the world has.
-func (l *SnapshotLoop) Observe(ctx context.Context, found func(account, id string)) error {
+func (l *SnapshotLoop) Observe(ctx context.Context, found reconcile.Found) error {
 	snapshots, err := l.world.ObserveSnapshots(ctx)
 	for _, s := range snapshots {
-		found(s.Account, s.ID)
+		found(s.Account, s.ID, false)
 	}
 	return err
 }

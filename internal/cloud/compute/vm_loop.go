@@ -12,6 +12,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/metadata"
+	"github.com/bastide-cloud/bastide/internal/reconcile"
 )
 
 // VmLoop brings VMs to a driver, each as a machine with its disks and NICs, and
@@ -21,8 +22,6 @@ type VmLoop struct {
 	db     *kind.DB
 	world  driver.Machines
 	region Region
-
-	fallen map[[2]string]uint64 // of the machines that the last sweep saw off by themselves, by account and VM: the generation
 }
 
 // NewVmLoop makes the loop that joins a store and a driver, in a region.
@@ -123,14 +122,10 @@ func (l *VmLoop) observe(ctx context.Context, account string, v *Vm) error {
 }
 
 // Observe finds the machines that the world has.
-func (l *VmLoop) Observe(ctx context.Context, found func(account, id string)) error {
+func (l *VmLoop) Observe(ctx context.Context, found reconcile.Found) error {
 	machines, err := l.world.ObserveMachines(ctx)
-	l.fallen = map[[2]string]uint64{}
 	for _, m := range machines {
-		found(m.Account, m.ID)
-		if hasFallen(m) {
-			l.fallen[[2]string{m.Account, m.ID}] = m.Generation
-		}
+		found(m.Account, m.ID, hasFallen(m))
 	}
 	return err
 }
@@ -138,14 +133,6 @@ func (l *VmLoop) Observe(ctx context.Context, found func(account, id string)) er
 // Listen hears of machines that do something by themselves.
 func (l *VmLoop) Listen(ctx context.Context, heard func(account, id string)) error {
 	return l.world.WatchMachines(ctx, heard)
-}
-
-// News reports whether a machine is off that is to be on: who watches the world
-// may have missed when that happened.
-func (l *VmLoop) News(account, vmID string, value any) bool {
-	v := value.(*Vm)
-	generation, fallen := l.fallen[[2]string{account, vmID}]
-	return fallen && v.Running && v.Generation == generation
 }
 
 // hasFallen reports whether a machine is off although nobody asked for that.

@@ -9,6 +9,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/reconcile"
 )
 
 // VolumeLoop brings volumes to a driver, each as a disk, and moves those that
@@ -97,10 +98,10 @@ func (l *VolumeLoop) end(ctx context.Context, caller kind.Caller, volumeID id.Vo
 }
 
 // Observe finds the disks that the world has.
-func (l *VolumeLoop) Observe(ctx context.Context, found func(account, id string)) error {
+func (l *VolumeLoop) Observe(ctx context.Context, found reconcile.Found) error {
 	disks, err := l.world.ObserveDisks(ctx)
 	for _, d := range disks {
-		found(d.Account, d.ID)
+		found(d.Account, d.ID, false)
 	}
 	return err
 }

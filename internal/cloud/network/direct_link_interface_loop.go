@@ -7,6 +7,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/reconcile"
 )
 
 // InterfaceLoop brings DirectLink interfaces to a driver once their links are
@@ -107,10 +108,10 @@ func interfaceApplied(tx *kind.Tx, done driver.Interface) error {
 }
 
 // Observe finds the interfaces that the world has.
-func (l *InterfaceLoop) Observe(ctx context.Context, found func(account, id string)) error {
+func (l *InterfaceLoop) Observe(ctx context.Context, found reconcile.Found) error {
 	interfaces, err := l.world.ObserveInterfaces(ctx)
 	for _, i := range interfaces {
-		found(i.Account, i.ID)
+		found(i.Account, i.ID, false)
 	}
 	return err
 }

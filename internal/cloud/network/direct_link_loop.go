@@ -7,6 +7,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/reconcile"
 )
 
 // DirectLinkLoop has the world lay the cables of DirectLinks, first to a port
@@ -77,10 +78,10 @@ func (l *DirectLink) follow(tx *kind.Tx, event string) error {
 }
 
 // Observe finds the cables that the world has.
-func (l *DirectLinkLoop) Observe(ctx context.Context, found func(account, id string)) error {
+func (l *DirectLinkLoop) Observe(ctx context.Context, found reconcile.Found) error {
 	cables, err := l.world.ObserveCables(ctx)
 	for _, c := range cables {
-		found(c.Account, c.ID)
+		found(c.Account, c.ID, false)
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/reconcile"
 	"github.com/bastide-cloud/bastide/internal/state"
 )
 
@@ -54,10 +55,10 @@ func (l *NetLoop) Step(ctx context.Context, account, netID string) (again time.T
 }
 
 // Observe finds the Nets that the world has.
-func (l *NetLoop) Observe(ctx context.Context, found func(account, id string)) error {
+func (l *NetLoop) Observe(ctx context.Context, found reconcile.Found) error {
 	nets, err := l.world.ObserveNets(ctx)
 	for _, n := range nets {
-		found(n.Account, n.ID)
+		found(n.Account, n.ID, false)
 	}
 	return err
 }

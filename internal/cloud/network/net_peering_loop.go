@@ -7,6 +7,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/reconcile"
 )
 
 // wantPeerings adds the active peerings of a Net, each as the other Net.
@@ -59,4 +60,4 @@ func (l *PeeringLoop) Step(ctx context.Context, account, peering string) (again 
 }
 
 // Observe finds nothing: a request is not in the world.
-func (l *PeeringLoop) Observe(context.Context, func(account, id string)) error { return nil }
+func (l *PeeringLoop) Observe(context.Context, reconcile.Found) error { return nil }

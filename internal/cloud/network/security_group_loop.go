@@ -9,6 +9,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/reconcile"
 )
 
 func wantSecurityGroups(tx *kind.Tx, n *Net, want *driver.Net) error {
@@ -66,10 +67,10 @@ func (l *GroupLoop) Step(ctx context.Context, account, groupID string) (again ti
 }
 
 // Observe finds the groups that the world has.
-func (l *GroupLoop) Observe(ctx context.Context, found func(account, id string)) error {
+func (l *GroupLoop) Observe(ctx context.Context, found reconcile.Found) error {
 	groups, err := l.world.ObserveGroups(ctx)
 	for _, g := range groups {
-		found(g.Account, g.ID)
+		found(g.Account, g.ID, false)
 	}
 	return err
 }

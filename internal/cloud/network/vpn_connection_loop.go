@@ -10,6 +10,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/reconcile"
 )
 
 // TunnelLoop brings VPN connections to a driver, moves those that the world has
@@ -75,18 +76,12 @@ func (l *TunnelLoop) Step(ctx context.Context, account, connectionID string) (ag
 }
 
 // Observe finds the tunnels that the world has.
-func (l *TunnelLoop) Observe(ctx context.Context, found func(account, id string)) error {
+func (l *TunnelLoop) Observe(ctx context.Context, found reconcile.Found) error {
 	tunnels, err := l.look(ctx)
 	for _, t := range tunnels {
-		found(t.Account, t.ID)
+		found(t.Account, t.ID, true) // what is noted of it is not known here
 	}
 	return err
-}
-
-// News reports whether a tunnel was last seen to do otherwise than is noted.
-func (l *TunnelLoop) News(account, connectionID string, value any) bool {
-	report, ok := l.report(tunnelName{account, connectionID})
-	return ok && report != value.(*VpnConnection).Report
 }
 
 // look asks the world for its tunnels and keeps how they are doing.

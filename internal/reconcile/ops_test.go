@@ -1,0 +1,291 @@
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bastide-cloud/bastide/internal/driver"
+	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/reconcile"
+)
+
+// Disk is a resource with generations.
+type Disk struct {
+	DiskId              diskID
+	Size                int
+	Ends                bool
+	Said                string // what was noted last
+	Generation, Applied uint64
+}
+
+func (d *Disk) Unsettled() bool { return d.Applied < d.Generation }
+
+type diskID string
+
+func (diskID) Form() kind.Form {
+	return kind.Form{Prefix: "disk-", Length: 8, Alphabet: kind.Hexadecimal}
+}
+
+// bay is a store of disks and a driver that has them, or does what a test says.
+type bay struct {
+	*testing.T
+	disks *kind.Kind[Disk, diskID]
+	db    *kind.DB
+	loop  reconcile.Loop
+
+	mu     sync.Mutex
+	asked  []string
+	ensure func(size int) error // nil: it succeeds
+	broken int                  // the size that Inspect finds to be wrong
+}
+
+func newBay(t *testing.T) *bay {
+	b := &bay{T: t, disks: &kind.Kind[Disk, diskID]{Name: "Disk"}}
+	b.db = kind.Open(kind.Options{Kinds: []kind.Any{b.disks}, Now: func() time.Time { return start }, Chance: rand.NewChaCha8([32]byte{})})
+	t.Cleanup(func() { b.db.Close() })
+	said := func(what string) func(*kind.Tx, *Disk) error {
+		return func(tx *kind.Tx, d *Disk) error {
+			d.Said = what
+			return b.disks.Put(tx, d)
+		}
+	}
+	b.loop = reconcile.For(b.db, b.disks, reconcile.Ops[Disk, int, string]{
+		Want: func(_ *kind.Tx, d *Disk) (*int, time.Time, error) {
+			switch d.Size {
+			case 0:
+				return nil, time.Time{}, nil
+			case -1:
+				return nil, start.Add(time.Minute), nil
+			case -2:
+				return nil, time.Time{}, errors.New("it cannot be described")
+			}
+			return &d.Size, time.Time{}, nil
+		},
+		Ensure: func(_ context.Context, size int) (string, error) {
+			b.note("ensure", size)
+			if b.ensure == nil {
+				return "whole", nil
+			}
+			return "half", b.ensure(size)
+		},
+		Remove: func(_ context.Context, account, id string) error { b.note("remove", account, id); return nil },
+		Note: func(tx *kind.Tx, d *Disk, want int, report string) error {
+			return said(fmt.Sprint("has ", want, " ", report))(tx, d)
+		},
+		Progress: func(tx *kind.Tx, d *Disk, want int, report string, until time.Time) error {
+			return said(fmt.Sprint("will have ", want, " ", report, " in ", until.Sub(start)))(tx, d)
+		},
+		Fail: func(tx *kind.Tx, d *Disk, want int, why driver.Refusal) error {
+			return said(fmt.Sprint("cannot have ", want, ": ", why))(tx, d)
+		},
+		Ending: func(d *Disk) bool { return d.Ends },
+		Ended:  b.disks.Delete,
+		Inspect: func(_ context.Context, _ string, d *Disk) (func(*kind.Tx, *Disk) error, error) {
+			b.note("inspect", d.Size)
+			if d.Size == b.broken {
+				return said("is broken"), nil
+			}
+			return nil, nil
+		},
+		Observe: func(_ context.Context, found reconcile.Found) error {
+			found("alice", "disk-00000000", true)
+			return nil
+		},
+	})
+	return b
+}
+
+func (b *bay) note(what ...any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.asked = append(b.asked, fmt.Sprint(what...))
+}
+
+func (b *bay) update(fn func(tx *kind.Tx) error) {
+	b.Helper()
+	if err := b.db.Update(b.Context(), kind.Caller{Account: "alice"}, fn); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// insert makes a disk that the driver must have.
+func (b *bay) insert(d Disk) diskID {
+	b.Helper()
+	d.Generation = 1
+	b.update(func(tx *kind.Tx) error { return b.disks.Insert(tx, &d) })
+	return d.DiskId
+}
+
+// get returns a disk; nil: it is not there.
+func (b *bay) get(id diskID) (d *Disk) {
+	b.Helper()
+	err := b.db.View(b.Context(), kind.Caller{Account: "alice"}, func(tx *kind.Tx) error { d = b.disks.Living(tx, id); return nil })
+	if err != nil {
+		b.Fatal(err)
+	}
+	return d
+}
+
+// change raises the generation of a disk.
+func (b *bay) change(id diskID, change func(d *Disk)) {
+	b.Helper()
+	b.update(func(tx *kind.Tx) error {
+		d, err := b.disks.Get(tx, id)
+		if err != nil {
+			return err
+		}
+		d.Generation++
+		change(d)
+		return b.disks.Put(tx, d)
+	})
+}
+
+// step makes a step and checks what was asked of the driver.
+func (b *bay) step(id diskID, asked ...string) (again time.Time, err error) {
+	b.Helper()
+	b.asked = nil
+	again, err = b.loop.Step(b.Context(), "alice", string(id))
+	if !slices.Equal(b.asked, asked) {
+		b.Errorf("the driver was asked for %q, want %q", b.asked, asked)
+	}
+	return again, err
+}
+
+// want checks the result of a step and what has become of a disk.
+func (b *bay) want(id diskID, again time.Time, err error, said string, applied uint64) {
+	b.Helper()
+	d := b.get(id)
+	if err != nil || !again.IsZero() || d == nil || d.Said != said || d.Applied != applied {
+		b.Errorf("the step returns %v and %v, and the disk is %+v, want that it %q with the generation %d applied", again, err, d, said, applied)
+	}
+}
+
+// What the store does not have is removed, what is up to date only inspected, and
+// anything else ensured and noted.
+func TestOps(t *testing.T) {
+	t.Parallel()
+	b := newBay(t)
+	if _, err := b.step("disk-00000000", "removealicedisk-00000000"); err != nil {
+		t.Error(err)
+	}
+	id := b.insert(Disk{Size: 1})
+	again, err := b.step(id, "ensure1")
+	b.want(id, again, err, "has 1 whole", 1)
+	again, err = b.step(id, "inspect1")
+	b.want(id, again, err, "has 1 whole", 1)
+	b.broken = 1
+	again, err = b.step(id, "inspect1")
+	b.want(id, again, err, "is broken", 1)
+	var found []string
+	if err := b.loop.Observe(t.Context(), func(account, id string, drift bool) { found = append(found, fmt.Sprint(account, id, drift)) }); err != nil || len(found) != 1 || b.loop.Kind() != kind.Any(b.disks) {
+		t.Errorf("it observes %q, %v", found, err)
+	}
+}
+
+// A resource that waits is not asked for, and one that cannot be described is a
+// failure.
+func TestOpsThatWait(t *testing.T) {
+	t.Parallel()
+	b := newBay(t)
+	if again, err := b.step(b.insert(Disk{Size: 0})); err != nil || !again.IsZero() {
+		t.Errorf("what waits to be woken returns %v and %v", again, err)
+	}
+	if again, err := b.step(b.insert(Disk{Size: -1})); err != nil || !again.Equal(start.Add(time.Minute)) {
+		t.Errorf("what waits for a minute returns %v and %v", again, err)
+	}
+	if _, err := b.step(b.insert(Disk{Size: -2})); err == nil {
+		t.Error("what cannot be described is no failure")
+	}
+}
+
+// While a change is under way its progress is noted; what fails is asked for
+// again; what is refused is noted.
+func TestOpsThatAreNotDone(t *testing.T) {
+	t.Parallel()
+	b := newBay(t)
+	id := b.insert(Disk{Size: 1})
+	b.ensure = func(int) error { return driver.Later{At: start.Add(time.Second)} }
+	if again, err := b.step(id, "ensure1"); err != nil || !again.Equal(start.Add(time.Second)) || b.get(id).Said != "will have 1 half in 1s" || b.get(id).Applied != 0 {
+		t.Errorf("what is under way returns %v and %v, and the disk is %+v", again, err, b.get(id))
+	}
+	b.ensure = func(int) error { return errors.New("a fuse has blown") }
+	if again, err := b.step(id, "ensure1"); err == nil || !again.IsZero() || b.get(id).Applied != 0 {
+		t.Errorf("what failed returns %v and %v", again, err)
+	}
+	b.ensure = func(int) error { return driver.Never{Why: "it is full"} }
+	again, err := b.step(id, "ensure1")
+	b.want(id, again, err, "cannot have 1: it is full", 0)
+	b.ensure = nil
+	again, err = b.step(id, "ensure1")
+	b.want(id, again, err, "has 1 whole", 1)
+	// Interrupted after the driver was asked, a step is made again.
+	b.change(id, func(d *Disk) { d.Applied = 0 })
+	again, err = b.step(id, "ensure1")
+	b.want(id, again, err, "has 1 whole", 2)
+}
+
+// What became of a resource while the driver was asked stays as it is.
+func TestOpsThatAreOvertaken(t *testing.T) {
+	t.Parallel()
+	b := newBay(t)
+	for name, c := range map[string]struct {
+		err  error
+		said string
+	}{
+		"done":      {nil, "has 1 half"}, // of the older generation, which the driver has
+		"under way": {driver.Later{At: start.Add(time.Second)}, ""},
+		"refused":   {driver.Never{Why: "it is full"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			id := b.insert(Disk{Size: 1})
+			b.ensure = func(size int) error {
+				if size == 1 {
+					b.change(id, func(d *Disk) { d.Size = 2 })
+				}
+				return c.err
+			}
+			if _, err := b.step(id, "ensure1"); err != nil {
+				t.Fatal(err)
+			}
+			if d := b.get(id); d.Said != c.said || d.Generation != 2 || d.Applied >= d.Generation {
+				t.Errorf("overtaken by a change, the disk is %+v, want that it %q", d, c.said)
+			}
+			again, err := b.step(id, "ensure2")
+			if d := b.get(id); c.err == nil && (err != nil || !again.IsZero() || d.Applied != 2) {
+				t.Errorf("the next step returns %v and %v, and the disk is %+v", again, err, d)
+			}
+			newer := b.insert(Disk{Size: 1})
+			b.ensure = func(int) error {
+				b.change(newer, func(d *Disk) { d.Applied = 5; d.Generation = 5 }) // another node was faster
+				return c.err
+			}
+			if _, err := b.step(newer, "ensure1"); err != nil || b.get(newer).Said != "" || b.get(newer).Applied != 5 {
+				t.Errorf("overtaken by another node: %v, and the disk is %+v", err, b.get(newer))
+			}
+			gone := b.insert(Disk{Size: 1})
+			b.ensure = func(int) error {
+				b.update(func(tx *kind.Tx) error { return b.disks.Delete(tx, b.disks.Living(tx, gone)) })
+				return c.err
+			}
+			if _, err := b.step(gone, "ensure1"); err != nil || b.get(gone) != nil {
+				t.Errorf("overtaken by its deletion: %v, and the disk is %+v", err, b.get(gone))
+			}
+		})
+	}
+}
+
+// A resource that ends does so once the driver has nothing of it.
+func TestOpsThatEnd(t *testing.T) {
+	t.Parallel()
+	b := newBay(t)
+	id := b.insert(Disk{Size: 1, Ends: true})
+	if again, err := b.step(id, "removealice"+string(id)); err != nil || !again.IsZero() || b.get(id) != nil {
+		t.Errorf("what ends returns %v and %v, and is %+v", again, err, b.get(id))
+	}
+}
