@@ -171,7 +171,8 @@ func (w *workload) check(t *testing.T, p *process) {
 	tags := map[string]string{} // of all Nets
 	token := ""
 	for {
-		request := params{"ResultsPerPage": 1000}
+		// Those that were deleted are listed for a while still.
+		request := params{"ResultsPerPage": 1000, "Filters": params{"States": []string{"available"}}}
 		if token != "" {
 			request["NextPageToken"] = token
 		}

@@ -610,7 +610,7 @@ func (y *yard) isEmpty() {
 		"NICs":            len(*do(y.t, y.c.ReadNics, osc.ReadNicsRequest{}).Nics),
 		"public IPs":      len(*do(y.t, y.c.ReadPublicIps, osc.ReadPublicIpsRequest{}).PublicIps),
 		"security groups": len(*do(y.t, y.c.ReadSecurityGroups, osc.ReadSecurityGroupsRequest{}).SecurityGroups) - 1,
-		"Nets":            len(*do(y.t, y.c.ReadNets, osc.ReadNetsRequest{}).Nets),
+		"Nets":            len(*do(y.t, y.c.ReadNets, osc.ReadNetsRequest{Filters: &osc.FiltersNet{States: &[]osc.NetState{"available"}}}).Nets),
 		"tags":            len(*do(y.t, y.c.ReadTags, osc.ReadTagsRequest{Filters: &osc.FiltersTag{ResourceTypes: &[]string{"volume", "snapshot", "image"}}}).Tags),
 	} {
 		if got != 0 {

@@ -115,7 +115,8 @@ func TestThreeTiers(t *testing.T) {
 	must(t, err)
 	routes, err := c.ReadRouteTables(ctx, osc.ReadRouteTablesRequest{Filters: &osc.FiltersRouteTable{RouteTableIds: &[]string{privateTable}}})
 	must(t, err)
-	if got := (*routes.RouteTables)[0].Routes; len(got) != 3 || got[0].GatewayId == nil || *got[0].GatewayId != "local" {
+	got := (*routes.RouteTables)[0].Routes // by destination, so that the default route comes first
+	if len(got) != 3 || got[0].NatServiceId == nil || got[1].GatewayId == nil || *got[1].GatewayId != "local" {
 		t.Errorf("the routes of the private table are %+v", got)
 	}
 	for _, r := range (*routes.RouteTables)[0].Routes {

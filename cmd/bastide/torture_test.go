@@ -501,7 +501,7 @@ func (c *guest) tag(net string) {
 	case what == 4:
 		change("DeleteTags", op{key: key, do: set, value: ""}) // which takes away any value
 	default:
-		o := c.call("ReadNets", params{"Filters": params{"NetIds": []string{net}}})
+		o := c.call("ReadNets", params{"Filters": params{"NetIds": []string{net}, "States": []string{"available"}}})
 		if o.lost {
 			return
 		}
@@ -681,7 +681,7 @@ func (r *round) holdings(id int, n *node) holdings {
 		nics: map[string]string{}, ips: map[string]string{}, users: map[string]bool{},
 	}
 	whole := outcome{called: int64(time.Since(r.begun))}
-	c.all("ReadNets", "Nets", params{}, func(a answer, i int) { h.nets[a.text("Nets", i, "NetId")] = a.text("Nets", i, "Tags", 0, "Value") })
+	c.all("ReadNets", "Nets", params{"Filters": params{"States": []string{"available"}}}, func(a answer, i int) { h.nets[a.text("Nets", i, "NetId")] = a.text("Nets", i, "Tags", 0, "Value") })
 	c.all("ReadSubnets", "Subnets", params{}, func(a answer, i int) {
 		id := a.text("Subnets", i, "SubnetId")
 		h.subnets[id], h.ranges[id] = a.text("Subnets", i, "NetId"), a.text("Subnets", i, "IpRange")

@@ -45,7 +45,7 @@ func TestDamagedRegionIsNotReady(t *testing.T) {
 	}
 	answer := func(r *Region, path string) (int, string) {
 		w := httptest.NewRecorder()
-		r.Admin.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		r.Admin.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://localhost"+path, nil))
 		return w.Code, w.Body.String()
 	}
 	whole, err := Open(t.Context(), options(data, 2))

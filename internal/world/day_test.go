@@ -136,9 +136,9 @@ func newDay(t *rapid.T, people ...string) *day {
 			"compute.DeviceName":              {"/dev/xvdb", "/dev/sdc", "/dev/sda1", "xvdb"},
 			".FileLocation":                   {"https://example.com/snap.qcow2", "snap.qcow2"},
 			".SourceRegionName":               {"eu-west-2", "us-east-2"},
-			"CreateImageRequest.FileLocation": {"backups/nothing.json", "backups/daily/" + pool["id.ImageExportTask"][0] + ".json"},
+			"CreateImageRequest.FileLocation": {"backups/nothing.json", d.w.bucket(name) + "/daily/" + pool["id.ImageExportTask"][0] + ".json"},
 			"compute.ImageName":               {"golden", "silver", "x"},
-			"compute.BucketName":              {"backups", "a/b"},
+			"compute.BucketName":              {d.w.bucket(name), "a/b"},
 		})
 		d.pools[name], d.told[name] = pool, map[string]bool{}
 	}

@@ -23,14 +23,14 @@ func (w *world) equipImages(name string, made func(path, action, format string, 
 	friend := id.Account("").Form().Random(w.options.Chance)
 	made("", "UpdateImage", `{"ImageId": %q, "PermissionsToLaunch": {"Additions": {"AccountIds": [%q]}}}`, image, friend)
 	made("", "CreateTags", `{"ResourceIds": [%q], "Tags": [{"Key": "env", "Value": "test"}]}`, image)
-	const export = `"OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "backups", "OsuPrefix": "daily/"}`
+	export := fmt.Sprintf(`"OsuExport": {"DiskImageFormat": "raw", "OsuBucket": %q, "OsuPrefix": "daily/"}`, w.bucket(name))
 	done := ready("ImageExportTask.TaskId", "CreateImageExportTask", `{"ImageId": %q, %s}`, image, export)
 	used := made("Images.0.BlockDeviceMappings.0.Bsu.SnapshotId", "ReadImages", `{"Filters": {"ImageIds": [%q]}}`, image)
 	snapshotTask := made("SnapshotExportTask.TaskId", "CreateSnapshotExportTask", `{"SnapshotId": %q, %s}`, used, export)
 	made("", "CreateTags", `{"ResourceIds": [%q, %q], "Tags": [{"Key": "env", "Value": "test"}]}`, done, snapshotTask)
 	maps.Copy(has, belongings{
 		"FiltersVm.ImageIds": has["id.Image"], "FiltersVmTemplate.ImageIds": has["id.Image"],
-		"id.Image": image, "id.ImageExportTask": done, "id.SnapshotExportTask": snapshotTask, "CreateImageRequest.VmId": vm, "CreateImageRequest.FileLocation": "backups/daily/" + done + ".json",
+		"id.Image": image, "id.ImageExportTask": done, "id.SnapshotExportTask": snapshotTask, "CreateImageRequest.VmId": vm, "CreateImageRequest.FileLocation": w.bucket(name) + "/daily/" + done + ".json",
 		"FiltersImage.PermissionsToLaunchAccountIds": friend, "FiltersImage.BlockDeviceMappingSnapshotIds": used,
 		"FiltersSnapshotExportTask.SnapshotIds": used,
 	})
@@ -43,10 +43,15 @@ var passing = map[string]func(w *world, name string, has belongings){
 	"DeleteExportTask": func(w *world, name string, has belongings) {
 		w.t.Helper()
 		has["compute.ExportTaskId"] = w.as(name).must("CreateImageExportTask", fmt.Sprintf(
-			`{"ImageId": %q, "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "backups", "OsuApiKey": {"ApiKeyId": "key", "SecretKey": %q}}}`, has["id.Image"], w.canary(),
+			`{"ImageId": %q, "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": %q, "OsuApiKey": {"ApiKeyId": "key", "SecretKey": %q}}}`,
+			has["id.Image"], w.bucket(name), w.canary(),
 		)).at("ImageExportTask.TaskId")
 	},
 }
+
+// bucket is the bucket of an account's own, because one belongs to the account
+// that first wrote to it.
+func (w *world) bucket(name string) string { return "backups-" + w.person(name).account }
 
 // canary is a secret that nobody may be told.
 func (w *world) canary() string {

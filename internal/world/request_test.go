@@ -128,7 +128,7 @@ var examples = map[string]any{
 	"DeleteRouteRequest.DestinationIpRange":              "0.0.0.0/0",
 	"UnlinkPrivateIpsRequest.PrivateIps":                 "10.8.0.111",
 	"CreateVolumeRequest.SubregionName":                  "eu-west-2a",
-	"compute.BucketName":                                 "backups",
+	"compute.BucketName":                                 func(w *world) any { return "bucket-" + strings.ToLower(w.fresh()) },
 	"CreateImageRequest.FileLocation":                    "backups/nothing.json",
 	"compute.BlockDeviceMappingImage":                    func(*world) any { return object{"DeviceName": "/dev/sda1"} },
 	"compute.ImageName":                                  func(w *world) any { return w.fresh() },

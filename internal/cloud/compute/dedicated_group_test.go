@@ -142,7 +142,7 @@ func TestDeleteDedicatedGroup(t *testing.T) {
 	if states := l.vmStates(alice, vms); states != "shutting-down shutting-down running" {
 		t.Errorf("the VMs are %s", states)
 	}
-	if left := l.texts("NetId", "Nets", alice, "ReadNets", nil); len(left) > 0 {
+	if left := l.texts("NetId", "Nets", alice, "ReadNets", object{"States": []string{"available"}}); len(left) > 0 {
 		t.Errorf("the Nets %v are left", left)
 	}
 	if left := l.texts("Name", "DedicatedGroups", alice, "ReadDedicatedGroups", nil); len(left) > 0 {

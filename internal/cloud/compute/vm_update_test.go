@@ -186,6 +186,7 @@ func TestPublicGroupsOfMachines(t *testing.T) {
 	in := func(want ...string) {
 		t.Helper()
 		l.settle()
+		slices.Sort(want)
 		if got := l.inWorld(anna, vm).Nics[0].Groups; !slices.Equal(got, want) {
 			t.Errorf("the machine is in %q, want %q", got, want)
 		}
