@@ -3,7 +3,6 @@ package apilog
 import (
 	"encoding/binary"
 	"time"
-	"unicode/utf8"
 
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/fault"
@@ -194,32 +193,14 @@ func (w *With) size(r *Record) int {
 	if w == nil {
 		w = everything
 	}
-	size := rest + quotedSize(r.AccessKey) + quotedSize(r.Action) + quotedSize(r.API)
+	size := rest + api.TextSize(r.AccessKey) + api.TextSize(r.Action) + api.TextSize(r.API)
 	for _, text := range []struct {
 		shown bool
 		text  string
 	}{{w.QueryUserAgent, r.UserAgent}, {w.QueryHeaderRaw, r.HeaderRaw}, {w.QueryPayloadRaw, r.PayloadRaw}} {
 		if text.shown {
-			size += quotedSize(text.text)
+			size += api.TextSize(text.text)
 		}
-	}
-	return size
-}
-
-// quotedSize is about how many bytes a text takes in JSON: never fewer than it
-// really does.
-func quotedSize(s string) int {
-	size := len(s)
-	for i := range len(s) {
-		switch c := s[i]; {
-		case c < ' ':
-			size += len(`\u0000`) - 1
-		case c == '"' || c == '\\':
-			size++
-		}
-	}
-	if !utf8.ValidString(s) {
-		size += 2 * len(s) // each byte that is no text may become one of three
 	}
 	return size
 }
