@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/clock"
+	"github.com/bastide-cloud/bastide/internal/driver/sim"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/region"
 )
@@ -20,7 +21,7 @@ func TestClosingEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, err := region.Open(t.Context(), region.Options{
-			Region: "eu-west-2", Domain: "bastide.localhost",
+			Region: "eu-west-2", Domain: "bastide.localhost", Driver: sim.Start(0),
 			Clock: clock.System(), Chance: rand.Reader, Logger: slog.New(slog.DiscardHandler),
 		})
 		if err != nil {

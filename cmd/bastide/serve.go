@@ -23,6 +23,7 @@ import (
 	"github.com/bastide-cloud/bastide"
 	"github.com/bastide-cloud/bastide/internal/clock"
 	"github.com/bastide-cloud/bastide/internal/cloud/compute"
+	"github.com/bastide-cloud/bastide/internal/driver/sim"
 	"github.com/bastide-cloud/bastide/internal/gate"
 	"github.com/bastide-cloud/bastide/internal/region"
 	"github.com/bastide-cloud/bastide/internal/server"
@@ -245,7 +246,7 @@ func serving(err error) error {
 // options checks the flags and makes of them what a region needs.
 func (s *settings) options(log *slog.Logger) (region.Options, error) {
 	o := region.Options{
-		Region: s.region, Domain: s.domain, Transitions: s.transitions, MasterKey: s.masterKey,
+		Region: s.region, Domain: s.domain, Transitions: s.transitions, Driver: sim.Start(s.transitions), MasterKey: s.masterKey,
 		ApiLogSize: int64(s.apiLogSize), Strangers: server.StrangerLimits(),
 		Root: region.Root{
 			AccountID: os.Getenv("BASTIDE_ROOT_ACCOUNT_ID"), Email: os.Getenv("BASTIDE_ROOT_EMAIL"), Password: os.Getenv("BASTIDE_ROOT_PASSWORD"),

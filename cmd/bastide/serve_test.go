@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"github.com/bastide-cloud/bastide/internal/clock"
+	"github.com/bastide-cloud/bastide/internal/driver/sim"
 	"github.com/bastide-cloud/bastide/internal/region"
 	"github.com/bastide-cloud/bastide/internal/store/sqljournal/postgrestest"
 )
@@ -268,7 +269,7 @@ func TestCredentialsOfAnEarlierFounding(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
 	r, err := region.Open(t.Context(), region.Options{
-		Data: data, Region: "eu-west-2", Domain: "bastide.localhost",
+		Data: data, Region: "eu-west-2", Domain: "bastide.localhost", Driver: sim.Start(0),
 		Clock: clock.System(), Chance: rand.Reader, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

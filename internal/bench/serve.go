@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/bastide-cloud/bastide/internal/clock"
+	"github.com/bastide-cloud/bastide/internal/driver/sim"
 	"github.com/bastide-cloud/bastide/internal/region"
 	"github.com/bastide-cloud/bastide/internal/server"
 )
@@ -69,7 +70,7 @@ func serveRegion(ctx context.Context, args []string) (err error) {
 	}
 	region.TuneCollector()
 	r, err := region.Open(ctx, region.Options{
-		Data: data, Postgres: database, Region: regionName, Domain: "bastide.localhost", Transitions: transition,
+		Data: data, Postgres: database, Region: regionName, Domain: "bastide.localhost", Transitions: transition, Driver: sim.Start(transition),
 		Quotas: map[string]int{},
 		Root:   region.Root{AccountID: string(accountID(0)), AccessKey: accessKey(0), SecretKey: secretKey, Password: secretKey},
 		Clock:  clock.System(), Chance: rand.Reader, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),

@@ -48,31 +48,21 @@ func Actions(region catalog.Region, checkLogin iam.LoginCheck, objects objectsto
 	)
 }
 
-// World is what the loops ask of a world.
-type World interface {
-	driver.Networks
-	driver.PublicCloud
-	driver.Links
-	driver.Cables
-	driver.Disks
-	driver.Machines
-}
-
-// Loops are the loops of all domains in a region, over a store, the drivers of a
-// world and an object store.
-func Loops(db *kind.DB, world World, region catalog.Region, objects objectstore.Store) []reconcile.Loop {
+// Loops are the loops of all domains in a region, over a store, drivers and an
+// object store.
+func Loops(db *kind.DB, drivers driver.Drivers, region catalog.Region, objects objectstore.Store) []reconcile.Loop {
 	return []reconcile.Loop{
-		network.NewNetLoop(db, world, networkRegion(region)),
-		network.NewGroupLoop(db, world),
+		network.NewNetLoop(db, drivers, networkRegion(region)),
+		network.NewGroupLoop(db, drivers),
 		network.NewPeeringLoop(db),
-		network.NewTunnelLoop(db, world),
-		network.NewDirectLinkLoop(db, world),
-		network.NewInterfaceLoop(db, world),
-		compute.NewVolumeLoop(db, world),
-		compute.NewSnapshotLoop(db, world),
-		compute.NewExportLoop(db, world),
+		network.NewTunnelLoop(db, drivers),
+		network.NewDirectLinkLoop(db, drivers),
+		network.NewInterfaceLoop(db, drivers),
+		compute.NewVolumeLoop(db, drivers),
+		compute.NewSnapshotLoop(db, drivers),
+		compute.NewExportLoop(db, drivers),
 		compute.NewManifestLoop(db, objects),
-		compute.NewVmLoop(db, world, computeRegion(region)),
+		compute.NewVmLoop(db, drivers, computeRegion(region)),
 	}
 }
 

@@ -10,9 +10,36 @@
 package driver
 
 import (
+	"context"
 	"errors"
+	"io"
 	"time"
 )
+
+// Drivers is all that a region asks of what it runs on.
+type Drivers interface {
+	Networks
+	PublicCloud
+	Links
+	Cables
+	Disks
+	Machines
+
+	// Close ends what the drivers do by themselves. Nothing is asked after it.
+	Close()
+}
+
+// Host is what a region gives to its drivers.
+type Host struct {
+	Now   func() time.Time                     // the region's clock
+	After func(time.Duration) <-chan time.Time // time.After by that clock
+	Write ExportWriter                         // puts exports where their objects belong
+}
+
+// ExportWriter puts the content of an export, of the given number of bytes, where
+// the export says, and reports as often as it likes how much is done. No content
+// is zeroes. An error fails the export for good, unless the context has ended.
+type ExportWriter func(ctx context.Context, e Export, size int64, content io.Reader, done func(percent int)) error
 
 // ErrStale refuses a value that is older than the one the world was last asked
 // for: it comes from somebody who slept through a change. The world stays as

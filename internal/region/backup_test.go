@@ -12,11 +12,13 @@ import (
 	"testing"
 
 	"github.com/bastide-cloud/bastide/internal/clock"
+	"github.com/bastide-cloud/bastide/internal/driver/sim"
 	"github.com/bastide-cloud/bastide/internal/store/sqljournal"
 )
 
 func options(data string, seed byte) Options {
-	return Options{Data: data, Region: "eu-west-2", Domain: "bastide.localhost", Clock: clock.System(), Chance: rand.NewChaCha8([32]byte{seed}), Logger: slog.New(slog.DiscardHandler)}
+	return Options{Data: data, Region: "eu-west-2", Domain: "bastide.localhost", Driver: sim.Start(0),
+		Clock: clock.System(), Chance: rand.NewChaCha8([32]byte{seed}), Logger: slog.New(slog.DiscardHandler)}
 }
 
 func open(t *testing.T, o Options) *Region {

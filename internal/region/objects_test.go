@@ -12,6 +12,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/compute"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/driver"
+	"github.com/bastide-cloud/bastide/internal/driver/sim"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -70,7 +71,7 @@ func TestImagesOfARegion(t *testing.T) {
 func export(t *testing.T, r *Region, object string) {
 	t.Helper()
 	e := driver.Export{Format: "raw", Bucket: "bucket", Object: object}
-	if err := r.World.Write(context.Background(), e, 5, io.LimitReader(strings.NewReader("content"), 5), func(int) {}); err != nil {
+	if err := r.drivers.(*sim.World).Write(context.Background(), e, 5, io.LimitReader(strings.NewReader("content"), 5), func(int) {}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -25,7 +25,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud"
 	"github.com/bastide-cloud/bastide/internal/cloud/catalog"
 	"github.com/bastide-cloud/bastide/internal/cloud/compute"
-	"github.com/bastide-cloud/bastide/internal/driver/sim"
+	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/gate"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/objectstore"
@@ -48,7 +48,7 @@ type Options struct {
 	OpenAPI        []byte        // the document served at /openapi.json
 	AdminHost      string        // the name that the administration listens on; empty: none
 	MasterKey      string        // the file of the master key; empty: master.key in Data
-	Transitions    time.Duration // how long a simulated change of state takes
+	Transitions    time.Duration // about how long a change of state takes
 	ApiLogSize     int64         // the room that the API log may take, in bytes; 0: as much as there is
 	Limits         *gate.Limits  // nil: nobody is throttled
 	Strangers      *gate.Limits  // see [server.Options]
@@ -57,10 +57,10 @@ type Options struct {
 	Gpus           map[string]map[string]int // how many flexible GPUs there are, by Subregion and model; nil: some of each
 	Memory         int64                     // bytes of documents held in memory; 0: as many as there are
 	ObjectStore    ObjectStore
-	Images         []compute.PublicImage // those of the region's own; nil: those that every region has
-	Root           Root                  // what is empty is generated when the region is founded
-	FoundAnew      bool                  // whether a region may be founded where another one has left its files
-	World          func(*sim.World)      // tells the simulated world what it is like, before it is used; nil: as it is
+	Images         []compute.PublicImage            // those of the region's own; nil: those that every region has
+	Root           Root                             // what is empty is generated when the region is founded
+	FoundAnew      bool                             // whether a region may be founded where another one has left its files
+	Driver         func(driver.Host) driver.Drivers // starts what the region runs on
 	Clock          clock.Clock
 	Chance         io.Reader
 	Logger         *slog.Logger
@@ -77,10 +77,10 @@ type Region struct {
 	DB    *kind.DB
 	Calls *apilog.Archive
 	Loops *reconcile.Reconciler
-	World *sim.World
 
 	journal       store.Journal
 	objects       io.Closer
+	drivers       driver.Drivers
 	data, keyFile string // the directory and the file of the master key; empty: there is none
 	token         string // that the administration asks for before it copies the region
 
@@ -195,16 +195,14 @@ func Open(ctx context.Context, o Options) (*Region, error) {
 
 	g := gate.New(gate.Options{DB: r.DB, Now: o.Clock.Now, Limits: o.Limits, TrustedProxies: o.TrustedProxies})
 	pager := api.NewPager(key.Derive("page tokens"))
-	r.World = sim.New(o.Clock.Now, o.Transitions)
 	exporting, err := o.exportingDir()
 	if err != nil {
 		return fail(err)
 	}
-	r.World.Write, r.World.After = (&objectstore.Exporter{Store: objects, Dir: exporting, Log: o.Logger}).Write, o.after
-	if o.World != nil {
-		o.World(r.World)
-	}
-	actions := cloud.Actions(facts, g.CheckLogin, objects, r.World)
+	r.drivers = o.Driver(driver.Host{
+		Now: o.Clock.Now, After: o.after, Write: (&objectstore.Exporter{Store: objects, Dir: exporting, Log: o.Logger}).Write,
+	})
+	actions := cloud.Actions(facts, g.CheckLogin, objects, r.drivers)
 	r.API = api.New(append(actions, apilog.Actions(r.Calls, pager)...), pager)
 	r.Handler = server.New(server.Options{
 		API: r.API, DB: r.DB, Gate: g, Log: r.Calls, Logger: o.Logger, Protocols: []wire.Protocol{oapi.Protocol{}},
@@ -225,7 +223,7 @@ func Open(ctx context.Context, o Options) (*Region, error) {
 		}
 	}
 	background := context.WithoutCancel(ctx)
-	endLoops := start(background, func(ctx context.Context) { r.Loops.Run(ctx, r.DB, cloud.Loops(r.DB, r.World, facts, objects)...) })
+	endLoops := start(background, func(ctx context.Context) { r.Loops.Run(ctx, r.DB, cloud.Loops(r.DB, r.drivers, facts, objects)...) })
 	r.stop = endLoops
 	if leases != nil {
 		// No step is under way any more when others take the loops over.
@@ -348,7 +346,7 @@ func (r *Region) Failed() <-chan error { return r.DB.Failed() }
 func (r *Region) Close() error {
 	r.closed.Store(true)
 	r.stop()
-	r.World.Close()
+	r.drivers.Close()
 	return errors.Join(r.Calls.Close(), r.objects.Close(), r.DB.Close())
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"github.com/bastide-cloud/bastide/internal/apilog"
 	"github.com/bastide-cloud/bastide/internal/clock"
+	"github.com/bastide-cloud/bastide/internal/driver/sim"
 	"github.com/bastide-cloud/bastide/internal/gate"
 	"github.com/bastide-cloud/bastide/internal/region"
 )
@@ -29,7 +30,7 @@ var start = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 func openRegion(t *testing.T, change ...func(*region.Options)) *region.Region {
 	t.Helper()
 	o := region.Options{
-		Region: "eu-west-2", Domain: "bastide.localhost", OpenAPI: []byte(`{"openapi":"3.0.0"}`),
+		Region: "eu-west-2", Domain: "bastide.localhost", Driver: sim.Start(0), OpenAPI: []byte(`{"openapi":"3.0.0"}`),
 		Clock: clock.NewVirtual(start), Chance: rand.NewChaCha8([32]byte{1}), Logger: slog.New(slog.DiscardHandler),
 		Root: region.Root{Email: "root@example.com", Password: "hunter2", PasswordHash: "none"},
 	}

@@ -51,14 +51,14 @@ func (d *day) checkDiskDriver() {
 			}
 		}
 	}
-	disks, err := d.w.World.ObserveDisks(context.Background())
+	disks, err := d.w.sim.ObserveDisks(context.Background())
 	if err != nil {
 		d.w.t.Fatalf("observing the world: %v", err)
 	}
 	for _, disk := range disks {
 		got[disk.ID] = true
 	}
-	snapshots, err := d.w.World.ObserveSnapshots(context.Background())
+	snapshots, err := d.w.sim.ObserveSnapshots(context.Background())
 	if err != nil {
 		d.w.t.Fatalf("observing the world: %v", err)
 	}

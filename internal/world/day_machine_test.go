@@ -16,7 +16,7 @@ import (
 
 // guests has the guest of a machine shut down, or its host fail.
 func (d *day) guests(t *rapid.T) {
-	machines, err := d.w.World.ObserveMachines(context.Background())
+	machines, err := d.w.sim.ObserveMachines(context.Background())
 	if err != nil {
 		t.Fatalf("observing the world: %v", err)
 	}
@@ -26,9 +26,9 @@ func (d *day) guests(t *rapid.T) {
 	slices.SortFunc(machines, func(a, b driver.MachineStatus) int { return strings.Compare(a.Account+a.ID, b.Account+b.ID) })
 	m := rapid.SampledFrom(machines).Draw(t, "machine")
 	if rapid.Bool().Draw(t, "guest") {
-		d.w.World.ShutDownGuest(m.Account, m.ID)
+		d.w.sim.ShutDownGuest(m.Account, m.ID)
 	} else {
-		d.w.World.FailHost(m.Account, m.ID)
+		d.w.sim.FailHost(m.Account, m.ID)
 	}
 }
 
@@ -63,7 +63,7 @@ func (d *day) checkMachines() {
 			want[o.ID] = o.Value.(*compute.Vm).Running
 		}
 	}
-	machines, err := d.w.World.ObserveMachines(context.Background())
+	machines, err := d.w.sim.ObserveMachines(context.Background())
 	if err != nil {
 		d.w.t.Fatalf("observing the world: %v", err)
 	}

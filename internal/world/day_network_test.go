@@ -160,7 +160,7 @@ func (d *day) checkIsolation() {
 			if from.NetId == to.NetId && from.account == to.account {
 				continue
 			}
-			err := d.w.World.Reach(driver.Flow{From: at(from), To: at(to), Protocol: "tcp", Port: 80})
+			err := d.w.sim.Reach(driver.Flow{From: at(from), To: at(to), Protocol: "tcp", Port: 80})
 			if err == nil && !peered[[2]id.Net{from.NetId, to.NetId}] {
 				d.w.t.Errorf("%s of %s reaches the private address of %s of %s", from.NicId, from.account, to.NicId, to.account)
 			}
@@ -371,7 +371,7 @@ func (d *day) checkDriver() {
 			}
 		}
 	}
-	nets, err := d.w.World.ObserveNets(context.Background())
+	nets, err := d.w.sim.ObserveNets(context.Background())
 	if err != nil {
 		d.w.t.Fatalf("observing the world: %v", err)
 	}
@@ -390,7 +390,7 @@ func (d *day) checkDriver() {
 			got[point.ID] = true
 		}
 	}
-	groups, err := d.w.World.ObserveGroups(context.Background())
+	groups, err := d.w.sim.ObserveGroups(context.Background())
 	if err != nil {
 		d.w.t.Fatalf("observing the world: %v", err)
 	}

@@ -506,8 +506,8 @@ func TestChangesAnswerWhatReadingShows(t *testing.T) {
 		has := w.equip(a.Name)
 		w.settle()
 		// Nothing moves on before it is read.
-		w.World.Fail(func(string) error { return errors.New("the world is away") })
-		defer w.World.Fail(nil)
+		w.sim.Fail(func(string) error { return errors.New("the world is away") })
+		defer w.sim.Fail(nil)
 		c := w.as(a.Name)
 		answer := c.must(a.Name, jsonOf(w.minimal(a, has))).body[member]
 		changed, isList := answer.([]any)

@@ -58,6 +58,7 @@ type world struct {
 	clock   *clock.Virtual
 	options region.Options
 	log     *transcript // what the region tells its operator
+	sim     *sim.World  // what the region runs on
 
 	mu      sync.Mutex // guards what follows: some tests call from many goroutines
 	people  map[string]*person
@@ -88,7 +89,7 @@ func newWorld(t tester, change ...func(*region.Options)) *world {
 	}
 	w.options = region.Options{
 		Region: "eu-west-2", Domain: "bastide.localhost", Transitions: transition,
-		World: smallDisks, Clock: w.clock, Logger: slog.New(slog.NewTextHandler(w.log, nil)),
+		Driver: w.simulate, Clock: w.clock, Logger: slog.New(slog.NewTextHandler(w.log, nil)),
 		// Enough of the model that everybody is equipped with.
 		Gpus: map[string]map[string]int{"eu-west-2a": {"nvidia-p6": 1 << 20}},
 		Root: region.Root{Password: everybodys, PasswordHash: hashed()},
@@ -107,13 +108,16 @@ func newWorld(t tester, change ...func(*region.Options)) *world {
 	return w
 }
 
-// smallDisks makes exports short: the zeroes that all disks have, and there are
-// a billion of them on the smallest, take long to write.
-func smallDisks(w *sim.World) {
-	write := w.Write
-	w.Write = func(ctx context.Context, e driver.Export, size int64, content io.Reader, far func(percent int)) error {
-		return write(ctx, e, min(size, 1<<10), content, far)
+// simulate starts a simulation, which the tests reach as w.sim. Its exports are
+// short: the zeroes that all disks have, and there are a billion of them on the
+// smallest, take long to write.
+func (w *world) simulate(h driver.Host) driver.Drivers {
+	write := h.Write
+	h.Write = func(ctx context.Context, e driver.Export, size int64, content io.Reader, done func(percent int)) error {
+		return write(ctx, e, min(size, 1<<10), content, done)
 	}
+	w.sim = sim.Start(transition)(h).(*sim.World)
+	return w.sim
 }
 
 // open opens the region.

@@ -11,7 +11,6 @@ package sim
 
 import (
 	"context"
-	"io"
 	"sync"
 	"time"
 
@@ -20,11 +19,8 @@ import (
 
 // World implements the interfaces of package driver.
 type World struct {
-	// Write puts the content of an export, of the given number of bytes, where
-	// the export says, and tells as often as it likes how much is done; no content
-	// is zeroes. An error fails the export for good, unless the context has ended.
-	// It is set before the world is used; nil fails all exports.
-	Write func(ctx context.Context, e driver.Export, size int64, content io.Reader, far func(percent int)) error
+	// Write is set before the world is used; nil fails all exports.
+	Write driver.ExportWriter
 
 	// After is [time.After] by the world's clock. It bounds how long a call waits
 	// for a file that is being written; nil: it waits until its context ends.
@@ -56,6 +52,16 @@ type World struct {
 	exports    things[driver.Export]
 	writes     map[place]*write
 	broken     map[string]string // why snapshots and exports fail, by id
+}
+
+// Start returns how a region starts a simulation in which each change takes the
+// delay; 0 is at once.
+func Start(delay time.Duration) func(driver.Host) driver.Drivers {
+	return func(h driver.Host) driver.Drivers {
+		w := New(h.Now, delay)
+		w.Write, w.After = h.Write, h.After
+		return w
+	}
 }
 
 // New makes an empty world in which each change takes the delay by the given
