@@ -2,7 +2,6 @@ package network
 
 import (
 	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
@@ -278,18 +277,31 @@ var linkLocal, metadata = netip.MustParsePrefix("169.254.0.0/16"), netip.MustPar
 // chooseEnds finds a /30 for both ends that no interface has of those in the
 // account and in that of the owner, beginning anywhere.
 func chooseEnds(tx *kind.Tx, owner id.Account) (ours, clients LinkIp, err error) {
-	taken := []netip.Prefix{metadata}
+	taken := map[netip.Prefix]bool{metadata: true}
 	for _, account := range sides(id.Account(tx.Account()), owner) {
 		for i := range Interfaces.All(tx.In(string(account))) {
-			taken = append(taken, i.OutscalePrivateIp.Prefix().Masked())
+			if p := i.OutscalePrivateIp.Prefix().Masked(); p.Overlaps(linkLocal) {
+				taken[p] = true
+			}
 		}
 	}
 	const size = 4
 	blocks := sizeOf(linkLocal) / size
+	used := make([]bool, blocks)
+	for p := range taken {
+		if p.Bits() < linkLocal.Bits() {
+			p = linkLocal
+		}
+		at := p.Addr().As4()
+		first := (int(at[2])<<8 | int(at[3])) / size
+		for n := range max(1, sizeOf(p)/size) {
+			used[first+n] = true
+		}
+	}
 	first := number(tx, blocks)
 	for n := range blocks {
 		block := netip.PrefixFrom(nth(linkLocal, (first+n)%blocks*size), 30)
-		if !slices.ContainsFunc(taken, block.Overlaps) {
+		if !used[(first+n)%blocks] {
 			end := func(n int) LinkIp { return LinkIp(netip.PrefixFrom(nth(block, n), block.Bits()).String()) }
 			return end(1), end(2), nil
 		}

@@ -273,6 +273,8 @@ func TestInterfaceAddressesAreChosen(t *testing.T) {
 	link, gateway := r.link(alice), r.gateway(alice)
 	linkLocal, metadata := netip.MustParsePrefix("169.254.0.0/16"), netip.MustParseAddr("169.254.169.254")
 	taken := map[netip.Prefix]bool{}
+	wide := netip.MustParsePrefix("169.254.0.0/17")
+	r.call(alice, "CreateDirectLinkInterface", plugging(link, gateway, 101, `, "OutscalePrivateIp": "169.254.0.1/17", "ClientPrivateIp": "169.254.0.2/17"`))
 	for vlan := 2; vlan < 100; vlan++ {
 		i := r.shown(alice, r.plug(alice, link, gateway, vlan))
 		ours, clients := netip.MustParsePrefix(i.id("OutscalePrivateIp")), netip.MustParsePrefix(i.id("ClientPrivateIp"))
@@ -280,7 +282,7 @@ func TestInterfaceAddressesAreChosen(t *testing.T) {
 		if ours.Bits() != 30 || block != clients.Masked() || ours.Addr() != block.Addr().Next() || clients.Addr() != ours.Addr().Next() {
 			t.Fatalf("the ends are %s and %s", ours, clients)
 		}
-		if taken[block] || !linkLocal.Contains(block.Addr()) || block.Contains(metadata) {
+		if taken[block] || block.Overlaps(wide) || !linkLocal.Contains(block.Addr()) || block.Contains(metadata) {
 			t.Fatalf("the range is %s", block)
 		}
 		taken[block] = true

@@ -73,9 +73,10 @@ func (region Region) createNetAccessPoint(tx *kind.Tx, req *CreateNetAccessPoint
 
 // distinct is a list without what is in it for a second time.
 func distinct[T comparable](list []T) (once []T) {
+	seen := map[T]bool{}
 	for _, v := range list {
-		if !slices.Contains(once, v) {
-			once = append(once, v)
+		if !seen[v] {
+			seen[v], once = true, append(once, v)
 		}
 	}
 	return once
@@ -105,15 +106,20 @@ type UpdateNetAccessPointRequest struct {
 }
 
 func updateNetAccessPoint(tx *kind.Tx, p *NetAccessPoint, req *UpdateNetAccessPointRequest) error {
-	for _, table := range req.RemoveRouteTableIds {
-		if slices.Contains(req.AddRouteTableIds, table) {
+	added, gone := map[id.RouteTable]bool{}, map[id.RouteTable]bool{}
+	for _, table := range req.AddRouteTableIds {
+		added[table] = true
+	}
+	for _, table := range distinct(req.RemoveRouteTableIds) {
+		if added[table] {
 			return fault.InvalidParameterSet.Errorf("The route table %s is both to be added and to be removed.", table)
 		}
 		if err := p.removeRoute(tx, table); err != nil {
 			return err
 		}
+		gone[table] = true
 	}
-	removed := func(table id.RouteTable) bool { return slices.Contains(req.RemoveRouteTableIds, table) }
+	removed := func(table id.RouteTable) bool { return gone[table] }
 	p.RouteTableIds = distinct(slices.Concat(slices.DeleteFunc(slices.Clone(p.RouteTableIds), removed), req.AddRouteTableIds))
 	if err := addServiceRoutes(tx, p); err != nil {
 		return err

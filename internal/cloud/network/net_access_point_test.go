@@ -118,7 +118,7 @@ func TestNetAccessPoint(t *testing.T) {
 	r.shows(update(fmt.Sprintf(`, "AddRouteTableIds": [%q, %q]`, second, first)), shown("pending", fmt.Sprintf("[%q, %q]", first, second)))
 	r.routes(alice, first, service+" "+point)
 	r.routes(alice, second, service+" "+point)
-	r.shows(update(fmt.Sprintf(`, "RemoveRouteTableIds": [%q]`, first)), shown("pending", fmt.Sprintf("[%q]", second)))
+	r.shows(update(fmt.Sprintf(`, "RemoveRouteTableIds": [%q, %[1]q]`, first)), shown("pending", fmt.Sprintf("[%q]", second)))
 	r.shows(update(fmt.Sprintf(`, "RemoveRouteTableIds": [%q], "AddRouteTableIds": []`, first)), shown("pending", fmt.Sprintf("[%q]", second)))
 	r.routes(alice, first)
 	r.shows(update(""), shown("pending", fmt.Sprintf("[%q]", second)))

@@ -81,6 +81,10 @@ func checkPrivateIps(n int) error {
 
 // addresses are the private IPs that the NIC shall have, the primary one first.
 func (w NewNic) addresses(tx *kind.Tx, subnet *Subnet) ([]api.IPv4, error) {
+	// This bounds the work that follows, after which the whole number is known.
+	if err := checkPrivateIps(len(w.PrivateIps)); err != nil {
+		return nil, err
+	}
 	var ips []api.IPv4
 	var primary api.IPv4
 	for i, given := range w.PrivateIps {
@@ -129,15 +133,14 @@ func groupsIn(tx *kind.Tx, netID id.Net, ids []id.SecurityGroup) (groups []Secur
 		}
 		ids = []id.SecurityGroup{chosen}
 	}
-	for _, groupID := range ids {
+	for _, groupID := range distinct(ids) {
 		group, err := SecurityGroups.Get(tx, groupID)
 		if err != nil {
 			return nil, err
 		}
-		switch light := (SecurityGroupLight{SecurityGroupId: groupID}); {
-		case group.NetId == netID && !slices.Contains(groups, light):
-			groups = append(groups, light)
+		switch {
 		case group.NetId == netID:
+			groups = append(groups, SecurityGroupLight{SecurityGroupId: groupID})
 		case netID == "":
 			return nil, fault.NotInPublicCloud.Errorf("The security group %s is of %s, not of the public Cloud.", groupID, group.NetId)
 		default:

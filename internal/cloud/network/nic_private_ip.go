@@ -76,9 +76,9 @@ func (n *Nic) take(tx *kind.Tx, subnet *Subnet, wanted []api.IPv4, relink bool) 
 			}
 		}
 		ips = append(ips, ip)
-	}
-	if err := checkPrivateIps(len(ips)); err != nil {
-		return err
+		if err := checkPrivateIps(len(ips)); err != nil {
+			return err
+		}
 	}
 	n.have(ips)
 	return n.save(tx)
@@ -117,7 +117,7 @@ func unlinkPrivateIps(tx *kind.Tx, req *UnlinkPrivateIpsRequest) (*UnlinkPrivate
 		return nil, fault.MissingParameter.Errorf("PrivateIps is empty: name at least one.")
 	}
 	ips := n.addresses()
-	for _, ip := range req.PrivateIps {
+	for _, ip := range distinct(req.PrivateIps) {
 		switch slices.Index(ips, ip) {
 		case 0:
 			return nil, fault.InvalidParameter.Errorf("The private IP %s is the primary one of %s, which keeps it.", ip, n.NicId)

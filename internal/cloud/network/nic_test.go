@@ -169,6 +169,7 @@ func TestNicPrivateIps(t *testing.T) {
 		{"in another Subnet", `{"IsPrimary": true, "PrivateIp": "10.0.1.5"}`, nil, fault.InvalidValue},
 		{"secondary in another Subnet", `{"PrivateIp": "10.0.1.5"}`, nil, fault.InvalidValue},
 		{"too many", many(30), nil, fault.TooManyPrivateIps},
+		{"far too many, all the same", strings.Repeat(`{"PrivateIp": "10.0.0.6"},`, 30) + `{"PrivateIp": "10.0.0.6"}`, nil, fault.TooManyPrivateIps},
 	}
 	r := setup(t)
 	for _, test := range tests {

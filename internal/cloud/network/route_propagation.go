@@ -1,6 +1,7 @@
 package network
 
 import (
+	"net/netip"
 	"slices"
 
 	"github.com/bastide-cloud/bastide/internal/api"
@@ -65,15 +66,20 @@ func (t *RouteTable) ignore(gateway id.VirtualGateway) {
 // also those inside of it.
 func (t *RouteTable) takeOver(tx *kind.Tx) {
 	routes := slices.DeleteFunc(slices.Clone(t.Routes), func(r Route) bool { return r.CreationMethod == ByRoutePropagation })
+	taken, ranges := map[api.CIDR]bool{}, []netip.Prefix{}
+	for _, r := range routes {
+		if taken[r.DestinationIpRange] = true; r.GatewayId == local {
+			ranges = append(ranges, r.DestinationIpRange.Prefix()) // that of the Net
+		}
+	}
 	hidden := func(destination api.CIDR) bool {
-		return slices.ContainsFunc(routes, func(r Route) bool {
-			return r.DestinationIpRange == destination || r.GatewayId == local && within(destination.Prefix(), r.DestinationIpRange.Prefix())
-		})
+		return taken[destination] || slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return within(destination.Prefix(), r) })
 	}
 	for _, from := range t.RoutePropagatingVirtualGateways {
 		for connection := range VpnConnections.Of(tx, from.VirtualGatewayId) {
 			for _, destination := range connection.destinations() {
 				if !hidden(destination) {
+					taken[destination] = true
 					routes = append(routes, Route{CreationMethod: ByRoutePropagation, DestinationIpRange: destination, GatewayId: string(from.VirtualGatewayId)})
 				}
 			}
