@@ -49,7 +49,7 @@ func TestDeletedNet(t *testing.T) {
 	r.settle(loops)
 	r.shows(r.list("Nets", alice, "ReadNets", deleting)[0], want)
 
-	// Its set can go. That it shall have the default one succeeds, and nothing else.
+	// Its set can be deleted. To give it the default one succeeds, and nothing else.
 	r.shows(r.one("Net", alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": "default"}`, net)), want)
 	r.refuse(fault.NetNotFound, alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": %q}`, net, own))
 	r.refuse(fault.NetNotFound, bob, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": "default"}`, net))

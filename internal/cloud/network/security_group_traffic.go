@@ -76,7 +76,7 @@ func (t traffic) normal(inNet bool) (traffic, error) {
 			t.from = 0
 		}
 		if t.from < 0 || t.to < t.from || t.to > highestPort {
-			return t, fault.InvalidPorts.Errorf("%s needs a FromPortRange and a ToPortRange between 0 and %d, the first not above the second.", t.protocol, highestPort)
+			return t, fault.InvalidPorts.Errorf("%s needs a FromPortRange and a ToPortRange between 0 and %d, the first not above the second, or neither of them for all ports.", t.protocol, highestPort)
 		}
 		return t, nil
 	case Icmp:
