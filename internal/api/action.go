@@ -42,7 +42,17 @@ type Action struct {
 	Request   reflect.Type // a struct, under its schema's name
 	Response  reflect.Type // a struct; its schema is Name and "Response"
 
-	run func(*Call) (reflect.Value, error)
+	run     func(*Call) (reflect.Value, error)
+	reaches func(request any) []string // see [Reaching]
+}
+
+// Reaching is the action with the accounts that its transaction needs beside the
+// caller's, as far as the request says. Without them the rule is run again for each
+// account that it turns out to need, which on a journal that nodes share is a
+// transaction each.
+func Reaching[Req any](a Action, accounts func(*Req) []string) Action {
+	a.reaches = func(request any) []string { return accounts(request.(*Req)) }
+	return a
 }
 
 // WithAuth is the action with another way to authenticate.
@@ -141,10 +151,14 @@ const maxWritten = 16 << 20
 
 // update runs fn in a transaction over the caller's account.
 func (c *Call) update(fn func(*kind.Tx) error) error {
+	var others []string
+	if c.Action.reaches != nil {
+		others = c.Action.reaches(c.Request)
+	}
 	return c.db.Update(c.ctx, c.Caller, func(tx *kind.Tx) error {
 		tx.Bound(maxWritten)
 		return fn(tx)
-	})
+	}, others...)
 }
 
 // view runs fn over the caller's account as it is.
