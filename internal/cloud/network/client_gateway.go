@@ -29,6 +29,7 @@ var ClientGateways = &kind.Kind[ClientGateway, id.ClientGateway]{
 	Missing: fault.ClientGatewayNotFound,
 	Held:    fault.ClientGatewayInUse,
 	Quota:   &kind.Quota{Name: "cgw_limit", Code: fault.TooManyClientGateways},
+	Life:    gatewayLife,
 	Keep:    time.Hour,
 }
 
@@ -61,7 +62,7 @@ func clientGatewayActions() []api.Action {
 	return []api.Action{
 		api.Create(r, createClientGateway),
 		api.Read[ReadClientGatewaysRequest](r),
-		api.Delete[DeleteClientGatewayRequest](r, deleteClientGateway),
+		api.Delete[DeleteClientGatewayRequest](r),
 	}
 }
 
@@ -76,7 +77,7 @@ func createClientGateway(_ *kind.Tx, req *CreateClientGatewayRequest) (*ClientGa
 	if !isPublic(req.PublicIp) {
 		return nil, fault.InvalidIPAddress.Errorf("The PublicIp %s is not an address that can be reached over the Internet.", req.PublicIp)
 	}
-	return &ClientGateway{BgpAsn: req.BgpAsn, ConnectionType: req.ConnectionType, PublicIp: req.PublicIp, State: GatewayAvailable}, nil
+	return &ClientGateway{BgpAsn: req.BgpAsn, ConnectionType: req.ConnectionType, PublicIp: req.PublicIp}, nil
 }
 
 // unreachable are the ranges of IPv4 that nobody has on the Internet. Those for
@@ -121,9 +122,4 @@ type FiltersClientGateway struct {
 // leads to any more.
 type DeleteClientGatewayRequest struct {
 	ClientGatewayId id.ClientGateway `api:"required"` // The ID of the client gateway to delete.
-}
-
-func deleteClientGateway(_ *kind.Tx, g *ClientGateway) error {
-	g.State = GatewayDeleted
-	return nil
 }

@@ -90,7 +90,7 @@ func (r *region) gateway(account string) string {
 	r.Helper()
 	var gateway id.VirtualGateway
 	r.update(account, func(tx *kind.Tx) error {
-		g := &network.VirtualGateway{ConnectionType: network.Ipsec, State: network.GatewayAvailable}
+		g := &network.VirtualGateway{ConnectionType: network.Ipsec}
 		err := network.VirtualGateways.Insert(tx, g)
 		gateway = g.VirtualGatewayId
 		return err
@@ -147,9 +147,14 @@ func TestDirectLinkInterface(t *testing.T) {
 
 	// Neither the link nor the gateway may go before it.
 	r.refuse(fault.InUse, alice, "DeleteDirectLink", naming("DirectLinkId", link))
-	err := r.db.Update(t.Context(), kind.Caller{Account: alice}, func(tx *kind.Tx) error {
-		return network.VirtualGateways.Delete(tx, &network.VirtualGateway{VirtualGatewayId: id.VirtualGateway(gateway)})
-	})
+	deleteGateway := func(tx *kind.Tx) error {
+		g, err := network.VirtualGateways.Get(tx, id.VirtualGateway(gateway))
+		if err != nil {
+			return err
+		}
+		return network.VirtualGateways.Delete(tx, g)
+	}
+	err := r.db.Update(t.Context(), kind.Caller{Account: alice}, deleteGateway)
 	if !fault.InUse.Is(err) || !strings.Contains(err.Error(), made.id("DirectLinkInterfaceId")) {
 		t.Errorf("the deletion of the gateway ends with %v", err)
 	}
@@ -157,9 +162,7 @@ func TestDirectLinkInterface(t *testing.T) {
 	r.isInterface(made.id("DirectLinkInterfaceId"), network.InterfaceDeleted, alice)
 	r.refuse(fault.DirectLinkInterfaceNotFound, alice, "DeleteDirectLinkInterface", which)
 	r.call(alice, "DeleteDirectLink", naming("DirectLinkId", link))
-	r.update(alice, func(tx *kind.Tx) error {
-		return network.VirtualGateways.Delete(tx, &network.VirtualGateway{VirtualGatewayId: id.VirtualGateway(gateway)})
-	})
+	r.update(alice, deleteGateway)
 }
 
 func TestDirectLinkInterfaceVersions(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/reconcile"
-	"github.com/bastide-cloud/bastide/internal/state"
 )
 
 // NetLoop brings Nets to a driver, each with all that is in it as one value, and
@@ -120,21 +119,6 @@ func applied(tx *kind.Tx, done driver.Net) error {
 		}
 	}
 	return nil
-}
-
-// ready moves a resource that the world has now to its next state, if it is
-// still there and waits for that.
-func ready[T any, I kind.ID, S ~string](tx *kind.Tx, k *kind.Kind[T, I], which I, life state.Machine[S], of func(*T) *S) error {
-	v := k.Living(tx, which)
-	if v == nil {
-		return nil
-	}
-	next, ok := life.Next(*of(v), "ready")
-	if !ok {
-		return nil
-	}
-	*of(v) = next
-	return k.Put(tx, v)
 }
 
 // families are what a Net as the world should have it is made of.

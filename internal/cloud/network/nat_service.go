@@ -38,6 +38,7 @@ var NatServices = &kind.Kind[NatService, id.NatService]{
 	Quota:   &kind.Quota{Name: "nat_gateway_limit", Code: fault.TooManyNatServices},
 	Unique:  []string{"ClientToken"},
 	Taken:   fault.NatServiceExists,
+	Life:    gatewayLife,
 	Keep:    time.Hour, // as long as AWS shows deleted ones
 }
 
@@ -98,7 +99,7 @@ func createNatService(tx *kind.Tx, req *CreateNatServiceRequest) (*CreateNatServ
 	for other := range NatServices.Of(tx, subnet.SubnetId) {
 		return nil, fault.NatServiceExists.Errorf("The Subnet %s has the NAT service %s.", subnet.SubnetId, other.NatServiceId)
 	}
-	n := &NatService{ClientToken: req.ClientToken, NetId: subnet.NetId, State: GatewayAvailable, SubnetId: subnet.SubnetId}
+	n := &NatService{ClientToken: req.ClientToken, NetId: subnet.NetId, SubnetId: subnet.SubnetId}
 	if err := NatServices.Insert(tx, n); err != nil {
 		return nil, err
 	}
@@ -167,6 +168,6 @@ func dropNatService(tx *kind.Tx, n *NatService) error {
 	if err := Nics.Delete(tx, nic); err != nil {
 		return err
 	}
-	n.State, n.NicId = GatewayDeleted, ""
+	n.NicId = ""
 	return touch(tx, n.NetId)
 }

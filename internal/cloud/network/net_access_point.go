@@ -8,6 +8,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
 
 // NetAccessPoint leads from a [Net] to a [Service] of the region without the
@@ -31,7 +32,17 @@ var NetAccessPoints = &kind.Kind[NetAccessPoint, id.NetAccessPoint]{
 	Missing: fault.NetAccessPointNotFound,
 	Held:    fault.InUse,
 	Quota:   &kind.Quota{Name: "network_endpoint_limit", Code: fault.TooManyNetAccessPoints},
+	Life:    netAccessPointLife,
 	Keep:    time.Hour,
+}
+
+// netAccessPointLife is the life of a Net access point. The driver must have it
+// before packets can go through it.
+var netAccessPointLife = lifecycle.Table[GatewayState]{
+	"":               {gatewayCreated: GatewayPending},
+	GatewayPending:   {gatewayApplied: GatewayAvailable, gatewayDeleted: GatewayDeleted},
+	GatewayAvailable: {gatewayDeleted: GatewayDeleted},
+	GatewayDeleted:   {gatewayForgotten: ""},
 }
 
 func netAccessPointActions(region Region) []api.Action {
@@ -66,7 +77,7 @@ func (region Region) createNetAccessPoint(tx *kind.Tx, req *CreateNetAccessPoint
 		}
 	}
 	return &NetAccessPoint{
-		NetId: req.NetId, RouteTableIds: distinct(req.RouteTableIds), State: GatewayPending,
+		NetId: req.NetId, RouteTableIds: distinct(req.RouteTableIds),
 		ServiceName: service.ServiceName, ServiceId: service.ServiceId,
 	}, nil
 }
@@ -178,6 +189,6 @@ func endNetAccessPoint(tx *kind.Tx, p *NetAccessPoint) error {
 			return err
 		}
 	}
-	p.State, p.RouteTableIds = GatewayDeleted, nil
+	p.RouteTableIds = nil
 	return touch(tx, p.NetId)
 }

@@ -22,8 +22,12 @@ func wantNetAccessPoints(tx *kind.Tx, n *Net, want *driver.Net) error {
 }
 
 func settleNetAccessPoints(tx *kind.Tx, done driver.Net) error {
-	for _, p := range done.AccessPoints {
-		if err := ready(tx, NetAccessPoints, id.NetAccessPoint(p.ID), builtLife, func(p *NetAccessPoint) *GatewayState { return &p.State }); err != nil {
+	for _, applied := range done.AccessPoints {
+		p := NetAccessPoints.Living(tx, id.NetAccessPoint(applied.ID))
+		if p == nil {
+			continue
+		}
+		if _, err := kind.Try(tx, NetAccessPoints, p, gatewayApplied); err != nil {
 			return err
 		}
 	}

@@ -53,7 +53,7 @@ func (r *region) placePeering(account string, state network.NetPeeringName, nets
 // answers its ID.
 func (r *region) placeGateway(account, net string) string {
 	r.Helper()
-	g := &network.VirtualGateway{NetId: id.Net(net), State: network.GatewayAvailable}
+	g := &network.VirtualGateway{NetId: id.Net(net)}
 	r.update(account, func(tx *kind.Tx) error { return network.VirtualGateways.Insert(tx, g) })
 	return string(g.VirtualGatewayId)
 }

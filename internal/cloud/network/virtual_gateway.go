@@ -8,7 +8,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
-	"github.com/bastide-cloud/bastide/internal/state"
+	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
 
 // VirtualGateway is where VPN connections and DirectLink interfaces end, and
@@ -38,6 +38,7 @@ var VirtualGateways = &kind.Kind[VirtualGateway, id.VirtualGateway]{
 	Held:    fault.InUse,
 	// The catalogue has no code for too many virtual gateways: that of their links is nearest.
 	Quota: &kind.Quota{Name: "vpg_limit", Code: fault.TooManyVirtualGatewayLinks},
+	Life:  gatewayLife,
 	Keep:  time.Hour,
 }
 
@@ -66,7 +67,6 @@ type GatewayState string
 const (
 	GatewayPending   GatewayState = "pending"
 	GatewayAvailable GatewayState = "available"
-	GatewayDeleting  GatewayState = "deleting"
 	GatewayDeleted   GatewayState = "deleted"
 )
 
@@ -89,21 +89,36 @@ func (GatewayLinkState) Literals() []string {
 	return []string{"attaching", "attached", "detaching", "detached"}
 }
 
+// What happens to gateways and their like.
+const (
+	gatewayCreated   lifecycle.Event[GatewayState] = "created"
+	gatewayApplied   lifecycle.Event[GatewayState] = "applied" // the driver has it
+	gatewayUpdated   lifecycle.Event[GatewayState] = "updated"
+	gatewayDeleted   lifecycle.Event[GatewayState] = "deleted"
+	gatewayForgotten lifecycle.Event[GatewayState] = "forgotten"
+)
+
 // gatewayLife is the life of a virtual gateway, a client gateway or a NAT service:
 // there is nothing to wait for at either end of it. A deleted one is only shown.
-var gatewayLife = state.Machine[GatewayState]{
-	"":               {"create": GatewayAvailable},
-	GatewayAvailable: {"delete": GatewayDeleted},
-	GatewayDeleted:   {"forget": ""},
+var gatewayLife = lifecycle.Table[GatewayState]{
+	"":               {gatewayCreated: GatewayAvailable},
+	GatewayAvailable: {gatewayDeleted: GatewayDeleted},
+	GatewayDeleted:   {gatewayForgotten: ""},
 }
 
-// builtLife is the life of a Net access point, which the world must have before
-// packets can go through it.
-var builtLife = state.Machine[GatewayState]{
-	"":               {"create": GatewayPending},
-	GatewayPending:   {"ready": GatewayAvailable, "delete": GatewayDeleted},
-	GatewayAvailable: {"delete": GatewayDeleted},
-	GatewayDeleted:   {"forget": ""},
+// What happens to the link between a virtual gateway and a Net.
+const (
+	gatewayLinked        lifecycle.Event[GatewayLinkState] = "linked"
+	gatewayUnlinked      lifecycle.Event[GatewayLinkState] = "unlinked"
+	gatewayLinkForgotten lifecycle.Event[GatewayLinkState] = "forgotten" // with its Net
+)
+
+// gatewayLinkLife is the life of the link between a virtual gateway and a Net, as
+// the gateway shows it.
+var gatewayLinkLife = lifecycle.Table[GatewayLinkState]{
+	"":              {gatewayLinked: GatewayAttached},
+	GatewayAttached: {gatewayUnlinked: GatewayDetached},
+	GatewayDetached: {gatewayLinked: GatewayAttached, gatewayLinkForgotten: ""},
 }
 
 func virtualGatewayActions() []api.Action {
@@ -125,7 +140,7 @@ type CreateVirtualGatewayRequest struct {
 }
 
 func createVirtualGateway(_ *kind.Tx, req *CreateVirtualGatewayRequest) (*VirtualGateway, error) {
-	return &VirtualGateway{ConnectionType: req.ConnectionType, State: GatewayAvailable}, nil
+	return &VirtualGateway{ConnectionType: req.ConnectionType}, nil
 }
 
 // ReadVirtualGatewaysRequest asks for virtual gateways. Deleted ones are among
@@ -155,7 +170,6 @@ func deleteVirtualGateway(_ *kind.Tx, g *VirtualGateway) error {
 	if g.NetId != "" {
 		return fault.InUse.Errorf("The VirtualGateway %s is linked to the Net %s: unlink it first, with UnlinkVirtualGateway.", g.VirtualGatewayId, g.NetId)
 	}
-	g.State = GatewayDeleted
 	return nil
 }
 
@@ -184,7 +198,7 @@ func linkVirtualGateway(tx *kind.Tx, req *LinkVirtualGatewayRequest) (*LinkVirtu
 		return nil, fault.NetLinked.Errorf("The Net %s is linked to %s already.", req.NetId, other.VirtualGatewayId)
 	}
 	gateway.NetId = req.NetId
-	link := gateway.note(tx, NetToVirtualGatewayLink{req.NetId, GatewayAttached})
+	link := gateway.note(tx, req.NetId, gatewayLinked)
 	return &LinkVirtualGatewayResponse{link}, gateway.moved(tx, req.NetId)
 }
 
@@ -214,16 +228,23 @@ func unlinkVirtualGateway(tx *kind.Tx, req *UnlinkVirtualGatewayRequest) (*struc
 		return nil, err
 	}
 	gateway.NetId = ""
-	gateway.note(tx, NetToVirtualGatewayLink{req.NetId, GatewayDetached})
+	gateway.note(tx, req.NetId, gatewayUnlinked)
 	return &struct{}{}, gateway.moved(tx, req.NetId)
 }
 
-// note puts a link first in the list, in place of what it says of the same Net.
-// Nets that are gone leave the list, which is so never longer than that of Nets.
-func (g *VirtualGateway) note(tx *kind.Tx, link NetToVirtualGatewayLink) *NetToVirtualGatewayLink {
+// note lets an event happen to the link with a Net, and puts the link first in the
+// list. Nets that are gone leave the list, which is so never longer than the list
+// of Nets.
+func (g *VirtualGateway) note(tx *kind.Tx, netID id.Net, event lifecycle.Event[GatewayLinkState]) *NetToVirtualGatewayLink {
+	link := NetToVirtualGatewayLink{NetId: netID}
 	others := slices.DeleteFunc(slices.Clone(g.NetToVirtualGatewayLinks), func(old NetToVirtualGatewayLink) bool {
-		return old.NetId == link.NetId || !Nets.Has(tx, old.NetId)
+		if old.NetId == netID {
+			link = old
+			return true
+		}
+		return !Nets.Has(tx, old.NetId) && kind.Advance(tx, gatewayLinkLife, &old.State, gatewayLinkForgotten)
 	})
+	kind.Advance(tx, gatewayLinkLife, &link.State, event)
 	g.NetToVirtualGatewayLinks = append([]NetToVirtualGatewayLink{link}, others...)
 	return &link
 }

@@ -2,6 +2,7 @@ package network_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -158,4 +159,34 @@ func TestVirtualGatewayQuota(t *testing.T) {
 	r.virtualGateway(bob)
 	r.call(alice, "DeleteVirtualGateway", about("VirtualGatewayId", first))
 	r.virtualGateway(alice)
+}
+
+// The links of a gateway go through their life: a Net that is linked again has one
+// link, and that of a deleted Net is forgotten with the next event.
+func TestVirtualGatewayLinksAreForgotten(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	gateway, first, second := r.virtualGateway(alice), r.net(alice, "10.0.0.0/16"), r.net(alice, "10.1.0.0/16")
+	shows := func(want ...string) {
+		t.Helper()
+		var got []string
+		for _, link := range r.list("VirtualGateways", alice, "ReadVirtualGateways", `{}`)[0]["NetToVirtualGatewayLinks"].([]any) {
+			o := object(link.(map[string]any))
+			got = append(got, o.id("NetId")+" "+o.id("State"))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("the links are %v, want %v", got, want)
+		}
+	}
+	for range 2 {
+		r.call(alice, "LinkVirtualGateway", linking(gateway, first))
+		shows(first + " attached")
+		r.call(alice, "UnlinkVirtualGateway", linking(gateway, first))
+		shows(first + " detached")
+	}
+	r.call(alice, "LinkVirtualGateway", linking(gateway, second))
+	shows(second+" attached", first+" detached")
+	r.call(alice, "DeleteNet", naming("NetId", first))
+	r.call(alice, "UnlinkVirtualGateway", linking(gateway, second))
+	shows(second + " detached")
 }

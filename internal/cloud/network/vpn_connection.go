@@ -10,7 +10,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
-	"github.com/bastide-cloud/bastide/internal/state"
+	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
 
 // VpnConnection is a tunnel over the Internet between a virtual gateway and a
@@ -83,16 +83,17 @@ var VpnConnections = &kind.Kind[VpnConnection, id.VpnConnection]{
 	Missing: fault.VpnConnectionNotFound,
 	// The catalogue has no code for too many connections of a gateway: that of its links is nearest.
 	Quota: &kind.Quota{Name: "vpnc_limit", Code: fault.TooManyVirtualGatewayLinks, Per: "VirtualGatewayId"},
+	Life:  vpnConnectionLife,
 	Keep:  time.Hour, // as the user guide says; clients fail if it is gone at once
 }
 
-// vpnConnectionLife is the life of a VPN connection. The world is asked again
+// vpnConnectionLife is the life of a VPN connection. The driver is asked again
 // after each change of what the tunnel is.
-var vpnConnectionLife = state.Machine[GatewayState]{
-	"":               {"create": GatewayPending},
-	GatewayPending:   {"ready": GatewayAvailable, "update": GatewayPending, "delete": GatewayDeleted},
-	GatewayAvailable: {"update": GatewayPending, "delete": GatewayDeleted},
-	GatewayDeleted:   {"forget": ""},
+var vpnConnectionLife = lifecycle.Table[GatewayState]{
+	"":               {gatewayCreated: GatewayPending},
+	GatewayPending:   {gatewayApplied: GatewayAvailable, gatewayUpdated: GatewayPending, gatewayDeleted: GatewayDeleted},
+	GatewayAvailable: {gatewayUpdated: GatewayPending, gatewayDeleted: GatewayDeleted},
+	GatewayDeleted:   {gatewayForgotten: ""},
 }
 
 func vpnConnectionActions(region Region) []api.Action {
@@ -145,7 +146,7 @@ func (region Region) createVpnConnection(tx *kind.Tx, req *CreateVpnConnectionRe
 	c := &VpnConnection{
 		ClientGatewayId: req.ClientGatewayId, VirtualGatewayId: req.VirtualGatewayId,
 		ConnectionType: req.ConnectionType, StaticRoutesOnly: req.StaticRoutesOnly,
-		State: GatewayPending, Generation: 1, Report: tunnelReport{Since: api.At(tx.Now())},
+		Generation: 1, Report: tunnelReport{Since: api.At(tx.Now())},
 	}
 	if err := c.checkEnds(tx); err != nil {
 		return nil, err
@@ -233,7 +234,9 @@ func updateVpnConnection(tx *kind.Tx, c *VpnConnection, req *UpdateVpnConnection
 	if err := c.checkOptions(tx); err != nil {
 		return err
 	}
-	c.State, _ = vpnConnectionLife.Next(c.State, "update")
+	if err := kind.Transition(tx, VpnConnections, c, gatewayUpdated); err != nil {
+		return err
+	}
 	if err := c.change(tx); err != nil || c.VirtualGatewayId == before {
 		return err
 	}
@@ -271,14 +274,13 @@ type DeleteVpnConnectionRequest struct {
 
 func deleteVpnConnection(tx *kind.Tx, c *VpnConnection) error {
 	now := api.At(tx.Now())
-	c.State, _ = vpnConnectionLife.Next(c.State, "delete")
 	c.VpnOptions = c.VpnOptions.withoutSecret()
 	if c.Report.Up {
 		c.Report = tunnelReport{Since: now}
 	}
 	c.StaticRoutes = slices.Clone(c.StaticRoutes)
 	for i := range c.StaticRoutes {
-		c.StaticRoutes[i].end(now)
+		c.StaticRoutes[i].end(tx)
 	}
 	if err := giveBack(tx, c.OutsideIp); err != nil {
 		return err

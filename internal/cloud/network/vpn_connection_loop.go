@@ -165,8 +165,10 @@ func settleTunnel(tx *kind.Tx, which id.VpnConnection, applied uint64, report tu
 		return nil
 	}
 	c.Applied, c.Report = max(c.Applied, applied), report
-	if next, ok := vpnConnectionLife.Next(c.State, "ready"); ok && !c.Unsettled() {
-		c.State = next
+	if !c.Unsettled() {
+		if ok, err := kind.Try(tx, VpnConnections, c, gatewayApplied); ok || err != nil {
+			return err
+		}
 	}
 	return VpnConnections.Put(tx, c)
 }

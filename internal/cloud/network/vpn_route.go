@@ -8,13 +8,42 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
 
 // RouteLight is a static route of a VPN connection.
 type RouteLight struct {
-	DestinationIpRange api.CIDR     // The range of the destinations, which are behind the client gateway.
-	RouteType          string       // How the route was made: always `static`.
-	State              GatewayState // The state of the route.
+	DestinationIpRange api.CIDR      // The range of the destinations, which are behind the client gateway.
+	RouteType          string        // How the route was made: always `static`.
+	State              VpnRouteState // The state of the route.
+}
+
+// VpnRouteState is the state of a static route of a VPN connection.
+type VpnRouteState string
+
+// The states of a static route. A deleted one is only shown.
+const (
+	VpnRouteAvailable VpnRouteState = "available"
+	VpnRouteDeleted   VpnRouteState = "deleted"
+)
+
+// Literals implements [api.Enum].
+func (VpnRouteState) Literals() []string {
+	return []string{"pending", "available", "deleting", "deleted"}
+}
+
+// What happens to a static route.
+const (
+	vpnRouteCreated   lifecycle.Event[VpnRouteState] = "created"
+	vpnRouteDeleted   lifecycle.Event[VpnRouteState] = "deleted"
+	vpnRouteForgotten lifecycle.Event[VpnRouteState] = "forgotten" // long after its end, or for one of the same destination
+)
+
+// vpnRouteLife is the life of a static route.
+var vpnRouteLife = lifecycle.Table[VpnRouteState]{
+	"":                {vpnRouteCreated: VpnRouteAvailable},
+	VpnRouteAvailable: {vpnRouteDeleted: VpnRouteDeleted},
+	VpnRouteDeleted:   {vpnRouteForgotten: ""},
 }
 
 // staticRoute is a [RouteLight] as it is kept.
@@ -23,11 +52,32 @@ type staticRoute struct {
 	Deleted     api.DateTime // zero: it works
 }
 
-// end deletes a route that works.
-func (r *staticRoute) end(now api.DateTime) {
+// state is the state of the route, which follows from its deletion.
+func (r staticRoute) state() VpnRouteState {
 	if r.Deleted.IsZero() {
-		r.Deleted = now
+		return VpnRouteAvailable
 	}
+	return VpnRouteDeleted
+}
+
+// newStaticRoute makes a route.
+func newStaticRoute(tx *kind.Tx, destination api.CIDR) staticRoute {
+	var before VpnRouteState
+	kind.Advance(tx, vpnRouteLife, &before, vpnRouteCreated)
+	return staticRoute{Destination: destination}
+}
+
+// end deletes a route that works.
+func (r *staticRoute) end(tx *kind.Tx) {
+	if state := r.state(); kind.Advance(tx, vpnRouteLife, &state, vpnRouteDeleted) {
+		r.Deleted = api.At(tx.Now())
+	}
+}
+
+// forget reports whether a route can be dropped, which is one that was deleted.
+func (r staticRoute) forget(tx *kind.Tx) bool {
+	state := r.state()
+	return kind.Advance(tx, vpnRouteLife, &state, vpnRouteForgotten)
 }
 
 // isForgotten reports a route that was deleted longer ago than a connection
@@ -43,11 +93,7 @@ func (c *VpnConnection) routes(now time.Time) []RouteLight {
 		if r.isForgotten(now) {
 			continue
 		}
-		route := RouteLight{DestinationIpRange: r.Destination, RouteType: "static", State: GatewayAvailable}
-		if !r.Deleted.IsZero() {
-			route.State = GatewayDeleted
-		}
-		shown = append(shown, route)
+		shown = append(shown, RouteLight{DestinationIpRange: r.Destination, RouteType: "static", State: r.state()})
 	}
 	return shown
 }
@@ -56,7 +102,7 @@ func (c *VpnConnection) routes(now time.Time) []RouteLight {
 func (c *VpnConnection) destinations() []api.CIDR {
 	var working []api.CIDR
 	for _, r := range c.StaticRoutes {
-		if r.Deleted.IsZero() {
+		if r.state() == VpnRouteAvailable {
 			working = append(working, r.Destination)
 		}
 	}
@@ -79,9 +125,9 @@ func createVpnConnectionRoute(tx *kind.Tx, req *CreateVpnConnectionRouteRequest)
 		return nil, fault.RouteExists.Errorf("The VpnConnection %s has a route to %s already.", c.VpnConnectionId, req.DestinationIpRange)
 	}
 	kept := slices.DeleteFunc(slices.Clone(c.StaticRoutes), func(r staticRoute) bool {
-		return r.Destination == req.DestinationIpRange || r.isForgotten(tx.Now())
+		return (r.Destination == req.DestinationIpRange || r.isForgotten(tx.Now())) && r.forget(tx)
 	})
-	c.StaticRoutes = append(kept, staticRoute{Destination: req.DestinationIpRange})
+	c.StaticRoutes = append(kept, newStaticRoute(tx, req.DestinationIpRange))
 	if err := tx.CheckLimit(staticRouteLimit, fault.TooManyVpnRoutes, len(c.destinations())); err != nil {
 		return nil, err
 	}
@@ -99,12 +145,14 @@ func deleteVpnConnectionRoute(tx *kind.Tx, req *DeleteVpnConnectionRouteRequest)
 	if err != nil {
 		return nil, err
 	}
-	at := slices.IndexFunc(c.StaticRoutes, func(r staticRoute) bool { return r.Destination == req.DestinationIpRange && r.Deleted.IsZero() })
+	at := slices.IndexFunc(c.StaticRoutes, func(r staticRoute) bool {
+		return r.Destination == req.DestinationIpRange && r.state() == VpnRouteAvailable
+	})
 	if at < 0 {
 		return nil, fault.VpnRouteNotFound.Errorf("The VpnConnection %s has no route to %s.", c.VpnConnectionId, req.DestinationIpRange)
 	}
 	c.StaticRoutes = slices.Clone(c.StaticRoutes)
-	c.StaticRoutes[at].end(api.At(tx.Now()))
+	c.StaticRoutes[at].end(tx)
 	return &struct{}{}, c.change(tx)
 }
 
