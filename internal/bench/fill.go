@@ -97,7 +97,7 @@ func (c contents) fillAccount(ctx context.Context, db *kind.DB, n int) error {
 		}
 		for i := range c.nets {
 			err := network.Nets.Insert(tx, &network.Net{
-				NetId: netID(i), IpRange: "10.0.0.0/16", DhcpOptionsSetId: set, State: network.NetAvailable,
+				NetId: netID(i), IpRange: "10.0.0.0/16", DhcpOptionsSetId: set,
 				Tenancy: network.TenancyDefault, Tags: c.someTags(), Generation: 1, Applied: 1,
 			})
 			if err != nil {
@@ -106,7 +106,7 @@ func (c contents) fillAccount(ctx context.Context, db *kind.DB, n int) error {
 			for j := range c.subnets {
 				err := network.Subnets.Insert(tx, &network.Subnet{
 					SubnetId: id.Subnet(fmt.Sprintf("subnet-%08x", i*c.subnets+j)), NetId: netID(i), SubregionName: regionName + "a",
-					IpRange: api.CIDR(fmt.Sprintf("10.0.%d.0/24", j)), State: network.SubnetAvailable, Tags: c.someTags(),
+					IpRange: api.CIDR(fmt.Sprintf("10.0.%d.0/24", j)), Tags: c.someTags(),
 				})
 				if err != nil {
 					return err

@@ -30,7 +30,7 @@ func (c contents) fillVms(tx *kind.Tx) error {
 		return nil
 	}
 	group := &network.SecurityGroup{NetId: netID(0), SecurityGroupName: "default", Description: "default", Place: string(netID(0)) + "/default"}
-	subnet := &network.Subnet{NetId: netID(0), SubregionName: regionName + "a", IpRange: "10.0.0.0/16", State: network.SubnetAvailable}
+	subnet := &network.Subnet{NetId: netID(0), SubregionName: regionName + "a", IpRange: "10.0.0.0/16"}
 	if err := network.SecurityGroups.Insert(tx, group); err != nil {
 		return err
 	}

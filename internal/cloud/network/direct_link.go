@@ -10,7 +10,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
-	"github.com/bastide-cloud/bastide/internal/state"
+	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
 
 // DirectLink is a dedicated line between a network of the client and a
@@ -31,6 +31,7 @@ var DirectLinks = &kind.Kind[DirectLink, id.DirectLink]{
 	Missing: fault.DirectLinkNotFound,
 	Held:    fault.InUse,
 	Quota:   &kind.Quota{Name: "dl_connection_limit", Code: fault.TooManyDirectLinks},
+	Life:    directLinkLife,
 	Keep:    time.Hour,
 }
 
@@ -77,14 +78,23 @@ func (DirectLinkState) Literals() []string {
 	return []string{"requested", "pending", "available", "disabled", "deleted"}
 }
 
-// directLinkLife is the life of a DirectLink. A port and a cable are what the
-// world must come to have.
-var directLinkLife = state.Machine[DirectLinkState]{
-	"":                  {"create": DirectLinkRequested},
-	DirectLinkRequested: {"port": DirectLinkPending, "delete": DirectLinkDeleted},
-	DirectLinkPending:   {"cable": DirectLinkAvailable, "delete": DirectLinkDeleted},
-	DirectLinkAvailable: {"delete": DirectLinkDeleted},
-	DirectLinkDeleted:   {"forget": ""},
+// What happens to a DirectLink.
+const (
+	directLinkCreated   lifecycle.Event[DirectLinkState] = "created"
+	directLinkPorted    lifecycle.Event[DirectLinkState] = "given a port"
+	directLinkPlugged   lifecycle.Event[DirectLinkState] = "plugged in"
+	directLinkDeleted   lifecycle.Event[DirectLinkState] = "deleted"
+	directLinkForgotten lifecycle.Event[DirectLinkState] = "forgotten"
+)
+
+// directLinkLife is the life of a DirectLink. The driver has its port, and then its
+// cable, after some time.
+var directLinkLife = lifecycle.Table[DirectLinkState]{
+	"":                  {directLinkCreated: DirectLinkRequested},
+	DirectLinkRequested: {directLinkPorted: DirectLinkPending, directLinkDeleted: DirectLinkDeleted},
+	DirectLinkPending:   {directLinkPlugged: DirectLinkAvailable, directLinkDeleted: DirectLinkDeleted},
+	DirectLinkAvailable: {directLinkDeleted: DirectLinkDeleted},
+	DirectLinkDeleted:   {directLinkForgotten: ""},
 }
 
 // Unsettled reports whether the world does not have the link yet.
@@ -97,7 +107,7 @@ func directLinkActions(region Region) []api.Action {
 	return []api.Action{
 		api.Create(r, region.createDirectLink),
 		api.Read[ReadDirectLinksRequest](r),
-		api.Delete[DeleteDirectLinkRequest](r, endDirectLink),
+		api.Delete[DeleteDirectLinkRequest](r),
 	}
 }
 
@@ -117,7 +127,7 @@ func (region Region) createDirectLink(_ *kind.Tx, req *CreateDirectLinkRequest) 
 	if !slices.Contains(region.Locations, req.Location) {
 		return nil, fault.LocationNotFound.Errorf("The Location '%.100s' is none of %s.", req.Location, strings.Join(region.Locations, ", "))
 	}
-	return &DirectLink{Bandwidth: req.Bandwidth, DirectLinkName: req.DirectLinkName, Location: req.Location, State: DirectLinkRequested}, nil
+	return &DirectLink{Bandwidth: req.Bandwidth, DirectLinkName: req.DirectLinkName, Location: req.Location}, nil
 }
 
 // ReadDirectLinksRequest asks for DirectLinks.
@@ -134,9 +144,4 @@ type FiltersDirectLink struct {
 // DeleteDirectLinkRequest deletes a DirectLink that has no interfaces any more.
 type DeleteDirectLinkRequest struct {
 	DirectLinkId id.DirectLink `api:"required"` // The ID of the DirectLink to delete.
-}
-
-func endDirectLink(_ *kind.Tx, l *DirectLink) error {
-	l.State = DirectLinkDeleted
-	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/lifecycle"
 	"github.com/bastide-cloud/bastide/internal/reconcile"
 )
 
@@ -44,13 +45,13 @@ func (l *DirectLinkLoop) Step(ctx context.Context, account, linkID string) (agai
 		return driver.UntilDone(l.world.RemoveCable(ctx, account, linkID))
 	}
 	cable := driver.Cable{Account: account, ID: linkID, Location: link.Location, Gigabits: gigabits[link.Bandwidth]}
-	event := ""
+	var event lifecycle.Event[DirectLinkState]
 	switch link.State {
 	case DirectLinkRequested:
-		event = "port"
+		event = directLinkPorted
 		again, err = driver.UntilDone(l.world.EnsurePort(ctx, cable))
 	case DirectLinkPending:
-		event = "cable"
+		event = directLinkPlugged
 		again, err = driver.UntilDone(l.world.EnsureCable(ctx, cable))
 	}
 	if event == "" || err != nil || !again.IsZero() {
@@ -61,17 +62,12 @@ func (l *DirectLinkLoop) Step(ctx context.Context, account, linkID string) (agai
 
 // follow notes what the world has, unless the link is gone or further by now.
 // Interfaces wait for a link to be available.
-func (l *DirectLink) follow(tx *kind.Tx, event string) error {
+func (l *DirectLink) follow(tx *kind.Tx, event lifecycle.Event[DirectLinkState]) error {
 	now := DirectLinks.Living(tx, l.DirectLinkId)
 	if now == nil {
 		return nil
 	}
-	next, ok := directLinkLife.Next(now.State, event)
-	if !ok {
-		return nil
-	}
-	now.State = next
-	if err := DirectLinks.Put(tx, now); err != nil || next != DirectLinkAvailable {
+	if ok, err := kind.Try(tx, DirectLinks, now, event); !ok || err != nil || now.State != DirectLinkAvailable {
 		return err
 	}
 	return touchInterfaces(tx, l.DirectLinkId)

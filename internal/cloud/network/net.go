@@ -9,6 +9,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
 
 // Net is a private network of an account, in one region.
@@ -54,6 +55,7 @@ var Nets = &kind.Kind[Net, id.Net]{
 	Missing: fault.NetNotFound,
 	Held:    fault.NetInUse,
 	Quota:   &kind.Quota{Name: "vpc_limit", Code: fault.TooManyNets},
+	Life:    netLife,
 	Keep:    2 * time.Second, // as long as clients that expect it to be deleting may take to look
 }
 
@@ -65,6 +67,20 @@ const (
 	NetAvailable NetState = "available"
 	NetDeleting  NetState = "deleting"
 )
+
+// What happens to a Net.
+const (
+	netCreated   lifecycle.Event[NetState] = "created"
+	netDeleted   lifecycle.Event[NetState] = "deleted"
+	netForgotten lifecycle.Event[NetState] = "forgotten"
+)
+
+// netLife is the life of a Net.
+var netLife = lifecycle.Table[NetState]{
+	"":           {netCreated: NetAvailable},
+	NetAvailable: {netDeleted: NetDeleting},
+	NetDeleting:  {netForgotten: ""},
+}
 
 // Literals implements [api.Enum].
 func (NetState) Literals() []string { return []string{"pending", "available", "deleting"} }
@@ -112,7 +128,7 @@ var netRules = []func(*kind.Tx, *Net) error{dropMainTable, dropDefaultGroup, exp
 // fadeNet makes a Net that is deleted what is shown of it for a moment: without
 // tags, and with the DHCP options set that cannot be deleted meanwhile.
 func fadeNet(tx *kind.Tx, n *Net) (err error) {
-	n.State, n.Tags = NetDeleting, nil
+	n.Tags = nil
 	n.DhcpOptionsSetId, err = defaultSet(tx)
 	return err
 }
@@ -163,7 +179,7 @@ func createNet(tx *kind.Tx, req *CreateNetRequest) (*Net, error) {
 	}
 	group, _ := tenancy.group()
 	return &Net{
-		IpRange: req.IpRange, DhcpOptionsSetId: set, State: NetAvailable, Tenancy: tenancy, DedicatedGroupId: group, Generation: 1,
+		IpRange: req.IpRange, DhcpOptionsSetId: set, Tenancy: tenancy, DedicatedGroupId: group, Generation: 1,
 	}, nil
 }
 

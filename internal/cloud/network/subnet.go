@@ -8,6 +8,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
 
 // Subnet is a part of the range of a [Net], in one Subregion.
@@ -30,6 +31,7 @@ var Subnets = &kind.Kind[Subnet, id.Subnet]{
 	Held:    fault.SubnetInUse,
 	// The catalogue has no code for too many Subnets: that of Nets is nearest.
 	Quota: &kind.Quota{Name: "subnet_limit", Code: fault.TooManyNets, Per: "NetId"},
+	Life:  subnetLife,
 }
 
 // SubnetState is the state of a Subnet.
@@ -38,6 +40,18 @@ type SubnetState string
 // SubnetAvailable is the state of a Subnet that can be used: of every Subnet here.
 // The world may still be behind, which its machines wait for.
 const SubnetAvailable SubnetState = "available"
+
+// What happens to a Subnet.
+const (
+	subnetCreated lifecycle.Event[SubnetState] = "created"
+	subnetDeleted lifecycle.Event[SubnetState] = "deleted"
+)
+
+// subnetLife is the life of a Subnet.
+var subnetLife = lifecycle.Table[SubnetState]{
+	"":              {subnetCreated: SubnetAvailable},
+	SubnetAvailable: {subnetDeleted: ""},
+}
 
 // Literals implements [api.Enum].
 func (SubnetState) Literals() []string { return []string{"pending", "available", "deleted"} }
@@ -94,7 +108,7 @@ func (region Region) createSubnet(tx *kind.Tx, req *CreateSubnetRequest) (*Subne
 	if err := touch(tx, net.NetId); err != nil {
 		return nil, err
 	}
-	return &Subnet{NetId: net.NetId, SubregionName: subregion, IpRange: req.IpRange, State: SubnetAvailable}, nil
+	return &Subnet{NetId: net.NetId, SubregionName: subregion, IpRange: req.IpRange}, nil
 }
 
 // ReadSubnetsRequest asks for Subnets.
