@@ -8,7 +8,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
-	"github.com/bastide-cloud/bastide/internal/state"
+	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
 
 // DirectLinkInterfaces is an interface on a [DirectLink]: a VLAN that leads to
@@ -57,6 +57,7 @@ var Interfaces = &kind.Kind[DirectLinkInterfaces, id.DirectLinkInterface]{
 	Missing: fault.DirectLinkInterfaceNotFound,
 	Held:    fault.InUse,
 	Quota:   &kind.Quota{Name: "dl_interface_limit", Code: fault.TooManyDirectLinkInterfaces, Per: "OwnLink"},
+	Life:    interfaceLife,
 	Keep:    time.Hour,
 }
 
@@ -143,15 +144,30 @@ func (InterfaceState) Literals() []string {
 	return []string{"pending", "available", "deleting", "deleted", "confirming", "rejected", "expired"}
 }
 
+// What happens to an interface.
+const (
+	interfaceCreated   lifecycle.Event[InterfaceState] = "created"
+	interfaceAllocated lifecycle.Event[InterfaceState] = "allocated"
+	interfaceConfirmed lifecycle.Event[InterfaceState] = "confirmed"
+	interfaceRejected  lifecycle.Event[InterfaceState] = "rejected"
+	interfaceExpired   lifecycle.Event[InterfaceState] = "expired"
+	interfaceApplied   lifecycle.Event[InterfaceState] = "applied" // the driver has it
+	interfaceDeleted   lifecycle.Event[InterfaceState] = "deleted"
+	interfaceForgotten lifecycle.Event[InterfaceState] = "forgotten"
+)
+
 // interfaceLife is the life of an interface.
-var interfaceLife = state.Machine[InterfaceState]{
-	"":                  {"create": InterfacePending, "allocate": InterfaceConfirming},
-	InterfaceConfirming: {"confirm": InterfacePending, "reject": InterfaceRejected, "expire": InterfaceExpired, "delete": InterfaceDeleted},
-	InterfacePending:    {"ready": InterfaceAvailable, "delete": InterfaceDeleted},
-	InterfaceAvailable:  {"delete": InterfaceDeleted},
-	InterfaceDeleted:    {"forget": ""},
-	InterfaceRejected:   {"forget": ""},
-	InterfaceExpired:    {"forget": ""},
+var interfaceLife = lifecycle.Table[InterfaceState]{
+	"": {interfaceCreated: InterfacePending, interfaceAllocated: InterfaceConfirming},
+	InterfaceConfirming: {
+		interfaceConfirmed: InterfacePending, interfaceRejected: InterfaceRejected,
+		interfaceExpired: InterfaceExpired, interfaceDeleted: InterfaceDeleted,
+	},
+	InterfacePending:   {interfaceApplied: InterfaceAvailable, interfaceDeleted: InterfaceDeleted},
+	InterfaceAvailable: {interfaceDeleted: InterfaceDeleted},
+	InterfaceDeleted:   {interfaceForgotten: ""},
+	InterfaceRejected:  {interfaceForgotten: ""},
+	InterfaceExpired:   {interfaceForgotten: ""},
 }
 
 // interfacePatience is how long an interface waits to be confirmed.
@@ -177,7 +193,7 @@ func (i *DirectLinkInterfaces) isOwners(tx *kind.Tx) bool { return string(i.Acco
 func directLinkInterfaceActions() []api.Action {
 	r := api.NewResource(Interfaces, viewInterface)
 	return []api.Action{
-		api.Create(r, createDirectLinkInterface),
+		api.Do("DirectLinkInterface", createDirectLinkInterface),
 		api.Read[ReadDirectLinkInterfacesRequest](r),
 		api.Do("DirectLinkInterface", updateDirectLinkInterface),
 		api.Do("DirectLinkInterface", deleteDirectLinkInterface),
@@ -211,7 +227,12 @@ type CreateDirectLinkInterfaceRequest struct {
 	DirectLinkInterface DirectLinkInterface `api:"required"` // What the interface shall be like.
 }
 
-func createDirectLinkInterface(tx *kind.Tx, req *CreateDirectLinkInterfaceRequest) (*DirectLinkInterfaces, error) {
+// CreateDirectLinkInterfaceResponse shows the interface.
+type CreateDirectLinkInterfaceResponse struct {
+	DirectLinkInterface *DirectLinkInterfaces
+}
+
+func createDirectLinkInterface(tx *kind.Tx, req *CreateDirectLinkInterfaceRequest) (*CreateDirectLinkInterfaceResponse, error) {
 	i, err := newInterface(tx, req.DirectLinkId, id.Account(tx.Account()), req.DirectLinkInterface)
 	if err != nil {
 		return nil, err
@@ -220,8 +241,9 @@ func createDirectLinkInterface(tx *kind.Tx, req *CreateDirectLinkInterfaceReques
 	if err != nil {
 		return nil, err
 	}
-	i.State, i.VirtualGatewayId, i.Generation = InterfacePending, gateway.VirtualGatewayId, 1
-	return i, nil
+	i.VirtualGatewayId, i.Generation = gateway.VirtualGatewayId, 1
+	err = kind.Transition(tx, Interfaces, i, interfaceCreated)
+	return &CreateDirectLinkInterfaceResponse{viewInterface(tx, i)}, err
 }
 
 // longestBgpKey is what TCP signatures (RFC 2385) take, in bytes.
@@ -323,14 +345,14 @@ func AllocateInterface(tx *kind.Tx, link id.DirectLink, owner id.Account, want D
 	if err != nil {
 		return nil, err
 	}
-	i.State, i.ConfirmBefore = InterfaceConfirming, api.At(tx.Now().Add(interfacePatience))
-	if err := Interfaces.Insert(tx, i); err != nil {
+	i.ConfirmBefore = api.At(tx.Now().Add(interfacePatience))
+	theirs := *i
+	theirs.OwnLink = ""
+	if err := kind.Transition(tx, Interfaces, i, interfaceAllocated); err != nil {
 		return nil, err
 	}
 	if owner != i.LinkOwner {
-		theirs := *i
-		theirs.OwnLink = ""
-		if err := Interfaces.Insert(tx.In(string(owner)), &theirs); err != nil {
+		if err := kind.Transition(tx.In(string(owner)), Interfaces, &theirs, interfaceAllocated); err != nil {
 			return nil, err
 		}
 	}
@@ -360,12 +382,13 @@ func ConfirmInterface(tx *kind.Tx, which id.DirectLinkInterface, gateway id.Virt
 	if _, err := VirtualGateways.Get(tx, gateway); err != nil {
 		return nil, err
 	}
-	err = i.become(tx, "confirm", func(tx *kind.Tx, own *DirectLinkInterfaces) {
+	err = i.happens(tx, interfaceConfirmed, func(tx *kind.Tx, own *DirectLinkInterfaces) error {
 		own.ConfirmBefore = 0
 		if own.isOwners(tx) {
 			own.VirtualGatewayId = gateway
 			own.Generation++
 		}
+		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -374,25 +397,21 @@ func ConfirmInterface(tx *kind.Tx, which id.DirectLinkInterface, gateway id.Virt
 	return viewInterface(tx, i), err
 }
 
-// become lets an event happen to an interface, in both accounts, and something
-// to each copy with it.
-func (i *DirectLinkInterfaces) become(tx *kind.Tx, event string, along func(tx *kind.Tx, own *DirectLinkInterfaces)) error {
-	next, ok := interfaceLife.Next(i.State, event)
-	if !ok {
-		return fault.InvalidState.Errorf("The DirectLink interface %s is %s: it is too late to %s it.", i.DirectLinkInterfaceId, i.State, event)
-	}
-	return onBothSides(tx, Interfaces, i.DirectLinkInterfaceId, i.sides(), func(tx *kind.Tx, own *DirectLinkInterfaces) error {
-		own.State = next
-		along(tx, own)
-		if next == InterfacePending || next == InterfaceAvailable {
-			return Interfaces.Put(tx, own)
-		}
-		return Interfaces.Delete(tx, own)
-	})
+// happens lets an event happen to an interface, in both accounts, after a function
+// has changed what goes along with it.
+func (i *DirectLinkInterfaces) happens(
+	tx *kind.Tx, event lifecycle.Event[InterfaceState], along func(tx *kind.Tx, own *DirectLinkInterfaces) error,
+) error {
+	return onBothSidesLet(tx, Interfaces, i, i.DirectLinkInterfaceId, i.sides(), event, along)
+}
+
+// expire ends an interface that was not confirmed in time.
+func (i *DirectLinkInterfaces) expire(tx *kind.Tx) error {
+	return i.happens(tx, interfaceExpired, onlyThat)
 }
 
 // onlyThat is nothing along with an event.
-func onlyThat(*kind.Tx, *DirectLinkInterfaces) {}
+func onlyThat(*kind.Tx, *DirectLinkInterfaces) error { return nil }
 
 // touchInterfaces makes the world hear of a change in what interfaces depend
 // on: the DirectLink that they are on, or the virtual gateway that they lead to.
@@ -474,10 +493,10 @@ func EndInterface(tx *kind.Tx, which id.DirectLinkInterface) (InterfaceState, er
 	if err != nil {
 		return "", err
 	}
-	event := "delete"
+	event := interfaceDeleted
 	if i.State == InterfaceConfirming && i.isOwners(tx) && i.LinkOwner != i.AccountId {
-		event = "reject"
+		event = interfaceRejected
 	}
-	last, _ := interfaceLife.Next(i.State, event)
-	return last, i.become(tx, event, onlyThat)
+	err = i.happens(tx, event, onlyThat)
+	return i.State, err
 }

@@ -56,7 +56,7 @@ func (l *InterfaceLoop) Step(ctx context.Context, account, interfaceID string) (
 	if again, err = driver.UntilDone(l.world.EnsureInterface(ctx, *want)); err != nil || !again.IsZero() {
 		return again, err
 	}
-	return again, l.db.Update(ctx, caller, func(tx *kind.Tx) error { return interfaceApplied(tx, *want) })
+	return again, l.db.Update(ctx, caller, func(tx *kind.Tx) error { return noteInterface(tx, *want) })
 }
 
 func expireInterface(tx *kind.Tx, which string) error {
@@ -64,7 +64,7 @@ func expireInterface(tx *kind.Tx, which string) error {
 	if i == nil || !i.isOver(tx.Now()) {
 		return nil
 	}
-	return i.become(tx, "expire", onlyThat)
+	return i.expire(tx)
 }
 
 // wanted is the interface as the world should have it; nil: there is nothing to
@@ -89,22 +89,18 @@ func (i *DirectLinkInterfaces) wanted(tx *kind.Tx) (*driver.Interface, error) {
 	}, nil
 }
 
-// interfaceApplied notes that the world has an interface, unless it has ended
+// noteInterface notes that the world has an interface, unless it has ended
 // or the world has something newer.
-func interfaceApplied(tx *kind.Tx, done driver.Interface) error {
+func noteInterface(tx *kind.Tx, done driver.Interface) error {
 	i := Interfaces.Living(tx, id.DirectLinkInterface(done.ID))
 	if i == nil || i.Applied >= done.Generation {
 		return nil
 	}
-	return onBothSides(tx, Interfaces, i.DirectLinkInterfaceId, i.sides(), func(tx *kind.Tx, own *DirectLinkInterfaces) error {
-		if next, ok := interfaceLife.Next(own.State, "ready"); ok {
-			own.State = next
-		}
-		if own.isOwners(tx) {
-			own.Applied = done.Generation
-		}
-		return Interfaces.Put(tx, own)
-	})
+	i.Applied = done.Generation
+	if !kind.Allows(Interfaces, i, interfaceApplied) {
+		return Interfaces.Put(tx, i)
+	}
+	return i.happens(tx, interfaceApplied, onlyThat)
 }
 
 // Observe finds the interfaces that the world has.

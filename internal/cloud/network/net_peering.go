@@ -9,7 +9,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
-	"github.com/bastide-cloud/bastide/internal/state"
+	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
 
 // NetPeering joins two Nets, once the owner of the second has accepted. If they
@@ -61,6 +61,9 @@ var NetPeerings = &kind.Kind[NetPeering, id.NetPeering]{
 	Missing: fault.NetPeeringNotFound,
 	Held:    fault.InUse,
 	Keep:    time.Hour,
+
+	Life:      peeringLife,
+	Forbidden: fault.InvalidTransition,
 }
 
 // NetPeeringName is the state of a peering.
@@ -81,17 +84,31 @@ func (NetPeeringName) Literals() []string {
 	return []string{"pending-acceptance", "active", "rejected", "failed", "expired", "deleted"}
 }
 
+// What happens to a peering.
+const (
+	peeringRequested lifecycle.Event[NetPeeringName] = "requested"
+	peeringAccepted  lifecycle.Event[NetPeeringName] = "accepted"
+	peeringRejected  lifecycle.Event[NetPeeringName] = "rejected"
+	peeringFailed    lifecycle.Event[NetPeeringName] = "failed"
+	peeringExpired   lifecycle.Event[NetPeeringName] = "expired"
+	peeringDeleted   lifecycle.Event[NetPeeringName] = "deleted"
+	peeringForgotten lifecycle.Event[NetPeeringName] = "forgotten"
+)
+
 // peeringLife is the life of a peering. It begins with its end if the ranges of
 // the Nets overlap and both are the caller's, or if a peering in the other
 // direction joins them already.
-var peeringLife = state.Machine[NetPeeringName]{
-	"":              {"request": PeeringPending, "overlap": PeeringFailed, "repeat": PeeringRejected},
-	PeeringPending:  {"accept": PeeringActive, "overlap": PeeringFailed, "reject": PeeringRejected, "expire": PeeringExpired, "delete": PeeringDeleted},
-	PeeringActive:   {"delete": PeeringDeleted},
-	PeeringRejected: {"forget": ""},
-	PeeringFailed:   {"forget": ""},
-	PeeringExpired:  {"forget": ""},
-	PeeringDeleted:  {"forget": ""},
+var peeringLife = lifecycle.Table[NetPeeringName]{
+	"": {peeringRequested: PeeringPending, peeringFailed: PeeringFailed, peeringRejected: PeeringRejected},
+	PeeringPending: {
+		peeringAccepted: PeeringActive, peeringFailed: PeeringFailed, peeringRejected: PeeringRejected,
+		peeringExpired: PeeringExpired, peeringDeleted: PeeringDeleted,
+	},
+	PeeringActive:   {peeringDeleted: PeeringDeleted},
+	PeeringRejected: {peeringForgotten: ""},
+	PeeringFailed:   {peeringForgotten: ""},
+	PeeringExpired:  {peeringForgotten: ""},
+	PeeringDeleted:  {peeringForgotten: ""},
 }
 
 // peeringPatience is how long a request waits to be accepted.
@@ -116,11 +133,16 @@ func expirePeerings(tx *kind.Tx, n *Net) error {
 		if !p.isOver(tx.Now()) {
 			continue
 		}
-		if err := p.become(tx, "expire", expiredState.Message); err != nil {
+		if err := p.expire(tx); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// expire ends a request whose time has passed.
+func (p *NetPeering) expire(tx *kind.Tx) error {
+	return p.happens(tx, peeringExpired, expiredState.Message)
 }
 
 // sides are the accounts that keep the peering.
@@ -132,9 +154,8 @@ func (p *NetPeering) sides() []id.Account {
 }
 
 func netPeeringActions() []api.Action {
-	r := api.NewResource(NetPeerings, viewPeering)
 	return []api.Action{
-		api.Create(r, createNetPeering, announcePeering),
+		api.Do("NetPeering", createNetPeering),
 		api.Read[ReadNetPeeringsRequest](api.Values("NetPeering", "NetPeerings", peerings)),
 		api.Do("NetPeering", acceptNetPeering),
 		api.Do("NetPeering", rejectNetPeering),
@@ -183,7 +204,11 @@ type CreateNetPeeringRequest struct {
 	SourceNetId     id.Net     `api:"required"` // The ID of the caller's Net.
 }
 
-func createNetPeering(tx *kind.Tx, req *CreateNetPeeringRequest) (*NetPeering, error) {
+// CreateNetPeeringResponse shows the peering, which is `failed` or `rejected` if
+// the two Nets cannot be joined.
+type CreateNetPeeringResponse struct{ NetPeering *NetPeering }
+
+func createNetPeering(tx *kind.Tx, req *CreateNetPeeringRequest) (*CreateNetPeeringResponse, error) {
 	caller, owner := id.Account(tx.Account()), req.AccepterOwnerId
 	if owner == "" {
 		owner = caller
@@ -200,14 +225,14 @@ func createNetPeering(tx *kind.Tx, req *CreateNetPeeringRequest) (*NetPeering, e
 		AccepterNet: AccepterNet{AccountId: owner, NetId: req.AccepterNetId},
 		InVain:      !isResident(tx, owner) || !Nets.Has(tx.In(string(owner)), req.AccepterNetId),
 	}
-	event, message := "request", "Pending acceptance by "+string(owner)
+	event, message := peeringRequested, "Pending acceptance by "+string(owner)
 	if owner == caller {
 		accepter := Nets.Living(tx, req.AccepterNetId)
 		if accepter == nil {
 			return nil, fault.NetNotFound.Errorf("The AccepterNetId '%s' doesn't exist.", req.AccepterNetId)
 		}
 		if p.AccepterNet.IpRange = accepter.IpRange; p.overlaps() {
-			event, message = "overlap", overlapMessage
+			event, message = peeringFailed, overlapMessage
 		}
 	}
 	for other := range rivals(tx, p) {
@@ -216,7 +241,7 @@ func createNetPeering(tx *kind.Tx, req *CreateNetPeeringRequest) (*NetPeering, e
 			return nil, fault.PeeringExists.Errorf("The Net peering %s between %s and %s exists already: it is %s.",
 				other.NetPeeringId, req.SourceNetId, req.AccepterNetId, other.State.Name)
 		case other.State.Name == PeeringActive:
-			event, message = "repeat", "Rejected: "+string(other.NetPeeringId)+" joins the two Nets already"
+			event, message = peeringRejected, "Rejected: "+string(other.NetPeeringId)+" joins the two Nets already"
 		}
 	}
 	var accounts []*kind.Tx
@@ -225,12 +250,14 @@ func createNetPeering(tx *kind.Tx, req *CreateNetPeeringRequest) (*NetPeering, e
 	}
 	p.NetPeeringId = NetPeerings.NewID(accounts...)
 	p.State.Message = message
-	if p.State.Name, _ = peeringLife.Next("", event); p.State.Name != PeeringPending {
-		return p, nil
+	if event != peeringRequested {
+		return &CreateNetPeeringResponse{p}, kind.Transition(tx, NetPeerings, p, event)
+	}
+	if err := tx.CheckLimit("networklink_request_limit", fault.TooManyPeeringRequests, requests(tx)+1); err != nil {
+		return nil, err
 	}
 	p.ExpirationDate = api.At(tx.Now().Add(peeringPatience))
-	p.OwnNets = p.netsOf(caller)
-	return p, tx.CheckLimit("networklink_request_limit", fault.TooManyPeeringRequests, requests(tx)+1)
+	return &CreateNetPeeringResponse{p}, p.request(tx)
 }
 
 // overlapMessage is what the state of a peering says whose Nets overlap.
@@ -241,24 +268,20 @@ func (p *NetPeering) overlaps() bool {
 	return p.SourceNet.IpRange.Prefix().Overlaps(p.AccepterNet.IpRange.Prefix())
 }
 
-// announcePeering gives the owner who is asked a copy. Of a peering that has
-// ended with its beginning only the caller hears.
-func announcePeering(tx *kind.Tx, p *NetPeering) error {
-	owner := p.AccepterNet.AccountId
-	switch {
-	case p.State.Name != PeeringPending:
-		return NetPeerings.Delete(tx, p)
-	case owner == p.SourceNet.AccountId || p.InVain:
-		return nil
+// request makes the peering a request, of which the owner who is asked has a copy.
+func (p *NetPeering) request(tx *kind.Tx) error {
+	owner, theirs := p.AccepterNet.AccountId, *p
+	p.OwnNets = p.netsOf(p.SourceNet.AccountId)
+	if err := kind.Transition(tx, NetPeerings, p, peeringRequested); err != nil || len(p.sides()) == 1 {
+		return err
 	}
 	in := tx.In(string(owner))
 	net, err := Nets.Get(in, p.AccepterNet.NetId)
 	if err != nil {
 		return err
 	}
-	theirs := *p
 	theirs.OwnNets, theirs.AccepterNet.IpRange = p.netsOf(owner), net.IpRange
-	return NetPeerings.Insert(in, &theirs)
+	return kind.Transition(in, NetPeerings, &theirs, peeringRequested)
 }
 
 // netsOf are those of the two Nets that are an account's.
@@ -325,16 +348,13 @@ func netPeeringMeters() []kind.Meter {
 	}
 }
 
-// become lets an event happen to a peering, in both accounts.
-func (p *NetPeering) become(tx *kind.Tx, event, message string) error {
-	next, ok := peeringLife.Next(p.State.Name, event)
-	if !ok {
-		return fault.InvalidTransition.Errorf("The Net peering %s is %s: it is too late to %s it.", p.NetPeeringId, p.State.Name, event)
-	}
-	isFelt := next == PeeringActive || p.State.Name == PeeringActive
-	return onBothSides(tx, NetPeerings, p.NetPeeringId, p.sides(), func(tx *kind.Tx, own *NetPeering) error {
-		own.State = NetPeeringState{message, next}
-		if next != PeeringExpired {
+// happens lets an event happen to a peering, in both accounts, and says what the
+// state means then.
+func (p *NetPeering) happens(tx *kind.Tx, event lifecycle.Event[NetPeeringName], message string) error {
+	isFelt := event == peeringAccepted || p.State.Name == PeeringActive
+	return onBothSidesLet(tx, NetPeerings, p, p.NetPeeringId, p.sides(), event, func(tx *kind.Tx, own *NetPeering) error {
+		own.State.Message = message
+		if event != peeringExpired {
 			own.ExpirationDate = 0
 		}
 		if isFelt {
@@ -344,12 +364,12 @@ func (p *NetPeering) become(tx *kind.Tx, event, message string) error {
 				}
 			}
 		}
-		if next == PeeringActive {
+		if event == peeringAccepted {
 			own.AccepterNet = p.AccepterNet // with its range, which both may know now
-			return NetPeerings.Put(tx, own)
+		} else {
+			own.OwnNets = nil
 		}
-		own.OwnNets = nil
-		return NetPeerings.Delete(tx, own)
+		return nil
 	})
 }
 
@@ -380,13 +400,13 @@ func acceptNetPeering(tx *kind.Tx, req *AcceptNetPeeringRequest) (*AcceptNetPeer
 		return nil, err
 	}
 	if p.State.Name == PeeringPending && p.overlaps() {
-		if err := p.become(tx, "overlap", overlapMessage); err != nil {
+		if err := p.happens(tx, peeringFailed, overlapMessage); err != nil {
 			return nil, err
 		}
 		p, err = findPeering(tx, p.NetPeeringId)
 		return &AcceptNetPeeringResponse{p}, err
 	}
-	if err := p.become(tx, "accept", "Active"); err != nil {
+	if err := p.happens(tx, peeringAccepted, "Active"); err != nil {
 		return nil, err
 	}
 	for _, account := range p.sides() {
@@ -398,7 +418,7 @@ func acceptNetPeering(tx *kind.Tx, req *AcceptNetPeeringRequest) (*AcceptNetPeer
 		}
 	}
 	for _, other := range slices.Collect(rivals(tx, p)) {
-		if err := other.become(tx, "reject", "Rejected: "+string(p.NetPeeringId)+" joins the two Nets already"); err != nil {
+		if err := other.happens(tx, peeringRejected, "Rejected: "+string(p.NetPeeringId)+" joins the two Nets already"); err != nil {
 			return nil, err
 		}
 	}
@@ -423,7 +443,7 @@ func rejectNetPeering(tx *kind.Tx, req *RejectNetPeeringRequest) (*RejectNetPeer
 	if err := p.asked(tx, "reject"); err != nil {
 		return nil, err
 	}
-	return &RejectNetPeeringResponse{}, p.become(tx, "reject", "Rejected by "+tx.Account())
+	return &RejectNetPeeringResponse{}, p.happens(tx, peeringRejected, "Rejected by "+tx.Account())
 }
 
 // DeleteNetPeeringRequest deletes a Net peering.
@@ -446,7 +466,7 @@ func deleteNetPeering(tx *kind.Tx, req *DeleteNetPeeringRequest) (*DeleteNetPeer
 	if p.State.Name == PeeringPending && string(p.SourceNet.AccountId) != tx.Account() {
 		return nil, fault.NotAuthorized.Errorf("The Net peering %s is a request of the account %s, which alone can delete it: reject it instead.", p.NetPeeringId, p.SourceNet.AccountId)
 	}
-	return &DeleteNetPeeringResponse{}, p.become(tx, "delete", "Deleted by "+tx.Account())
+	return &DeleteNetPeeringResponse{}, p.happens(tx, peeringDeleted, "Deleted by "+tx.Account())
 }
 
 // ReadNetPeeringsRequest asks for Net peerings.

@@ -55,7 +55,7 @@ func (l *PeeringLoop) Step(ctx context.Context, account, peering string) (again 
 		if p == nil || !p.isOver(tx.Now()) {
 			return nil
 		}
-		return p.become(tx, "expire", expiredState.Message)
+		return p.expire(tx)
 	})
 }
 

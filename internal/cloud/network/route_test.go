@@ -43,9 +43,9 @@ func (r *region) placePeering(account string, state network.NetPeeringName, nets
 	r.Helper()
 	p := &network.NetPeering{
 		SourceNet: network.SourceNet{NetId: id.Net(nets[0])}, AccepterNet: network.AccepterNet{NetId: id.Net(nets[1])},
-		State: network.NetPeeringState{Name: state}, OwnNets: []id.Net{id.Net(nets[0]), id.Net(nets[1])},
+		OwnNets: []id.Net{id.Net(nets[0]), id.Net(nets[1])},
 	}
-	r.update(account, func(tx *kind.Tx) error { return network.NetPeerings.Insert(tx, p) })
+	r.update(account, func(tx *kind.Tx) error { return network.PlacePeering(tx, p, state == network.PeeringActive) })
 	return string(p.NetPeeringId)
 }
 
@@ -224,8 +224,7 @@ func TestBlackhole(t *testing.T) {
 		}, {
 			name:   "a peering that is not active",
 			target: func(has routeTargets) string { return fmt.Sprintf(`"NetPeeringId": %q`, has.peering) },
-			end:    func(r *region, has routeTargets) { r.movePeering(alice, has.peering, network.PeeringPending) },
-			again:  func(r *region, has routeTargets) { r.movePeering(alice, has.peering, network.PeeringActive) },
+			end:    func(r *region, has routeTargets) { r.endPeering(alice, has.peering) },
 		},
 	}
 	for _, test := range tests {
@@ -268,16 +267,15 @@ func (r *region) moveGateway(account, gateway, net string) {
 	})
 }
 
-// movePeering gives a Net peering a state.
-func (r *region) movePeering(account, peering string, state network.NetPeeringName) {
+// endPeering ends a Net peering of two Nets of an account.
+func (r *region) endPeering(account, peering string) {
 	r.Helper()
 	r.update(account, func(tx *kind.Tx) error {
 		p, err := network.NetPeerings.Get(tx, id.NetPeering(peering))
 		if err != nil {
 			return err
 		}
-		p.State.Name = state
-		return network.NetPeerings.Put(tx, p)
+		return network.NetPeerings.Delete(tx, p)
 	})
 }
 

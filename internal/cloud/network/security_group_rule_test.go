@@ -306,12 +306,12 @@ func TestSecurityGroupMembersOfPeers(t *testing.T) {
 		p := &network.NetPeering{
 			SourceNet:   network.SourceNet{AccountId: alice, NetId: id.Net(near)},
 			AccepterNet: network.AccepterNet{AccountId: id.Account(account), NetId: id.Net(net)},
-			State:       network.NetPeeringState{Name: state}, OwnNets: []id.Net{id.Net(near)},
+			OwnNets:     []id.Net{id.Net(near)},
 		}
 		if account == alice {
 			p.OwnNets = append(p.OwnNets, id.Net(net))
 		}
-		r.update(alice, func(tx *kind.Tx) error { return network.NetPeerings.Insert(tx, p) })
+		r.update(alice, func(tx *kind.Tx) error { return network.PlacePeering(tx, p, state == network.PeeringActive) })
 	}
 	rule := ask(group, "Inbound", fmt.Sprintf(`"SecurityGroupNameToLink": %q`, member))
 	back := ask(member, "Outbound", fmt.Sprintf(`"SecurityGroupNameToLink": %q`, group))

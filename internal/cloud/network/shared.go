@@ -3,6 +3,7 @@ package network
 import (
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
 
 // Some resources belong to two accounts: a Net peering joins the Nets of both,
@@ -38,6 +39,23 @@ func onBothSides[T any, I kind.ID](tx *kind.Tx, k *kind.Kind[T, I], resource I, 
 		}
 	}
 	return nil
+}
+
+// onBothSidesLet lets an event happen to each copy of a resource, after a function
+// has changed what goes along with it. It refuses an event that the state of own,
+// the copy that a caller sees, does not allow.
+func onBothSidesLet[T any, I kind.ID, S ~string](
+	tx *kind.Tx, k *kind.Kind[T, I], own *T, resource I, sides []id.Account, event lifecycle.Event[S], along func(tx *kind.Tx, own *T) error,
+) error {
+	if !kind.Allows(k, own, event) {
+		return kind.Transition(tx, k, own, event)
+	}
+	return onBothSides(tx, k, resource, sides, func(tx *kind.Tx, own *T) error {
+		if err := along(tx, own); err != nil {
+			return err
+		}
+		return kind.Transition(tx, k, own, event)
+	})
 }
 
 // A resident is an account of the region. Residents are kept in accounts of
