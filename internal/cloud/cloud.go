@@ -58,6 +58,7 @@ func Loops(db *kind.DB, drivers driver.Drivers, region catalog.Region, objects o
 		network.NewTunnelLoop(db, drivers),
 		network.NewDirectLinkLoop(db, drivers),
 		network.NewInterfaceLoop(db, drivers),
+		network.NewInterfaceExpiryLoop(db),
 		compute.NewVolumeLoop(db, drivers),
 		compute.NewSnapshotLoop(db, drivers),
 		compute.NewExportLoop(db, drivers),

@@ -187,10 +187,11 @@ func generation(v any) uint64 {
 }
 
 // apply notes in a resource that the driver has a generation of it, unless it is
-// known to have a newer one.
+// known to have a newer one. A resource without a generation is not the driver's:
+// what is noted of it is something else.
 func apply(v any, generation uint64) bool {
 	f := reflect.ValueOf(v).Elem().FieldByName("Applied")
-	if !f.IsValid() {
+	if !f.IsValid() || generation == 0 {
 		return true
 	}
 	if f.Uint() >= generation {

@@ -19,12 +19,12 @@ import (
 type Disk struct {
 	DiskId              diskID
 	Size                int
-	Ends                bool
+	Ends, Waits         bool
 	Said                string // what was noted last
 	Generation, Applied uint64
 }
 
-func (d *Disk) Unsettled() bool { return d.Applied < d.Generation }
+func (d *Disk) Unsettled() bool { return d.Applied < d.Generation || d.Waits }
 
 type diskID string
 
@@ -202,6 +202,16 @@ func TestOpsThatWait(t *testing.T) {
 	if _, err := b.step(b.insert(Disk{Size: -2})); err == nil {
 		t.Error("what cannot be described is no failure")
 	}
+}
+
+// A resource that has no generation is noted upon all the same.
+func TestOpsWithoutAGeneration(t *testing.T) {
+	t.Parallel()
+	b := newBay(t)
+	d := Disk{Size: 1, Waits: true}
+	b.update(func(tx *kind.Tx) error { return b.disks.Insert(tx, &d) })
+	again, err := b.step(d.DiskId, "ensure1")
+	b.want(d.DiskId, again, err, "has 1 whole", 0)
 }
 
 // While a change is under way its progress is noted; what fails is asked for

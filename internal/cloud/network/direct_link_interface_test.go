@@ -81,7 +81,7 @@ func (s *switches) only(t *testing.T) driver.Interface {
 // runLinks starts the loops of links over a world and its switches.
 func (r *region) runLinks(delay time.Duration) (*switches, *reconcile.Reconciler, func()) {
 	world, links := sim.New(r.clock.Now, delay), newSwitches()
-	loops, end := r.run(world, network.NewDirectLinkLoop(r.db, world), network.NewInterfaceLoop(r.db, links))
+	loops, end := r.run(world, network.NewDirectLinkLoop(r.db, world), network.NewInterfaceLoop(r.db, links), network.NewInterfaceExpiryLoop(r.db))
 	return links, loops, end
 }
 

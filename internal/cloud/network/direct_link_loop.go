@@ -4,80 +4,54 @@ import (
 	"context"
 	"time"
 
-	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
 	"github.com/bastide-cloud/bastide/internal/reconcile"
 )
 
-// DirectLinkLoop has the world lay the cables of DirectLinks, first to a port
-// and then into it, and has it take away those that the store does not have.
-type DirectLinkLoop struct {
-	db    *kind.DB
-	world driver.Cables
+// NewDirectLinkLoop makes the loop that has a driver lay the cables of DirectLinks,
+// first to a port and then into it. A change of state wakes the loop for the state
+// after it.
+func NewDirectLinkLoop(db *kind.DB, d driver.Cables) reconcile.Loop {
+	return reconcile.For(db, DirectLinks, reconcile.Ops[DirectLink, laying, struct{}]{
+		Want: func(tx *kind.Tx, l *DirectLink) (*laying, time.Time, error) {
+			cable := driver.Cable{Account: tx.Account(), ID: string(l.DirectLinkId), Location: l.Location, Gigabits: gigabits[l.Bandwidth]}
+			if l.State == DirectLinkRequested {
+				return &laying{cable, d.EnsurePort, directLinkPorted}, time.Time{}, nil
+			}
+			return &laying{cable, d.EnsureCable, directLinkPlugged}, time.Time{}, nil
+		},
+		Ensure: func(ctx context.Context, want laying) (struct{}, error) {
+			return struct{}{}, want.ensure(ctx, want.cable)
+		},
+		Remove: d.RemoveCable,
+		Note:   noteLaying,
+		Observe: func(ctx context.Context, found reconcile.Found) error {
+			cables, err := d.ObserveCables(ctx)
+			for _, c := range cables {
+				found(c.Account, c.ID, false)
+			}
+			return err
+		},
+	})
 }
 
-// NewDirectLinkLoop makes the loop that joins a store and a driver.
-func NewDirectLinkLoop(db *kind.DB, world driver.Cables) *DirectLinkLoop {
-	return &DirectLinkLoop{db, world}
+// laying is a step of laying a cable.
+type laying struct {
+	cable  driver.Cable
+	ensure func(context.Context, driver.Cable) error
+	event  lifecycle.Event[DirectLinkState] // what happens to the link with it
 }
 
-// Kind is the kind whose changes wake the loop.
-func (l *DirectLinkLoop) Kind() kind.Any { return DirectLinks }
-
-// gigabits is what the world must know of a bandwidth.
+// gigabits is a bandwidth as drivers have it.
 var gigabits = map[Bandwidth]int{OneGigabit: 1, TenGigabits: 10}
 
-// Step takes one DirectLink to its next state, if the world has what that
-// says. The change wakes the loop for the state after it.
-func (l *DirectLinkLoop) Step(ctx context.Context, account, linkID string) (again time.Time, err error) {
-	caller := kind.Caller{Account: account}
-	var link *DirectLink
-	err = l.db.View(ctx, caller, func(tx *kind.Tx) error {
-		link = DirectLinks.Living(tx, id.DirectLink(linkID))
-		return nil
-	})
-	if err != nil {
-		return again, err
-	}
-	if link == nil {
-		return driver.UntilDone(l.world.RemoveCable(ctx, account, linkID))
-	}
-	cable := driver.Cable{Account: account, ID: linkID, Location: link.Location, Gigabits: gigabits[link.Bandwidth]}
-	var event lifecycle.Event[DirectLinkState]
-	switch link.State {
-	case DirectLinkRequested:
-		event = directLinkPorted
-		again, err = driver.UntilDone(l.world.EnsurePort(ctx, cable))
-	case DirectLinkPending:
-		event = directLinkPlugged
-		again, err = driver.UntilDone(l.world.EnsureCable(ctx, cable))
-	}
-	if event == "" || err != nil || !again.IsZero() {
-		return again, err
-	}
-	return again, l.db.Update(ctx, caller, func(tx *kind.Tx) error { return link.follow(tx, event) })
-}
-
-// follow notes what the world has, unless the link is gone or further by now.
+// noteLaying notes what the driver has, unless the link is further by now.
 // Interfaces wait for a link to be available.
-func (l *DirectLink) follow(tx *kind.Tx, event lifecycle.Event[DirectLinkState]) error {
-	now := DirectLinks.Living(tx, l.DirectLinkId)
-	if now == nil {
-		return nil
-	}
-	if ok, err := kind.Try(tx, DirectLinks, now, event); !ok || err != nil || now.State != DirectLinkAvailable {
+func noteLaying(tx *kind.Tx, l *DirectLink, done laying, _ struct{}) error {
+	if ok, err := kind.Try(tx, DirectLinks, l, done.event); !ok || err != nil || l.State != DirectLinkAvailable {
 		return err
 	}
 	return touchInterfaces(tx, l.DirectLinkId)
-}
-
-// Observe finds the cables that the world has.
-func (l *DirectLinkLoop) Observe(ctx context.Context, found reconcile.Found) error {
-	cables, err := l.world.ObserveCables(ctx)
-	for _, c := range cables {
-		found(c.Account, c.ID, false)
-	}
-	return err
 }

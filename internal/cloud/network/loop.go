@@ -4,66 +4,39 @@ import (
 	"context"
 	"time"
 
-	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/reconcile"
 )
 
-// NetLoop brings Nets to a driver, each with all that is in it as one value, and
-// moves what waits for the world to have it, which are Net access points, to
-// available. What the world has and the store does not, it removes.
-type NetLoop struct {
-	db       *kind.DB
-	world    driver.Networks
-	services []driver.Service // of the region, the same for all Nets
-}
-
-// NewNetLoop makes the loop that joins a store and a driver, in a region.
-func NewNetLoop(db *kind.DB, world driver.Networks, region Region) *NetLoop {
-	return &NetLoop{db, world, region.wantServices()}
-}
-
-// Kind is the kind whose changes wake the loop: a Net changes, if only in its
-// generation, whenever anything in it does.
-func (l *NetLoop) Kind() kind.Any { return Nets }
-
-// Step brings one Net to the world and notes what the world has then. It
-// answers when to ask again if the world is not done.
-func (l *NetLoop) Step(ctx context.Context, account, netID string) (again time.Time, err error) {
-	var net *Net
-	var want driver.Net
-	err = l.db.View(ctx, kind.Caller{Account: account}, func(tx *kind.Tx) (err error) {
-		if net = Nets.Living(tx, id.Net(netID)); net != nil && net.Unsettled() {
-			want, err = l.wanted(tx, net)
-		}
-		return err
+// NewNetLoop makes the loop that brings the Nets of a region to a driver, each with
+// all that is in it as one value, and moves what waits for that, which are Net
+// access points, to available. A Net changes, if only in its generation, whenever
+// anything in it does.
+func NewNetLoop(db *kind.DB, d driver.Networks, region Region) reconcile.Loop {
+	services := region.wantServices()
+	return reconcile.For(db, Nets, reconcile.Ops[Net, driver.Net, struct{}]{
+		Want: func(tx *kind.Tx, n *Net) (*driver.Net, time.Time, error) {
+			want, err := n.wanted(tx, services)
+			return &want, time.Time{}, err
+		},
+		Ensure: func(ctx context.Context, want driver.Net) (struct{}, error) {
+			return struct{}{}, d.EnsureNet(ctx, want)
+		},
+		Remove: d.RemoveNet,
+		Note:   noteNet,
+		Observe: func(ctx context.Context, found reconcile.Found) error {
+			nets, err := d.ObserveNets(ctx)
+			for _, n := range nets {
+				found(n.Account, n.ID, false)
+			}
+			return err
+		},
 	})
-	switch {
-	case err != nil:
-		return again, err
-	case net == nil:
-		return driver.UntilDone(l.world.RemoveNet(ctx, account, netID))
-	case !net.Unsettled():
-		return again, nil
-	}
-	if again, err = driver.UntilDone(l.world.EnsureNet(ctx, want)); err != nil || !again.IsZero() {
-		return again, err
-	}
-	return again, l.db.Update(ctx, kind.Caller{Account: account}, func(tx *kind.Tx) error { return applied(tx, want) })
 }
 
-// Observe finds the Nets that the world has.
-func (l *NetLoop) Observe(ctx context.Context, found reconcile.Found) error {
-	nets, err := l.world.ObserveNets(ctx)
-	for _, n := range nets {
-		found(n.Account, n.ID, false)
-	}
-	return err
-}
-
-// wanted is the Net as the world should have it.
-func (l *NetLoop) wanted(tx *kind.Tx, n *Net) (driver.Net, error) {
+// wanted is the Net as the driver must have it, in a region with services.
+func (n *Net) wanted(tx *kind.Tx, services []driver.Service) (driver.Net, error) {
 	set, err := DhcpOptionsSets.Get(tx, n.DhcpOptionsSetId)
 	if err != nil {
 		return driver.Net{}, err
@@ -79,7 +52,7 @@ func (l *NetLoop) wanted(tx *kind.Tx, n *Net) (driver.Net, error) {
 			LogServers:        texts(set.LogServers),
 			NtpServers:        texts(set.NtpServers),
 		},
-		Services: l.services,
+		Services: services,
 	}
 	for _, family := range families {
 		if err := family.want(tx, n, &want); err != nil {
@@ -98,15 +71,9 @@ func texts[S ~string](list []S) []string {
 	return plain
 }
 
-// applied notes that the world has a Net. What became of the Net since the
-// world was asked stays as it is: a Subnet may be gone, and a newer generation
-// is still to be applied.
-func applied(tx *kind.Tx, done driver.Net) error {
-	net := Nets.Living(tx, id.Net(done.ID))
-	if net == nil || net.Applied >= done.Generation {
-		return nil
-	}
-	net.Applied = done.Generation
+// noteNet notes that the driver has a Net. What became of the Net since the driver
+// was asked stays as it is: a Subnet may be gone.
+func noteNet(tx *kind.Tx, net *Net, done driver.Net, _ struct{}) error {
 	if err := Nets.Put(tx, net); err != nil {
 		return err
 	}
@@ -119,6 +86,29 @@ func applied(tx *kind.Tx, done driver.Net) error {
 		}
 	}
 	return nil
+}
+
+// newExpiryLoop makes the loop that ends the resources of a kind that wait for an
+// answer, once their time has passed. It leaves that time to the sweeps, which come
+// often enough: a resource is shown as expired from the very moment.
+func newExpiryLoop[T any, I kind.ID](
+	db *kind.DB, k *kind.Kind[T, I], isOver func(v *T, now time.Time) bool, expire func(v *T, tx *kind.Tx) error,
+) reconcile.Loop {
+	return reconcile.For(db, k, reconcile.Ops[T, struct{}, struct{}]{
+		Want: func(tx *kind.Tx, v *T) (over *struct{}, again time.Time, err error) {
+			if isOver(v, tx.Now()) {
+				over = &struct{}{}
+			}
+			return over, again, nil
+		},
+		Ensure: func(context.Context, struct{}) (struct{}, error) { return struct{}{}, nil },
+		Note: func(tx *kind.Tx, v *T, _, _ struct{}) error {
+			if !isOver(v, tx.Now()) {
+				return nil
+			}
+			return expire(v, tx)
+		},
+	})
 }
 
 // families are what a Net as the world should have it is made of.

@@ -2,7 +2,7 @@
 // that divide them, what is connected to them and how it is addressed, routed
 // and filtered, and the gateways that lead to other Nets and to the outside.
 //
-// Rules say what there shall be and answer at once. [NetLoop] brings it to the
+// Rules say what there shall be and answer at once. [NewNetLoop] brings it to the
 // world afterwards, each Net with all that is in it as one value: a rule that
 // changes anything in a Net ends with [touch].
 package network

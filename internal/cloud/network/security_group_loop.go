@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
-	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/reconcile"
@@ -21,58 +20,28 @@ func wantSecurityGroups(tx *kind.Tx, n *Net, want *driver.Net) error {
 	return nil
 }
 
-// GroupLoop brings the security groups for the public Cloud to a driver. Those of
-// Nets go with their Nets. What the world has and the store does not, it removes.
-type GroupLoop struct {
-	db    *kind.DB
-	world driver.PublicCloud
-}
-
-// NewGroupLoop makes the loop that joins a store and a driver.
-func NewGroupLoop(db *kind.DB, world driver.PublicCloud) *GroupLoop { return &GroupLoop{db, world} }
-
-// Kind is the kind whose changes wake the loop.
-func (l *GroupLoop) Kind() kind.Any { return SecurityGroups }
-
-// Step brings one group to the world and notes that the world has it. It answers
-// when to ask again if the world is not done.
-func (l *GroupLoop) Step(ctx context.Context, account, groupID string) (again time.Time, err error) {
-	var g *SecurityGroup
-	err = l.db.View(ctx, kind.Caller{Account: account}, func(tx *kind.Tx) error {
-		g = SecurityGroups.Living(tx, id.SecurityGroup(groupID))
-		return nil
+// NewGroupLoop makes the loop that brings the security groups for the public Cloud
+// to a driver. A driver has the groups of Nets with their Nets.
+func NewGroupLoop(db *kind.DB, d driver.PublicCloud) reconcile.Loop {
+	return reconcile.For(db, SecurityGroups, reconcile.Ops[SecurityGroup, driver.PublicGroup, struct{}]{
+		Want: func(tx *kind.Tx, g *SecurityGroup) (*driver.PublicGroup, time.Time, error) {
+			return &driver.PublicGroup{
+				Account: tx.Account(), ID: string(g.SecurityGroupId), Generation: g.Generation,
+				Name: g.SecurityGroupName, Inbound: driverRules(g.InboundRules),
+			}, time.Time{}, nil
+		},
+		Ensure: func(ctx context.Context, want driver.PublicGroup) (struct{}, error) {
+			return struct{}{}, d.EnsureGroup(ctx, want)
+		},
+		Remove: d.RemoveGroup,
+		Observe: func(ctx context.Context, found reconcile.Found) error {
+			groups, err := d.ObserveGroups(ctx)
+			for _, g := range groups {
+				found(g.Account, g.ID, false)
+			}
+			return err
+		},
 	})
-	switch {
-	case err != nil:
-		return again, err
-	case g == nil:
-		return driver.UntilDone(l.world.RemoveGroup(ctx, account, groupID))
-	case !g.Unsettled():
-		return again, nil
-	}
-	want := driver.PublicGroup{
-		Account: account, ID: groupID, Generation: g.Generation, Name: g.SecurityGroupName, Inbound: driverRules(g.InboundRules),
-	}
-	if again, err = driver.UntilDone(l.world.EnsureGroup(ctx, want)); err != nil || !again.IsZero() {
-		return again, err
-	}
-	return again, l.db.Update(ctx, kind.Caller{Account: account}, func(tx *kind.Tx) error {
-		now := SecurityGroups.Living(tx, g.SecurityGroupId)
-		if now == nil || now.Applied >= want.Generation {
-			return nil // it is gone, or others were faster
-		}
-		now.Applied = want.Generation
-		return SecurityGroups.Put(tx, now)
-	})
-}
-
-// Observe finds the groups that the world has.
-func (l *GroupLoop) Observe(ctx context.Context, found reconcile.Found) error {
-	groups, err := l.world.ObserveGroups(ctx)
-	for _, g := range groups {
-		found(g.Account, g.ID, false)
-	}
-	return err
 }
 
 func driverRules(rules []SecurityGroupRule) (plain []driver.Rule) {
