@@ -14,6 +14,7 @@ import (
 
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
 
 // Region is what the rules must know of the region they are in.
@@ -40,6 +41,15 @@ func Kinds() []kind.Any {
 		VirtualGateways, ClientGateways, VpnConnections,
 		DirectLinks, Interfaces,
 		residents,
+	}
+}
+
+// Lives are the lives of what is a part of a resource, by name. The other lives are
+// those of kinds.
+func Lives() map[string]lifecycle.Life {
+	return map[string]lifecycle.Life{
+		"Link of a VirtualGateway to a Net": gatewayLinkLife,
+		"Static route of a VpnConnection":   vpnRouteLife,
 	}
 }
 
