@@ -28,6 +28,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/gate"
 	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/lifecycle"
 	"github.com/bastide-cloud/bastide/internal/objectstore"
 	"github.com/bastide-cloud/bastide/internal/reconcile"
 	"github.com/bastide-cloud/bastide/internal/seal"
@@ -64,6 +65,8 @@ type Options struct {
 	Clock          clock.Clock
 	Chance         io.Reader
 	Logger         *slog.Logger
+
+	Transitioned func(of string, e lifecycle.Edge) // see [kind.Options]; for tests
 }
 
 // Region is a region that runs.
@@ -159,7 +162,7 @@ func Open(ctx context.Context, o Options) (*Region, error) {
 	r.DB = kind.Open(kind.Options{
 		Kinds:   Kinds(),
 		Journal: journal, Seal: key, Limits: o.Quotas, Now: o.Clock.Now, Chance: o.Chance, Log: o.Logger, Memory: o.Memory,
-		Changed: r.Loops.Changed, After: time.After,
+		Changed: r.Loops.Changed, After: time.After, Transitioned: o.Transitioned,
 	})
 	opened = []io.Closer{r.DB} // which closes its journal
 	if r.Founded, err = found(ctx, r.DB, facts, o); err != nil {

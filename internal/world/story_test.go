@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"errors"
+	"flag"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -49,9 +50,13 @@ import (
 // who was named with as; $LONG has 255 characters.
 func TestStories(t *testing.T) {
 	t.Parallel()
+	walked := &walk{}
+	if f := flag.Lookup("test.run"); f.Value.String() == "" || f.Value.String() == "TestStories" {
+		t.Cleanup(func() { walked.check(t) })
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                "testdata",
-		Setup:              setUp,
+		Setup:              func(env *testscript.Env) error { return setUp(env, walked) },
 		RequireUniqueNames: true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"as": told((*story).as), "sign": told((*story).sign), "login": told((*story).login), "unsigned": told((*story).unsigned),
@@ -74,7 +79,7 @@ type story struct {
 }
 
 // setUp founds the region of a story.
-func setUp(env *testscript.Env) error {
+func setUp(env *testscript.Env, walked *walk) error {
 	t, ok := env.T().(tester)
 	if !ok {
 		return errors.New("stories are played by testscript.Run")
@@ -98,6 +103,7 @@ func setUp(env *testscript.Env) error {
 		return err
 	}
 	w := newWorld(t, func(o *region.Options) {
+		o.Transitioned = walked.note
 		o.Limits, o.Quotas, o.Gpus = limits, setting.Quotas, setting.Gpus
 		if setting.Region != "" {
 			o.Region = setting.Region
