@@ -109,7 +109,7 @@ func (region Region) makeVm(tx *kind.Tx, o *order, number int, used *storage) (*
 			return nil, err
 		}
 	}
-	return &v, reread(tx, &v)
+	return &v, nil
 }
 
 // fits refuses more VMs than there are addresses for in each of the Subnets.

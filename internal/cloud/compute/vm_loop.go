@@ -156,9 +156,6 @@ func (region Region) machineDone(tx *kind.Tx, v *Vm, done driver.Machine) error 
 			return err
 		}
 	}
-	if err := reread(tx, v); err != nil {
-		return err
-	}
 	switch {
 	case v.State == VmStopping && !done.On:
 		return region.stopped(tx, v, "off")

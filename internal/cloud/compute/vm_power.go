@@ -98,10 +98,7 @@ func (region Region) boot(tx *kind.Tx, v *Vm) error {
 		return err
 	}
 	v.PrivateOnly = v.userData(tx).orders().privateOnly
-	if err := region.goPublic(tx, v); err != nil {
-		return err
-	}
-	return reread(tx, v)
+	return region.goPublic(tx, v)
 }
 
 // goPublic gives a VM that starts its public IP: the one that its tags fix, or, in
@@ -118,15 +115,6 @@ func (region Region) goPublic(tx *kind.Tx, v *Vm) error {
 		return err
 	}
 	return region.Network.Lend(tx, n)
-}
-
-// reread takes over what others have written to a VM.
-func reread(tx *kind.Tx, v *Vm) error {
-	now, err := Vms.Get(tx, v.VmId)
-	if err == nil {
-		*v = *now
-	}
-	return err
 }
 
 // fixedIpTag is the key of the tag whose value is the public IP that a VM keeps
@@ -258,9 +246,6 @@ func (region Region) stopped(tx *kind.Tx, v *Vm, event string) error {
 	if err := stopGpus(tx, v.VmId); err != nil {
 		return err
 	}
-	if err := reread(tx, v); err != nil {
-		return err
-	}
 	switch {
 	case v.StateReason == stoppedForRoom || v.StateReason == stoppedByHost:
 	case v.VmInitiatedShutdownBehavior == ShutdownRestart:
@@ -295,9 +280,6 @@ func gone(tx *kind.Tx, v *Vm) error {
 		return err
 	}
 	if err := releaseGpus(tx, v.VmId); err != nil {
-		return err
-	}
-	if err := reread(tx, v); err != nil {
 		return err
 	}
 	if err := v.move("gone"); err != nil {

@@ -92,10 +92,7 @@ func (region Region) updateVm(tx *kind.Tx, v *Vm, req *UpdateVmRequest) error {
 			return err
 		}
 	}
-	if err := v.updateNic(tx, req); err != nil {
-		return err
-	}
-	return reread(tx, v)
+	return v.updateNic(tx, req)
 }
 
 // resize changes what the VM has of its host.
