@@ -8,7 +8,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
-	"github.com/bastide-cloud/bastide/internal/state"
+	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
 
 // Gpu is a flexible GPU as it is kept. See [FlexibleGpu].
@@ -42,6 +42,7 @@ var FlexibleGpus = &kind.Kind[Gpu, id.FlexibleGpu]{
 	Missing: fault.FlexibleGpuNotFound,
 	Held:    fault.InUse,
 	Quota:   &kind.Quota{Name: "gpu_limit", Code: fault.TooManyFlexibleGpus},
+	Life:    gpuLife,
 }
 
 // FlexibleGpuState is the state of a flexible GPU.
@@ -60,15 +61,26 @@ func (FlexibleGpuState) Literals() []string {
 	return []string{"allocated", "attaching", "attached", "detaching"}
 }
 
-// gpuLife is the life of a flexible GPU. The event "stop" is the VM's, and
-// "end" that the VM is deleted; a GPU enters a VM only when the VM starts and
-// leaves it only when the VM is stopped.
-var gpuLife = state.Machine[FlexibleGpuState]{
-	"":           {"create": GpuAllocated},
-	GpuAllocated: {"link": GpuAttaching, "delete": ""},
-	GpuAttaching: {"start": GpuAttached, "unlink": GpuAllocated, "end": GpuAllocated},
-	GpuAttached:  {"unlink": GpuDetaching, "end": GpuAllocated},
-	GpuDetaching: {"stop": GpuAllocated, "end": GpuAllocated},
+// The events of a flexible GPU. It is started and stopped with its VM, and released
+// when the VM is deleted.
+const (
+	gpuCreated  lifecycle.Event[FlexibleGpuState] = "created"
+	gpuLinked   lifecycle.Event[FlexibleGpuState] = "linked"
+	gpuStarted  lifecycle.Event[FlexibleGpuState] = "started"
+	gpuUnlinked lifecycle.Event[FlexibleGpuState] = "unlinked"
+	gpuStopped  lifecycle.Event[FlexibleGpuState] = "stopped"
+	gpuReleased lifecycle.Event[FlexibleGpuState] = "released"
+	gpuDeleted  lifecycle.Event[FlexibleGpuState] = "deleted"
+)
+
+// gpuLife is the life of a flexible GPU, which enters a VM only when the VM starts
+// and leaves it only when the VM is stopped.
+var gpuLife = lifecycle.Table[FlexibleGpuState]{
+	"":           {gpuCreated: GpuAllocated},
+	GpuAllocated: {gpuLinked: GpuAttaching, gpuDeleted: ""},
+	GpuAttaching: {gpuStarted: GpuAttached, gpuUnlinked: GpuAllocated, gpuReleased: GpuAllocated},
+	GpuAttached:  {gpuUnlinked: GpuDetaching, gpuReleased: GpuAllocated},
+	GpuDetaching: {gpuStopped: GpuAllocated, gpuReleased: GpuAllocated},
 }
 
 func flexibleGpuActions(region Region) []api.Action {
@@ -120,7 +132,7 @@ func (region Region) createFlexibleGpu(_ *kind.Tx, req *CreateFlexibleGpuRequest
 	}
 	return &Gpu{
 		DeleteOnVmDeletion: req.DeleteOnVmDeletion, Generation: generation, ModelName: model.ModelName,
-		State: GpuAllocated, SubregionName: req.SubregionName,
+		SubregionName: req.SubregionName,
 	}, nil
 }
 
@@ -162,11 +174,11 @@ type DeleteFlexibleGpuRequest struct {
 }
 
 func checkUnlinked(_ *kind.Tx, g *Gpu) error {
-	if g.State == GpuDetaching {
-		return fault.InUse.Errorf("The flexible GPU %s is in %s until that VM is stopped.", g.FlexibleGpuId, g.VmId)
-	}
-	if g.VmId != "" {
+	switch {
+	case kind.Allows(FlexibleGpus, g, gpuDeleted):
+		return nil
+	case kind.Allows(FlexibleGpus, g, gpuUnlinked):
 		return fault.InUse.Errorf("The flexible GPU %s is linked to %s.", g.FlexibleGpuId, g.VmId)
 	}
-	return nil
+	return fault.InUse.Errorf("The flexible GPU %s is in %s until that VM is stopped.", g.FlexibleGpuId, g.VmId)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
 
 // LinkFlexibleGpuRequest links a flexible GPU to a VM, which has it once it was
@@ -43,7 +44,7 @@ func linkFlexibleGpu(tx *kind.Tx, req *LinkFlexibleGpuRequest) (*LinkFlexibleGpu
 		}
 	}
 	g.VmId = vm.VmId
-	return &LinkFlexibleGpuResponse{}, g.move(tx, "link")
+	return &LinkFlexibleGpuResponse{}, g.transition(tx, gpuLinked)
 }
 
 // fits reports why a flexible GPU cannot be in a VM as the VM is.
@@ -88,17 +89,17 @@ func unlinkFlexibleGpu(tx *kind.Tx, req *UnlinkFlexibleGpuRequest) (*UnlinkFlexi
 	if err != nil {
 		return nil, err
 	}
-	switch g.State {
-	case GpuAllocated:
+	switch {
+	case g.VmId == "":
 		return nil, fault.InvalidState.Errorf("The flexible GPU %s is linked to no VM.", g.FlexibleGpuId)
-	case GpuDetaching:
+	case !kind.Allows(FlexibleGpus, g, gpuUnlinked):
 		return nil, fault.InvalidState.Errorf("The flexible GPU %s is unlinked from %s already: stop that VM.", g.FlexibleGpuId, g.VmId)
 	}
 	vm, err := Vms.Get(tx, g.VmId)
 	if err != nil {
 		return nil, err
 	}
-	if err := g.move(tx, "unlink"); err != nil {
+	if err := g.transition(tx, gpuUnlinked); err != nil {
 		return nil, err
 	}
 	if vm.State == VmStopped {
@@ -107,36 +108,31 @@ func unlinkFlexibleGpu(tx *kind.Tx, req *UnlinkFlexibleGpuRequest) (*UnlinkFlexi
 	return &UnlinkFlexibleGpuResponse{}, err
 }
 
-// move takes a flexible GPU to the state that an event leads to. One that is
-// allocated has no VM.
-func (g *Gpu) move(tx *kind.Tx, event string) error {
-	next, ok := gpuLife.Next(g.State, event)
-	if !ok {
-		return fault.InvalidState.Errorf("The flexible GPU %s is %s.", g.FlexibleGpuId, g.State)
-	}
-	g.State = next
-	if next == GpuAllocated {
+// transition lets an event happen to a flexible GPU. One that is allocated has no
+// VM.
+func (g *Gpu) transition(tx *kind.Tx, event lifecycle.Event[FlexibleGpuState]) error {
+	if to, _ := gpuLife.Next(g.State, event); to == GpuAllocated {
 		g.VmId = ""
 	}
-	return FlexibleGpus.Put(tx, g)
+	return kind.Transition(tx, FlexibleGpus, g, event)
 }
 
 // startGpus puts into a VM the flexible GPUs that were linked to it since it
 // last started. The rule that starts a VM calls it.
-func startGpus(tx *kind.Tx, vm id.Vm) error { return moveGpus(tx, vm, "start") }
+func startGpus(tx *kind.Tx, vm id.Vm) error { return transitionGpus(tx, vm, gpuStarted) }
 
 // stopGpus takes out of a VM the flexible GPUs that were unlinked while it ran.
-// Whoever records that a VM has stopped calls it.
-func stopGpus(tx *kind.Tx, vm id.Vm) error { return moveGpus(tx, vm, "stop") }
+// The rule that notes that a VM has stopped calls it.
+func stopGpus(tx *kind.Tx, vm id.Vm) error { return transitionGpus(tx, vm, gpuStopped) }
 
-// moveGpus lets an event happen to those flexible GPUs of a VM that it means
-// something to.
-func moveGpus(tx *kind.Tx, vm id.Vm, event string) error {
+// transitionGpus lets an event happen to the flexible GPUs of a VM whose states
+// allow it.
+func transitionGpus(tx *kind.Tx, vm id.Vm, event lifecycle.Event[FlexibleGpuState]) error {
 	for g := range FlexibleGpus.Of(tx, vm) {
-		if _, ok := gpuLife.Next(g.State, event); !ok {
+		if !kind.Allows(FlexibleGpus, g, event) {
 			continue
 		}
-		if err := g.move(tx, event); err != nil {
+		if err := g.transition(tx, event); err != nil {
 			return err
 		}
 	}
@@ -144,11 +140,11 @@ func moveGpus(tx *kind.Tx, vm id.Vm, event string) error {
 }
 
 // releaseGpus deletes the flexible GPUs of a VM that go with it, and leaves the
-// others allocated. Whoever deletes a VM calls it first.
+// others allocated. The rule that ends a VM calls it first.
 func releaseGpus(tx *kind.Tx, vm id.Vm) error {
 	for g := range FlexibleGpus.Of(tx, vm) {
 		goes := g.DeleteOnVmDeletion && g.State != GpuDetaching // which it was unlinked from
-		if err := g.move(tx, "end"); err != nil {
+		if err := g.transition(tx, gpuReleased); err != nil {
 			return err
 		}
 		if !goes {

@@ -10,13 +10,12 @@ import (
 
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/kind"
-	"github.com/bastide-cloud/bastide/internal/state"
 )
 
 // walk follows the states of the resources of a kind. What it answers looks at
 // them: the table must lead from the state that each had to the one that it has,
 // or to its end. It answers the states that there are.
-func walk[T any, I kind.ID, S ~string](k *kind.Kind[T, I], life state.Machine[S], of func(*T) (I, S)) func(*rapid.T, *kind.Tx) []string {
+func walk[T any, I kind.ID, S, E ~string, M ~map[S]map[E]S](k *kind.Kind[T, I], life M, of func(*T) (I, S)) func(*rapid.T, *kind.Tx) []string {
 	was := map[I]S{}
 	return func(r *rapid.T, tx *kind.Tx) (states []string) {
 		now := map[I]S{}
@@ -38,7 +37,7 @@ func walk[T any, I kind.ID, S ~string](k *kind.Kind[T, I], life state.Machine[S]
 }
 
 // ends are the states that are not left: what is in one may be forgotten.
-func ends[S ~string](life state.Machine[S]) (all []S) {
+func ends[S, E ~string, M ~map[S]map[E]S](life M) (all []S) {
 	for s, events := range life {
 		if len(events) == 0 {
 			all = append(all, s)

@@ -14,7 +14,6 @@ import (
 	"github.com/bastide-cloud/bastide/internal/driver/sim"
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
-	"github.com/bastide-cloud/bastide/internal/state"
 )
 
 func TestVmStateCodes(t *testing.T) {
@@ -543,7 +542,7 @@ func TestVmsWalkTheTable(t *testing.T) {
 }
 
 // leads reports whether the table leads from one state to another.
-func leads[S ~string](life state.Machine[S], from, to S) bool {
+func leads[S, E ~string, M ~map[S]map[E]S](life M, from, to S) bool {
 	seen := map[S]bool{from: true}
 	for todo := []S{from}; len(todo) > 0; todo = todo[1:] {
 		for _, next := range life[todo[0]] {
