@@ -11,9 +11,9 @@ func TestLives(t *testing.T) {
 	}{
 		{"VM", vmLife},
 		{"VM group", vmGroupLife},
-		{"Volume", volumeLife},
-		{"Volume on a VM", volumeLinkLife},
-		{"Update of a volume", volumeUpdateLife},
+		{"Volume", drawn{volumeLife}},
+		{"Volume on a VM", drawn{volumeLinkLife}},
+		{"Update of a volume", drawn{volumeUpdateLife}},
 		{"Snapshot", snapshotLife},
 		{"Image", imageLife},
 		{"Export of an image", imageExportLife},

@@ -8,7 +8,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
-	"github.com/bastide-cloud/bastide/internal/state"
+	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
 
 // Volume is a disk that VMs can use one at a time.
@@ -101,6 +101,7 @@ var Volumes = &kind.Kind[Volume, id.Volume]{
 	Quota:   &kind.Quota{Name: "volume_limit", Code: fault.TooManyVolumes},
 	Unique:  []string{"ClientToken"},
 	Taken:   fault.AlreadyExists,
+	Life:    volumeLife,
 }
 
 // VolumeType is the type of a volume.
@@ -133,15 +134,28 @@ func (VolumeState) Literals() []string {
 	return []string{"creating", "available", "in-use", "deleting", "error"}
 }
 
+// The events of a volume.
+const (
+	volumeCreated       lifecycle.Event[VolumeState] = "created"
+	volumeMade          lifecycle.Event[VolumeState] = "made"
+	volumeMadeForVm     lifecycle.Event[VolumeState] = "made for a VM"
+	volumeFailed        lifecycle.Event[VolumeState] = "failed"
+	volumeLinked        lifecycle.Event[VolumeState] = "linked"
+	volumeUnlinked      lifecycle.Event[VolumeState] = "unlinked"
+	volumeDeleted       lifecycle.Event[VolumeState] = "deleted"
+	volumeDeletedWithVm lifecycle.Event[VolumeState] = "deleted with its VM"
+	volumeRemoved       lifecycle.Event[VolumeState] = "removed"
+)
+
 // volumeLife is the life of a volume. One that a snapshot is still being taken
 // of is deleting until the snapshot has what it needs; any other for a moment.
-var volumeLife = state.Machine[VolumeState]{
-	"":              {"create": VolumeCreating},
-	VolumeCreating:  {"ready": VolumeAvailable, "ready with a VM": VolumeInUse, "fail": VolumeError, "delete with its VM": VolumeDeleting},
-	VolumeAvailable: {"link": VolumeInUse, "delete": VolumeDeleting},
-	VolumeInUse:     {"unlink": VolumeAvailable, "delete with its VM": VolumeDeleting},
-	VolumeDeleting:  {"gone": ""},
-	VolumeError:     {"delete": VolumeDeleting, "delete with its VM": VolumeDeleting},
+var volumeLife = lifecycle.Table[VolumeState]{
+	"":              {volumeCreated: VolumeCreating},
+	VolumeCreating:  {volumeMade: VolumeAvailable, volumeMadeForVm: VolumeInUse, volumeFailed: VolumeError, volumeDeletedWithVm: VolumeDeleting},
+	VolumeAvailable: {volumeLinked: VolumeInUse, volumeDeleted: VolumeDeleting},
+	VolumeInUse:     {volumeUnlinked: VolumeAvailable, volumeDeletedWithVm: VolumeDeleting},
+	VolumeDeleting:  {volumeRemoved: ""},
+	VolumeError:     {volumeDeleted: VolumeDeleting, volumeDeletedWithVm: VolumeDeleting},
 }
 
 func volumeActions(region Region) []api.Action {
@@ -217,7 +231,7 @@ func (region Region) planVolume(tx *kind.Tx, n newVolume) (*Volume, error) {
 		return nil, err
 	}
 	v := &Volume{
-		CreationDate: api.At(tx.Now()), Iops: n.Iops, Size: n.Size, SnapshotId: n.SnapshotId, State: VolumeCreating,
+		CreationDate: api.At(tx.Now()), Iops: n.Iops, Size: n.Size, SnapshotId: n.SnapshotId,
 		SubregionName: n.SubregionName, VolumeType: n.VolumeType, Generation: 1,
 	}
 	if v.VolumeType == "" {
@@ -347,22 +361,22 @@ func deleteVolume(tx *kind.Tx, req *DeleteVolumeRequest) (*DeleteVolumeResponse,
 	for _, link := range v.LinkedVolumes {
 		return nil, fault.InvalidState.Errorf("The volume %s is linked to the VM %s.", v.VolumeId, link.VmId)
 	}
-	if v.State != VolumeAvailable && v.State != VolumeError {
+	if !kind.Allows(Volumes, v, volumeDeleted) {
 		return nil, fault.InvalidState.Errorf("The volume %s is %s, not available.", v.VolumeId, v.State)
 	}
-	return &DeleteVolumeResponse{}, v.remove(tx)
+	return &DeleteVolumeResponse{}, v.remove(tx, volumeDeleted)
 }
 
-// remove has a volume deleted. Its loop ends it. Its client token can be used
-// again at once, and its snapshot can be deleted.
-func (v *Volume) remove(tx *kind.Tx) error {
-	if err := v.endUpdate(tx, "delete volume", ""); err != nil {
+// remove deletes a volume, by itself or with its VM. Its loop ends it. Its client
+// token can be used again at once, and its snapshot can be deleted.
+func (v *Volume) remove(tx *kind.Tx, event lifecycle.Event[VolumeState]) error {
+	if err := v.endUpdate(tx, updateCanceled, ""); err != nil {
 		return err
 	}
-	v.State, v.LinkedVolumes, v.ClientToken, v.MadeFrom = VolumeDeleting, nil, "", ""
+	v.LinkedVolumes, v.ClientToken, v.MadeFrom = nil, "", ""
 	v.DeletedAt = api.At(tx.Now())
 	v.Generation++
-	return Volumes.Put(tx, v)
+	return kind.Transition(tx, Volumes, v, event)
 }
 
 // volumesOf yields the volumes that are linked to a VM, in the order of their

@@ -7,7 +7,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
-	"github.com/bastide-cloud/bastide/internal/state"
+	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
 
 // VolumeLinkState is the state of the link between a volume and a VM.
@@ -25,12 +25,22 @@ func (VolumeLinkState) Literals() []string {
 	return []string{"attaching", "detaching", "attached", "detached"}
 }
 
+// The events of a link.
+const (
+	linkCreated  lifecycle.Event[VolumeLinkState] = "created"
+	linkAttached lifecycle.Event[VolumeLinkState] = "attached"
+	linkDetached lifecycle.Event[VolumeLinkState] = "detached"
+	linkUndone   lifecycle.Event[VolumeLinkState] = "unlinked"
+	linkForced   lifecycle.Event[VolumeLinkState] = "unlinked by force"
+	linkEnded    lifecycle.Event[VolumeLinkState] = "ended with its VM"
+)
+
 // volumeLinkLife is the life of a link. A link that was undone is gone.
-var volumeLinkLife = state.Machine[VolumeLinkState]{
-	"":              {"link": VolumeAttaching},
-	VolumeAttaching: {"done": VolumeAttached, "unlink": VolumeDetaching, "force": "", "delete VM": ""},
-	VolumeAttached:  {"unlink": VolumeDetaching, "force": "", "delete VM": ""},
-	VolumeDetaching: {"done": "", "force": "", "delete VM": ""},
+var volumeLinkLife = lifecycle.Table[VolumeLinkState]{
+	"":              {linkCreated: VolumeAttaching},
+	VolumeAttaching: {linkAttached: VolumeAttached, linkUndone: VolumeDetaching, linkForced: "", linkEnded: ""},
+	VolumeAttached:  {linkUndone: VolumeDetaching, linkForced: "", linkEnded: ""},
+	VolumeDetaching: {linkDetached: "", linkForced: "", linkEnded: ""},
 }
 
 // DeviceName is the name of a disk in a VM: `/dev/sda1` for the root device, and
@@ -74,7 +84,7 @@ func linkVolume(tx *kind.Tx, req *LinkVolumeRequest) (*LinkVolumeResponse, error
 	if err != nil {
 		return nil, err
 	}
-	if v.State != VolumeAvailable {
+	if !kind.Allows(Volumes, v, volumeLinked) {
 		return nil, fault.InvalidState.Errorf("The volume %s is %s, not available.", v.VolumeId, v.State)
 	}
 	if vm.State != VmRunning && vm.State != VmStopped {
@@ -86,9 +96,8 @@ func linkVolume(tx *kind.Tx, req *LinkVolumeRequest) (*LinkVolumeResponse, error
 	if err := v.checkLink(tx, vm, req.DeviceName); err != nil {
 		return nil, err
 	}
-	v.State = VolumeInUse
 	v.linkTo(tx, vm.VmId, req.DeviceName, false)
-	if err := Volumes.Put(tx, v); err != nil {
+	if err := kind.Transition(tx, Volumes, v, volumeLinked); err != nil {
 		return nil, err
 	}
 	return &LinkVolumeResponse{}, touchVm(tx, vm.VmId)
@@ -113,12 +122,12 @@ func (v *Volume) checkLink(tx *kind.Tx, vm *Vm, device DeviceName) error {
 
 // linkTo links a volume to a VM. The caller writes it.
 func (v *Volume) linkTo(tx *kind.Tx, vm id.Vm, device DeviceName, deleteWithVm bool) {
-	v.LinkedVolumes = []LinkedVolume{{
-		DeleteOnVmDeletion: deleteWithVm, DeviceName: string(device), State: VolumeAttaching, VmId: vm, LinkDate: api.At(tx.Now()),
-	}}
+	link := LinkedVolume{DeleteOnVmDeletion: deleteWithVm, DeviceName: string(device), VmId: vm, LinkDate: api.At(tx.Now())}
+	kind.Advance(tx, volumeLinkLife, &link.State, linkCreated)
+	v.LinkedVolumes = []LinkedVolume{link}
 }
 
-// touchVm makes the world hear of a change of a VM.
+// touchVm raises the generation of a VM, so that its loop looks at it.
 func touchVm(tx *kind.Tx, vmID id.Vm) error {
 	vm, err := Vms.Get(tx, vmID)
 	if err != nil {
@@ -151,38 +160,42 @@ func unlinkVolume(tx *kind.Tx, req *UnlinkVolumeRequest) (*UnlinkVolumeResponse,
 		return nil, err
 	}
 	isRoot := link.DeviceName == vm.RootDeviceName || link.DeviceName == string(RootDevice)
-	event := "unlink"
+	event := linkUndone
 	if req.ForceUnlink {
-		event = "force"
+		event = linkForced
 	}
-	next, ok := volumeLinkLife.Next(link.State, event)
+	_, allowed := volumeLinkLife.Next(link.State, event)
 	switch {
 	case isRoot && vm.State != VmStopped:
 		return nil, fault.InvalidVmState.Errorf("The volume %s is the root device of the VM %s, which is %s, not stopped.", v.VolumeId, vm.VmId, vm.State)
-	case v.State != VolumeInUse:
+	case !kind.Allows(Volumes, v, volumeUnlinked):
 		return nil, fault.InvalidState.Errorf("The volume %s is %s, not in-use.", v.VolumeId, v.State)
-	case !ok:
+	case !allowed:
 		return nil, fault.InvalidState.Errorf("The volume %s is %s from the VM %s already.", v.VolumeId, link.State, vm.VmId)
 	}
-	v.setLink(next)
-	if err := Volumes.Put(tx, v); err != nil {
+	if err := v.advanceLink(tx, event); err != nil {
 		return nil, err
 	}
 	return &UnlinkVolumeResponse{}, touchVm(tx, vm.VmId)
 }
 
-// setLink gives the link another state; none: the volume is free again.
-func (v *Volume) setLink(next VolumeLinkState) {
-	if next != "" {
-		link := v.LinkedVolumes[0]
-		link.State = next
+// advanceLink lets an event happen to the link of a volume, if the state of the
+// link allows it. A volume whose link ends is free again; one that is not made yet
+// will be.
+func (v *Volume) advanceLink(tx *kind.Tx, event lifecycle.Event[VolumeLinkState]) error {
+	link := v.LinkedVolumes[0]
+	if !kind.Advance(tx, volumeLinkLife, &link.State, event) {
+		return nil
+	}
+	if link.State != "" {
 		v.LinkedVolumes = []LinkedVolume{link}
-		return
+		return Volumes.Put(tx, v)
 	}
 	v.LinkedVolumes = nil
-	if v.State == VolumeInUse {
-		v.State = VolumeAvailable
+	if unlinked, err := kind.Try(tx, Volumes, v, volumeUnlinked); unlinked || err != nil {
+		return err
 	}
+	return Volumes.Put(tx, v)
 }
 
 // setDeleteOnVmDeletion says whether the volume on a device of a VM is deleted
@@ -199,16 +212,18 @@ func setDeleteOnVmDeletion(tx *kind.Tx, vm id.Vm, device string, deleteWithVm bo
 	return fault.DeviceNameNotLinked.Errorf("The VM %s has no volume on the device '%.100s'.", vm, device)
 }
 
-// leaveVm frees the volumes of a VM that is gone from the world, or deletes
-// them if they say so.
+// leaveVm frees the volumes of a VM that its driver has removed, or deletes them
+// if they say so.
 func leaveVm(tx *kind.Tx, vm id.Vm) error {
 	for v := range Volumes.Of(tx, vm) {
-		end := func(tx *kind.Tx) error { return Volumes.Put(tx, v) }
-		if v.LinkedVolumes[0].DeleteOnVmDeletion {
-			end = v.remove
+		var err error
+		if link := v.LinkedVolumes[0]; link.DeleteOnVmDeletion {
+			kind.Advance(tx, volumeLinkLife, &link.State, linkEnded)
+			err = v.remove(tx, volumeDeletedWithVm)
+		} else {
+			err = v.advanceLink(tx, linkEnded)
 		}
-		v.setLink("")
-		if err := end(tx); err != nil {
+		if err != nil {
 			return err
 		}
 	}

@@ -57,7 +57,7 @@ func (l *VolumeLoop) Step(ctx context.Context, account, volumeID string) (again 
 	case again.IsZero():
 		return again, l.db.Update(ctx, caller, func(tx *kind.Tx) error { return diskDone(tx, want) })
 	case v.TaskId != "":
-		err = l.db.Update(ctx, caller, func(tx *kind.Tx) error { return updateBegun(tx, v.TaskId, again) })
+		err = l.db.Update(ctx, caller, func(tx *kind.Tx) error { return noteUpdate(tx, v.TaskId, again) })
 	}
 	return again, err
 }
@@ -127,22 +127,24 @@ func diskDone(tx *kind.Tx, done driver.Disk) error {
 		return nil
 	}
 	v.Applied, v.MadeFrom = done.Generation, ""
-	made := false
-	event := "ready"
-	if len(v.LinkedVolumes) > 0 {
-		event = "ready with a VM"
-	}
-	if next, ok := volumeLife.Next(v.State, event); ok {
-		v.State, made = next, true
-	}
 	if to := v.Target; to != nil && *to == (VolumeUpdateParameters{done.Iops, done.Size, VolumeType(done.Type)}) {
 		v.Iops, v.Size, v.VolumeType = to.Iops, to.Size, to.VolumeType
-		if err := v.endUpdate(tx, "done", ""); err != nil {
+		if err := v.endUpdate(tx, updateCompleted, ""); err != nil {
 			return err
 		}
 	}
-	if err := Volumes.Put(tx, v); err != nil || !made || len(v.LinkedVolumes) == 0 {
+	event := volumeMade
+	if len(v.LinkedVolumes) > 0 {
+		event = volumeMadeForVm
+	}
+	made, err := kind.Try(tx, Volumes, v, event)
+	switch {
+	case err != nil:
 		return err
+	case !made:
+		return Volumes.Put(tx, v)
+	case event == volumeMade:
+		return nil
 	}
 	// The machine has waited for its disk.
 	return touchVm(tx, v.LinkedVolumes[0].VmId)
@@ -155,30 +157,30 @@ func diskFailed(tx *kind.Tx, asked driver.Disk, why string) error {
 	if v == nil || v.Generation != asked.Generation {
 		return nil
 	}
-	if next, ok := volumeLife.Next(v.State, "fail"); ok {
-		v.State, v.MadeFrom, v.Applied = next, "", v.Generation
-	} else {
-		if v.Target == nil {
-			return errors.New(why)
-		}
-		v.Generation++
+	if kind.Allows(Volumes, v, volumeFailed) {
+		v.MadeFrom, v.Applied = "", v.Generation
+		return kind.Transition(tx, Volumes, v, volumeFailed)
 	}
-	if err := v.endUpdate(tx, "fail", why); err != nil {
+	if v.Target == nil {
+		return errors.New(why)
+	}
+	v.Generation++
+	if err := v.endUpdate(tx, updateFailed, why); err != nil {
 		return err
 	}
 	return Volumes.Put(tx, v)
 }
 
-// updateBegun notes that the world has begun an update, and when it will be done.
-func updateBegun(tx *kind.Tx, taskID id.VolumeUpdateTask, due time.Time) error {
+// noteUpdate notes that the world has begun an update, and when it will be done.
+func noteUpdate(tx *kind.Tx, taskID id.VolumeUpdateTask, due time.Time) error {
 	task := VolumeUpdateTasks.Living(tx, taskID)
 	if task == nil || task.Due == api.At(due) {
 		return nil
 	}
-	if next, ok := volumeUpdateLife.Next(task.State, "begin"); ok {
-		task.State = next
-	}
 	task.Due = api.At(due)
+	if begun, err := kind.Try(tx, VolumeUpdateTasks, task, updateBegun); begun || err != nil {
+		return err
+	}
 	return VolumeUpdateTasks.Put(tx, task)
 }
 
@@ -212,13 +214,11 @@ func disksLinked(tx *kind.Tx, vm id.Vm, has []driver.MachineDisk) error {
 	}
 	for v := range Volumes.Of(tx, vm) {
 		link := v.LinkedVolumes[0]
-		there := linked[driver.MachineDisk{Disk: string(v.VolumeId), Device: link.DeviceName}]
-		next, ok := volumeLinkLife.Next(link.State, "done")
-		if !ok || there != (link.State == VolumeAttaching) {
-			continue
+		event := linkDetached
+		if linked[driver.MachineDisk{Disk: string(v.VolumeId), Device: link.DeviceName}] {
+			event = linkAttached
 		}
-		v.setLink(next)
-		if err := Volumes.Put(tx, v); err != nil {
+		if err := v.advanceLink(tx, event); err != nil {
 			return err
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
-	"github.com/bastide-cloud/bastide/internal/state"
+	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
 
 // VolumeUpdateTask is an update of a volume that takes time.
@@ -46,6 +46,7 @@ var VolumeUpdateTasks = &kind.Kind[VolumeUpdateTask, id.VolumeUpdateTask]{
 	Tag:     "task",
 	Missing: fault.TaskNotFound,
 	Keep:    time.Hour,
+	Life:    volumeUpdateLife,
 }
 
 // VolumeUpdateState is the state of an update of a volume.
@@ -65,14 +66,24 @@ func (VolumeUpdateState) Literals() []string {
 	return []string{"pending", "active", "completed", "failed", "canceled"}
 }
 
-// volumeUpdateLife is the life of an update. Its ends are not left.
-var volumeUpdateLife = state.Machine[VolumeUpdateState]{
-	"":              {"create": UpdatePending},
-	UpdatePending:   {"begin": UpdateActive, "done": UpdateCompleted, "fail": UpdateFailed, "delete volume": UpdateCanceled},
-	UpdateActive:    {"done": UpdateCompleted, "fail": UpdateFailed, "delete volume": UpdateCanceled},
-	UpdateCompleted: {},
-	UpdateFailed:    {},
-	UpdateCanceled:  {},
+// The events of an update. One whose volume is deleted is canceled.
+const (
+	updateCreated   lifecycle.Event[VolumeUpdateState] = "created"
+	updateBegun     lifecycle.Event[VolumeUpdateState] = "begun"
+	updateCompleted lifecycle.Event[VolumeUpdateState] = "completed"
+	updateFailed    lifecycle.Event[VolumeUpdateState] = "failed"
+	updateCanceled  lifecycle.Event[VolumeUpdateState] = "canceled"
+	updateForgotten lifecycle.Event[VolumeUpdateState] = "forgotten"
+)
+
+// volumeUpdateLife is the life of an update.
+var volumeUpdateLife = lifecycle.Table[VolumeUpdateState]{
+	"":              {updateCreated: UpdatePending},
+	UpdatePending:   {updateBegun: UpdateActive, updateCompleted: UpdateCompleted, updateFailed: UpdateFailed, updateCanceled: UpdateCanceled},
+	UpdateActive:    {updateCompleted: UpdateCompleted, updateFailed: UpdateFailed, updateCanceled: UpdateCanceled},
+	UpdateCompleted: {updateForgotten: ""},
+	UpdateFailed:    {updateForgotten: ""},
+	UpdateCanceled:  {updateForgotten: ""},
 }
 
 func volumeUpdateTaskActions() []api.Action {
@@ -154,7 +165,7 @@ func updateVolume(tx *kind.Tx, v *Volume, req *UpdateVolumeRequest) error {
 		return nil
 	}
 	task := &VolumeUpdateTask{
-		Comment: "Update of volume " + string(v.VolumeId), StartDate: api.At(tx.Now()), State: UpdatePending,
+		Comment: "Update of volume " + string(v.VolumeId), StartDate: api.At(tx.Now()),
 		VolumeId: v.VolumeId, VolumeUpdate: VolumeUpdate{Origin: v.parameters(), Target: to},
 	}
 	if err := VolumeUpdateTasks.Insert(tx, task); err != nil {
@@ -175,7 +186,7 @@ func (v *Volume) isHot(tx *kind.Tx) (bool, error) {
 
 // endUpdate ends the update under way by an event, if there is one, with a
 // comment if it went wrong.
-func (v *Volume) endUpdate(tx *kind.Tx, event, comment string) error {
+func (v *Volume) endUpdate(tx *kind.Tx, event lifecycle.Event[VolumeUpdateState], comment string) error {
 	if v.TaskId == "" {
 		return nil
 	}
@@ -183,14 +194,13 @@ func (v *Volume) endUpdate(tx *kind.Tx, event, comment string) error {
 	if err != nil {
 		return err
 	}
-	task.State, _ = volumeUpdateLife.Next(task.State, event)
 	task.CompletionDate = api.At(tx.Now())
 	if comment != "" {
 		task.Comment = comment
 	}
-	if task.State == UpdateCompleted {
+	if event == updateCompleted {
 		task.Progress = 100
 	}
 	v.TaskId, v.Target = "", nil
-	return VolumeUpdateTasks.Delete(tx, task)
+	return kind.Transition(tx, VolumeUpdateTasks, task, event)
 }
