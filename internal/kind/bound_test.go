@@ -144,6 +144,11 @@ func TestQuotas(t *testing.T) {
 		t.Parallel()
 		db := open(t, limits(map[string]int{"towns": 0}))
 		refused(t, db, alice, fault.TooManyNets, "0 of 0", found)
+		update(t, db, alice, func(tx *kind.Tx) error {
+			own := tx.Unlimited()
+			must(own.CheckLimit("towns", fault.TooManyNets, 1))
+			return found(own.In(alice)) // the region's own needs have no quota
+		})
 	})
 }
 

@@ -393,7 +393,7 @@ func (k *Kind[T, I]) checkQuota(tx *Tx, v reflect.Value) error {
 	if k.Quota == nil {
 		return nil
 	}
-	limit, ok := tx.db.limits[k.Quota.Name]
+	limit, ok := tx.Limit(k.Quota.Name)
 	if !ok {
 		return nil
 	}

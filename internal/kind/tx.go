@@ -113,6 +113,7 @@ type Tx struct {
 	seen    *seen     // what a read-only rule has seen so far
 	chance  io.Reader
 	spent   *int // steps since the context was last looked at
+	free    bool // of quotas
 
 	// owned are the values that a transaction that writes has given out.
 	owned map[ownKey]any
@@ -261,8 +262,19 @@ func (tx *Tx) Context() context.Context { return tx.ctx }
 // Kinds are the kinds of the region.
 func (tx *Tx) Kinds() []Any { return tx.db.kinds }
 
+// Unlimited is the same transaction without quotas, for what the region makes for
+// its own needs.
+func (tx *Tx) Unlimited() *Tx {
+	other := *tx
+	other.free = true
+	return &other
+}
+
 // Limit is the limit that a quota sets, if it sets one.
 func (tx *Tx) Limit(quota string) (int, bool) {
+	if tx.free {
+		return 0, false
+	}
 	limit, ok := tx.db.limits[quota]
 	return limit, ok
 }

@@ -159,11 +159,11 @@ func (l *desk) change(account string, vmID id.Vm, change func(*kind.Tx, *Vm) err
 // image makes an image, as if it had been created.
 func (l *desk) image(account string, codes ...string) id.Image {
 	l.Helper()
-	image := &Image{State: ImageAvailable, ProductCodes: codes}
+	image := &Image{ProductCodes: codes}
 	l.update(account, func(tx *kind.Tx) error {
 		image.ImageId = Images.NewID(tx)
 		image.ImageName = string(image.ImageId)
-		return Images.Insert(tx, image)
+		return kind.Transition(tx, Images, image, imageRegistered)
 	})
 	return image.ImageId
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
-	"github.com/bastide-cloud/bastide/internal/state"
+	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
 
 // Image is what a [Vm] is made from: its volumes and how it boots. It is also
@@ -84,6 +84,7 @@ var Images = &kind.Kind[Image, id.Image]{
 	Held:    fault.InUse,
 	Unique:  []string{"ImageName"},
 	Taken:   fault.ImageNameTaken,
+	Life:    imageLife,
 }
 
 // sharedImages are the images with those of others that may be used.
@@ -158,12 +159,21 @@ const (
 // Literals implements [api.Enum].
 func (ImageState) Literals() []string { return []string{"pending", "available", "failed"} }
 
+// The events of an image. It is registered if its snapshots are there already.
+const (
+	imageCreated    lifecycle.Event[ImageState] = "created"
+	imageRegistered lifecycle.Event[ImageState] = "registered"
+	imageCompleted  lifecycle.Event[ImageState] = "completed"
+	imageBroken     lifecycle.Event[ImageState] = "failed"
+	imageDeleted    lifecycle.Event[ImageState] = "deleted"
+)
+
 // imageLife is the life of an image. A deleted one is gone at once.
-var imageLife = state.Machine[ImageState]{
-	"":             {"create": ImagePending, "register": ImageAvailable},
-	ImagePending:   {"ready": ImageAvailable, "fail": ImageFailed, "delete": ""},
-	ImageAvailable: {"delete": ""},
-	ImageFailed:    {"delete": ""},
+var imageLife = lifecycle.Table[ImageState]{
+	"":             {imageCreated: ImagePending, imageRegistered: ImageAvailable},
+	ImagePending:   {imageCompleted: ImageAvailable, imageBroken: ImageFailed, imageDeleted: ""},
+	ImageAvailable: {imageDeleted: ""},
+	ImageFailed:    {imageDeleted: ""},
 }
 
 func imageActions(region Region) []api.Action {
@@ -241,28 +251,37 @@ func ownImage(tx *kind.Tx, imageID id.Image) (*Image, error) {
 // failed, to their next state.
 func snapshotEnded(tx *kind.Tx, snapshot id.Snapshot) error {
 	for i := range Images.Of(tx, snapshot) {
-		event := "ready"
-		for _, of := range i.Snapshots {
-			s, err := Snapshots.Get(tx, of)
-			if err != nil {
-				return err
-			}
-			switch {
-			case s.State == SnapshotError:
-				event = "fail"
-				i.StateComment = StateComment{"Server.InternalError", "The snapshot " + string(of) + " has failed."}
-			case s.State != SnapshotCompleted && event == "ready":
-				event = ""
-			}
+		event, comment, err := i.awaited(tx)
+		if err != nil {
+			return err
 		}
-		if next, ok := imageLife.Next(i.State, event); ok {
-			i.State = next
-			if err := Images.Put(tx, i); err != nil {
-				return err
-			}
+		if event == "" || !kind.Allows(Images, i, event) {
+			continue
+		}
+		i.StateComment = comment
+		if err := kind.Transition(tx, Images, i, event); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// awaited returns what follows for an image from the states of its snapshots, and
+// why. An empty event: none of them has failed, and one has not ended.
+func (i *Image) awaited(tx *kind.Tx) (event lifecycle.Event[ImageState], comment StateComment, err error) {
+	event = imageCompleted
+	for _, of := range i.Snapshots {
+		s, err := Snapshots.Get(tx, of)
+		switch {
+		case err != nil:
+			return "", comment, err
+		case s.State == SnapshotError:
+			event, comment = imageBroken, StateComment{"Server.InternalError", "The snapshot " + string(of) + " has failed."}
+		case s.State != SnapshotCompleted && event == imageCompleted:
+			event = ""
+		}
+	}
+	return event, comment, nil
 }
 
 // ReadImagesRequest asks for images: those of the account, then those of others

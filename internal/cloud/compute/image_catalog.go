@@ -111,7 +111,7 @@ func (i *PublicImage) snapshot() *Snapshot {
 	created, _ := api.ParseTime(i.CreationDate)
 	return &Snapshot{
 		SnapshotId: id.Snapshot(strings.Replace(string(i.ImageId), "ami-", "snap-", 1)), AccountAlias: outscale, CreationDate: api.At(created),
-		Description: i.Description, Progress: 100, State: SnapshotCompleted, VolumeSize: i.VolumeSize, Image: i.Content,
+		Description: i.Description, Progress: 100, VolumeSize: i.VolumeSize, Image: i.Content,
 	}
 }
 
@@ -120,7 +120,7 @@ func (i *PublicImage) image() *Image {
 	return &Image{
 		AccountAlias: outscale, Architecture: i.Architecture, BootModes: i.BootModes, CreationDate: s.CreationDate, Description: i.Description,
 		ImageId: i.ImageId, ImageName: string(i.ImageName), ProductCodes: codesOf(i.ProductCodes), RootDeviceName: string(RootDevice),
-		SecureBoot: i.SecureBoot, State: ImageAvailable, TpmMandatory: i.TpmMandatory, Snapshots: []id.Snapshot{s.SnapshotId},
+		SecureBoot: i.SecureBoot, TpmMandatory: i.TpmMandatory, Snapshots: []id.Snapshot{s.SnapshotId},
 		BlockDeviceMappings: []BlockDeviceMappingImage{{DeviceName: RootDevice, Bsu: BsuToCreate{
 			DeleteOnVmDeletion: true, SnapshotId: s.SnapshotId, VolumeSize: s.VolumeSize, VolumeType: VolumeStandard,
 		}}},
@@ -131,17 +131,15 @@ func (i *PublicImage) image() *Image {
 // Publish makes the images of the region's own what they shall be: everybody can
 // use these, and no others. What is as it shall be stays untouched.
 func Publish(tx *kind.Tx, images []PublicImage) error {
-	own := tx.In(string(id.Outscale))
+	own := tx.In(string(id.Outscale)).Unlimited()
 	wanted := map[id.Image]*PublicImage{}
 	for n := range images {
 		wanted[images[n].ImageId] = &images[n]
 	}
 	for is := range Images.All(own) {
-		if i := wanted[is.ImageId]; i != nil && reflect.DeepEqual(is, i.image()) {
-			if s, err := Snapshots.Get(own, i.snapshot().SnapshotId); err == nil && reflect.DeepEqual(s, i.snapshot()) {
-				delete(wanted, is.ImageId)
-				continue
-			}
+		if i := wanted[is.ImageId]; i != nil && i.isPublished(own, is) {
+			delete(wanted, is.ImageId)
+			continue
 		}
 		if err := withdraw(own, is); err != nil {
 			return err
@@ -158,9 +156,20 @@ func Publish(tx *kind.Tx, images []PublicImage) error {
 	return nil
 }
 
-// publish makes the image. Quotas are for others.
+// isPublished reports whether an image of the region's own is as it should be.
+func (i *PublicImage) isPublished(own *kind.Tx, is *Image) bool {
+	image, snapshot := i.image(), i.snapshot()
+	s, err := Snapshots.Get(own, snapshot.SnapshotId)
+	if err != nil {
+		return false
+	}
+	image.State, snapshot.State = is.State, s.State // which the catalogue does not say
+	return reflect.DeepEqual(is, image) && reflect.DeepEqual(s, snapshot)
+}
+
+// publish makes the image.
 func (i *PublicImage) publish(own *kind.Tx) error {
-	if err := Snapshots.Put(own, i.snapshot()); err != nil {
+	if err := kind.Transition(own, Snapshots, i.snapshot(), snapshotRegistered); err != nil {
 		return err
 	}
 	image := i.image()
@@ -169,7 +178,7 @@ func (i *PublicImage) publish(own *kind.Tx) error {
 	if err := sharedImages.permit(own, image, to); err != nil {
 		return err
 	}
-	return Images.Put(own, image)
+	return kind.Transition(own, Images, image, imageRegistered)
 }
 
 // withdraw takes an image away. Volumes and copies that were made from it stay.

@@ -167,9 +167,9 @@ func (n *newImage) take(mapping BlockDeviceMappingImage, s newSnapshot) {
 // insert makes the image. It waits for the snapshots that are taken for it.
 func (n *newImage) insert(tx *kind.Tx) error {
 	n.CreationDate = api.At(tx.Now())
-	n.State = ImageAvailable
+	event := imageRegistered
 	if len(n.taken) > 0 {
-		n.State = ImagePending
+		event = imageCreated
 		if err := takeSnapshots(tx, n.off, n.taken...); err != nil {
 			return err
 		}
@@ -178,7 +178,7 @@ func (n *newImage) insert(tx *kind.Tx) error {
 		n.BlockDeviceMappings[n.of[k]].Bsu.SnapshotId = s.SnapshotId
 		n.Snapshots = append(n.Snapshots, s.SnapshotId)
 	}
-	if err := Images.Insert(tx, &n.Image); err != nil {
+	if err := kind.Transition(tx, Images, &n.Image, event); err != nil {
 		return err
 	}
 	if n.ImageName == "" {

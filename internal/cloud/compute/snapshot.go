@@ -5,7 +5,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
-	"github.com/bastide-cloud/bastide/internal/state"
+	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
 
 // Snapshot is the content of a [Volume] at an instant.
@@ -39,6 +39,7 @@ var Snapshots = &kind.Kind[Snapshot, id.Snapshot]{
 	Quota:   &kind.Quota{Name: "snapshot_limit", Code: fault.TooManySnapshots},
 	Unique:  []string{"ClientToken"},
 	Taken:   fault.AlreadyExists,
+	Life:    snapshotLife,
 }
 
 // sharedSnapshots are the snapshots with those of others that may be used.
@@ -65,13 +66,24 @@ func (SnapshotState) Literals() []string {
 	return []string{"in-queue", "pending", "completed", "error", "deleting"}
 }
 
+// The events of a snapshot. Those of the region's own images are registered: their
+// content is there already.
+const (
+	snapshotCreated    lifecycle.Event[SnapshotState] = "created"
+	snapshotRegistered lifecycle.Event[SnapshotState] = "registered"
+	snapshotBegun      lifecycle.Event[SnapshotState] = "begun"
+	snapshotCompleted  lifecycle.Event[SnapshotState] = "completed"
+	snapshotFailed     lifecycle.Event[SnapshotState] = "failed"
+	snapshotDeleted    lifecycle.Event[SnapshotState] = "deleted"
+)
+
 // snapshotLife is the life of a snapshot. A deleted one is gone at once.
-var snapshotLife = state.Machine[SnapshotState]{
-	"":                {"create": SnapshotInQueue},
-	SnapshotInQueue:   {"begin": SnapshotPending, "done": SnapshotCompleted, "fail": SnapshotError, "delete": ""},
-	SnapshotPending:   {"done": SnapshotCompleted, "fail": SnapshotError, "delete": ""},
-	SnapshotCompleted: {"delete": ""},
-	SnapshotError:     {"delete": ""},
+var snapshotLife = lifecycle.Table[SnapshotState]{
+	"":                {snapshotCreated: SnapshotInQueue, snapshotRegistered: SnapshotCompleted},
+	SnapshotInQueue:   {snapshotBegun: SnapshotPending, snapshotCompleted: SnapshotCompleted, snapshotFailed: SnapshotError, snapshotDeleted: ""},
+	SnapshotPending:   {snapshotCompleted: SnapshotCompleted, snapshotFailed: SnapshotError, snapshotDeleted: ""},
+	SnapshotCompleted: {snapshotDeleted: ""},
+	SnapshotError:     {snapshotDeleted: ""},
 }
 
 // snapshotSet is what the world is told of snapshots that are taken at one

@@ -171,8 +171,8 @@ func takeSnapshots(tx *kind.Tx, vm id.Vm, all ...newSnapshot) error {
 	}
 	set := &snapshotSet{Vm: vm, Generation: 1}
 	for _, n := range all {
-		n.State, n.CreationDate = SnapshotInQueue, api.At(tx.Now())
-		if err := Snapshots.Insert(tx, n.Snapshot); err != nil {
+		n.CreationDate = api.At(tx.Now())
+		if err := kind.Transition(tx, Snapshots, n.Snapshot, snapshotCreated); err != nil {
 			return err
 		}
 		n.part.SnapshotId, n.part.Size = n.SnapshotId, n.VolumeSize

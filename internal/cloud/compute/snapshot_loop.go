@@ -8,6 +8,7 @@ import (
 
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/lifecycle"
 	"github.com/bastide-cloud/bastide/internal/reconcile"
 )
 
@@ -106,31 +107,23 @@ func snapshotSeen(tx *kind.Tx, set setID, generation uint64, status driver.Snaps
 	if s == nil {
 		return nil
 	}
-	event := "begin"
+	event := snapshotBegun
 	switch {
 	case status.Failure != "":
-		event = "fail"
+		event = snapshotFailed
 	case status.Progress >= 100:
-		event = "done"
+		event = snapshotCompleted
 	}
 	for _, part := range s.Parts {
 		snapshot, err := Snapshots.Get(tx, part.SnapshotId)
 		if err != nil {
 			return err
 		}
-		next, ok := snapshotLife.Next(snapshot.State, event)
-		if !ok && (snapshot.State != SnapshotPending || snapshot.Progress == status.Progress) {
-			continue
-		}
-		if ok {
-			snapshot.State = next
-		}
-		snapshot.Progress = status.Progress
-		if err := Snapshots.Put(tx, snapshot); err != nil {
+		if err := snapshot.advance(tx, event, status.Progress); err != nil {
 			return err
 		}
 	}
-	if event == "begin" {
+	if event == snapshotBegun {
 		return nil
 	}
 	for _, part := range s.Parts {
@@ -144,4 +137,19 @@ func snapshotSeen(tx *kind.Tx, set setID, generation uint64, status driver.Snaps
 	}
 	s.Applied = max(s.Applied, generation)
 	return s.taken(tx)
+}
+
+// advance notes how far a snapshot is, in percent. One that has ended stays as it
+// is.
+func (s *Snapshot) advance(tx *kind.Tx, event lifecycle.Event[SnapshotState], progress int) error {
+	before := s.Progress
+	s.Progress = progress
+	if moved, err := kind.Try(tx, Snapshots, s, event); moved || err != nil {
+		return err
+	}
+	if s.State != SnapshotPending || progress == before {
+		s.Progress = before
+		return nil
+	}
+	return Snapshots.Put(tx, s)
 }

@@ -112,7 +112,7 @@ func newVmLab(t *testing.T, limits ...map[string]int) *lab {
 func (l *lab) omi(account string, change ...func(*Image)) string {
 	l.Helper()
 	image := Image{
-		Architecture: X86, State: ImageAvailable, RootDeviceName: "/dev/sda1", BootModes: []BootMode{BootUefi}, ProductCodes: []string{"0001"},
+		Architecture: X86, RootDeviceName: "/dev/sda1", BootModes: []BootMode{BootUefi}, ProductCodes: []string{"0001"},
 		BlockDeviceMappings: []BlockDeviceMappingImage{{DeviceName: RootDevice, Bsu: BsuToCreate{VolumeSize: 10, DeleteOnVmDeletion: true}}},
 	}
 	for _, c := range change {
@@ -121,7 +121,11 @@ func (l *lab) omi(account string, change ...func(*Image)) string {
 	l.update(account, func(tx *kind.Tx) error {
 		image.ImageId = Images.NewID(tx)
 		image.ImageName = string(image.ImageId)
-		return Images.Insert(tx, &image)
+		if image.State == ImagePending {
+			image.State = ""
+			return kind.Transition(tx, Images, &image, imageCreated)
+		}
+		return kind.Transition(tx, Images, &image, imageRegistered)
 	})
 	return string(image.ImageId)
 }
