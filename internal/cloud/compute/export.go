@@ -1,7 +1,6 @@
 package compute
 
 import (
-	"iter"
 	"strings"
 	"unicode/utf8"
 
@@ -9,6 +8,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/lifecycle"
 	"github.com/bastide-cloud/bastide/internal/objectstore"
 )
 
@@ -116,18 +116,85 @@ func (t *exportTarget) forget() { t.AccessKey, t.SecretKey = "", "" }
 // object is the key of an object of a task.
 func (t *exportTarget) object(name string) string { return string(t.Prefix) + name }
 
+// The events of export tasks. They have no type, because the tasks of each kind
+// have states of their own.
+const (
+	exportCreated   = "created"
+	exportBegun     = "begun"
+	exportCompleted = "completed"
+	exportFailed    = "failed"
+	exportCancelled = "cancelled"
+)
+
+// exports are the export tasks of one kind, with what both kinds have in common.
+type exports[T any, I kind.ID, S ~string] struct {
+	*kind.Kind[T, I]
+	quota   string
+	parts   func(*T) exportParts[I]
+	advance func(*kind.Tx, *T) error // notes how far the files of a task are
+}
+
+// exportParts are the parts of a task of either kind.
+type exportParts[I kind.ID] struct {
+	id      I
+	ended   bool
+	comment *string
+	target  *exportTarget
+}
+
+// find finds a task of the account.
+func (e *exports[T, I, S]) find(tx *kind.Tx, taskID I) (exportTask, error) {
+	task, err := e.Get(tx, taskID)
+	if err != nil {
+		return nil, err
+	}
+	return &foundExport[T, I, S]{e, task, e.parts(task)}, nil
+}
+
+// running is how many tasks have not ended.
+func (e *exports[T, I, S]) running(tx *kind.Tx) int { return int(e.Sums(tx)[0]) }
+
+// checkQuota refuses one more task than can run at the same time. The catalogue has
+// no code for too many exports: that of snapshots that are being taken is nearest.
+func (e *exports[T, I, S]) checkQuota(tx *kind.Tx) error {
+	return tx.CheckLimit(e.quota, fault.TooManyActiveSnapshots, e.running(tx)+1)
+}
+
+func (e *exports[T, I, S]) meter() kind.Meter { return kind.GlobalMeter(e.quota, e.running) }
+
 // exportTask is a task of either kind.
 type exportTask interface {
-	// ended reports whether nothing happens to the task any more.
-	ended() bool
-	// happens moves the task to its next state. It is told how far it is, in
-	// percent, and what there is to say. It does nothing to a state in which
-	// that cannot happen.
-	happens(event string, progress int, comment string)
-	put(tx *kind.Tx) error
-	// advance notes how far the files of the task are.
-	advance(tx *kind.Tx) error
+	// hasEnded reports whether no event is left in the life of the task.
+	hasEnded() bool
+	// noteFiles notes how far the files of the task are.
+	noteFiles(tx *kind.Tx) error
+	// end ends the task before it is done.
+	end(tx *kind.Tx, event, comment string) error
 	to() *exportTarget
+}
+
+// foundExport is a task that was found. It implements [exportTask].
+type foundExport[T any, I kind.ID, S ~string] struct {
+	*exports[T, I, S]
+	task *T
+	is   exportParts[I]
+}
+
+func (e *foundExport[T, I, S]) hasEnded() bool { return e.is.ended }
+
+func (e *foundExport[T, I, S]) to() *exportTarget { return e.is.target }
+
+func (e *foundExport[T, I, S]) noteFiles(tx *kind.Tx) error { return e.advance(tx, e.task) }
+
+func (e *foundExport[T, I, S]) end(tx *kind.Tx, event, comment string) error {
+	for f := range exportFiles.Of(tx, e.is.id) {
+		if err := exportFiles.Delete(tx, f); err != nil {
+			return err
+		}
+	}
+	*e.is.comment = comment
+	e.is.target.forget()
+	return kind.Transition(tx, e.Kind, e.task, lifecycle.Event[S](event))
 }
 
 // exportFile is a file that is being written. It goes once it is written, or is
@@ -168,35 +235,12 @@ func (f *exportFile) insert(tx *kind.Tx, owner *kind.Tx, s *Snapshot) error {
 // task is what the file is written for.
 func (f *exportFile) task(tx *kind.Tx) (exportTask, error) {
 	if f.ImageTask != "" {
-		return ImageExportTasks.Get(tx, f.ImageTask)
+		return imageExports.find(tx, f.ImageTask)
 	}
-	return SnapshotExportTasks.Get(tx, f.SnapshotTask)
+	return snapshotExports.find(tx, f.SnapshotTask)
 }
 
-// filesOf are the files of a task, or of that of a file, that are not written
-// yet.
-func filesOf(tx *kind.Tx, image id.ImageExportTask, snapshot id.SnapshotExportTask) iter.Seq[*exportFile] {
-	if image != "" {
-		return exportFiles.Find(tx, "ImageTask", string(image))
-	}
-	return exportFiles.Find(tx, "SnapshotTask", string(snapshot))
-}
-
-// endExport ends a task before it is done.
-func endExport(tx *kind.Tx, task exportTask, event, comment string, files iter.Seq[*exportFile]) error {
-	for f := range files {
-		if err := exportFiles.Delete(tx, f); err != nil {
-			return err
-		}
-	}
-	task.happens(event, 0, comment)
-	task.to().forget()
-	return task.put(tx)
-}
-
-func exportMeters() []kind.Meter {
-	return []kind.Meter{kind.GlobalMeter(imageExports, runningImageExports), kind.GlobalMeter(snapshotExports, runningSnapshotExports)}
-}
+func exportMeters() []kind.Meter { return []kind.Meter{imageExports.meter(), snapshotExports.meter()} }
 
 func exportActions(region Region) []api.Action {
 	images := api.NewResource(ImageExportTasks, viewImageExportTask)
@@ -231,20 +275,18 @@ type DeleteExportTaskRequest struct {
 type DeleteExportTaskResponse struct{}
 
 func deleteExportTask(tx *kind.Tx, req *DeleteExportTaskRequest) (*DeleteExportTaskResponse, error) {
-	image, snapshot := id.ImageExportTask(req.ExportTaskId), id.SnapshotExportTask("")
 	var task exportTask
 	var err error
-	if strings.HasPrefix(string(image), image.Form().Prefix) {
-		task, err = ImageExportTasks.Get(tx, image)
+	if image := id.ImageExportTask(req.ExportTaskId); strings.HasPrefix(string(image), image.Form().Prefix) {
+		task, err = imageExports.find(tx, image)
 	} else {
-		image, snapshot = "", id.SnapshotExportTask(req.ExportTaskId)
-		task, err = SnapshotExportTasks.Get(tx, snapshot)
+		task, err = snapshotExports.find(tx, id.SnapshotExportTask(req.ExportTaskId))
 	}
 	if err != nil {
 		return nil, fault.TaskNotFound.Missing("ExportTaskId", string(req.ExportTaskId))
 	}
-	if task.ended() {
+	if task.hasEnded() {
 		return nil, fault.InvalidState.Errorf("The task %s has ended.", req.ExportTaskId)
 	}
-	return &DeleteExportTaskResponse{}, endExport(tx, task, "cancel", "The export was cancelled.", filesOf(tx, image, snapshot))
+	return &DeleteExportTaskResponse{}, task.end(tx, exportCancelled, "The export was cancelled.")
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
-	"github.com/bastide-cloud/bastide/internal/state"
+	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
 
 // ImageExportTask writes an [Image] to an object store: a file for each of its
@@ -41,6 +41,16 @@ var ImageExportTasks = &kind.Kind[ImageExportTask, id.ImageExportTask]{
 	Name:    "ImageExportTask",
 	Tag:     "task",
 	Missing: fault.TaskNotFound,
+	Life:    imageExportLife,
+}
+
+var imageExports = &exports[ImageExportTask, id.ImageExportTask, ImageExportState]{
+	Kind:  ImageExportTasks,
+	quota: "image_export_limit",
+	parts: func(t *ImageExportTask) exportParts[id.ImageExportTask] {
+		return exportParts[id.ImageExportTask]{t.TaskId, t.ended(), &t.Comment, &t.Target}
+	},
+	advance: noteImageFiles,
 }
 
 // ImageExportState is the state of an image export task.
@@ -61,10 +71,10 @@ func (ImageExportState) Literals() []string {
 }
 
 // imageExportLife is the life of an image export task.
-var imageExportLife = state.Machine[ImageExportState]{
-	"":                   {"create": ImageExportQueued},
-	ImageExportQueued:    {"begin": ImageExportPending, "fail": ImageExportFailed, "cancel": ImageExportCancelled},
-	ImageExportPending:   {"done": ImageExportCompleted, "fail": ImageExportFailed, "cancel": ImageExportCancelled},
+var imageExportLife = lifecycle.Table[ImageExportState]{
+	"":                   {exportCreated: ImageExportQueued},
+	ImageExportQueued:    {exportBegun: ImageExportPending, exportFailed: ImageExportFailed, exportCancelled: ImageExportCancelled},
+	ImageExportPending:   {exportCompleted: ImageExportCompleted, exportFailed: ImageExportFailed, exportCancelled: ImageExportCancelled},
 	ImageExportCompleted: {},
 	ImageExportFailed:    {},
 	ImageExportCancelled: {},
@@ -75,29 +85,11 @@ func (t *ImageExportTask) ended() bool { return len(imageExportLife[t.State]) ==
 // Unsettled reports whether there is something to do.
 func (t *ImageExportTask) Unsettled() bool { return !t.ended() }
 
-// Amounts counts the task while it runs. See [runningImageExports].
+// Amounts counts the task while it runs. See [exports].
 func (t *ImageExportTask) Amounts() kind.Amounts { return underWay(t.ended()) }
-
-func (t *ImageExportTask) happens(event string, progress int, comment string) {
-	if next, ok := imageExportLife.Next(t.State, event); ok {
-		t.State = next
-	}
-	t.Progress = max(t.Progress, progress)
-	if comment != "" {
-		t.Comment = comment
-	}
-}
-
-func (t *ImageExportTask) put(tx *kind.Tx) error { return ImageExportTasks.Put(tx, t) }
-
-func (t *ImageExportTask) to() *exportTarget { return &t.Target }
 
 // manifestKey is the key of the manifest.
 func (t *ImageExportTask) manifestKey() string { return t.Target.object(string(t.TaskId) + ".json") }
-
-const imageExports = "image_export_limit"
-
-func runningImageExports(tx *kind.Tx) int { return int(ImageExportTasks.Sums(tx)[0]) }
 
 func viewImageExportTask(_ *kind.Tx, t *ImageExportTask) *ImageExportTask {
 	if t.OsuExport.OsuManifestUrl == "" {
@@ -140,13 +132,11 @@ func createImageExportTask(tx *kind.Tx, req *CreateImageExportTaskRequest, _ str
 	if i.State != ImageAvailable {
 		return nil, fault.InvalidImageState.Errorf("The image %s is %s, not available.", i.ImageId, i.State)
 	}
-	// The catalogue has no code for too many exports: that of snapshots that are
-	// being taken is nearest.
-	if err := tx.CheckLimit(imageExports, fault.TooManyActiveSnapshots, runningImageExports(tx)+1); err != nil {
+	if err := imageExports.checkQuota(tx); err != nil {
 		return nil, err
 	}
 	task := &ImageExportTask{
-		Comment: "Export of image " + string(i.ImageId), ImageId: i.ImageId, State: ImageExportQueued, Target: req.OsuExport.target(),
+		Comment: "Export of image " + string(i.ImageId), ImageId: i.ImageId, Target: req.OsuExport.target(),
 		OsuExport: OsuExportImageExportTask{req.OsuExport.DiskImageFormat, req.OsuExport.OsuBucket, req.OsuExport.OsuManifestUrl, req.OsuExport.OsuPrefix},
 	}
 	if task.Manifest, err = i.describe(); err != nil {

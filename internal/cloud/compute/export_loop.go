@@ -8,73 +8,58 @@ import (
 	"slices"
 	"time"
 
-	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/lifecycle"
 	"github.com/bastide-cloud/bastide/internal/objectstore"
 	"github.com/bastide-cloud/bastide/internal/reconcile"
 )
 
-// ExportLoop has the files of exports written, and notes how far they are.
-type ExportLoop struct {
-	db    *kind.DB
-	world driver.Disks
-}
-
-// NewExportLoop makes the loop that joins a store and a driver.
-func NewExportLoop(db *kind.DB, world driver.Disks) *ExportLoop { return &ExportLoop{db, world} }
-
-// Kind is the kind whose changes wake the loop.
-func (l *ExportLoop) Kind() kind.Any { return exportFiles }
-
-// Step has one file written and notes what came of it. It answers when to ask
-// again if the world is not done.
-func (l *ExportLoop) Step(ctx context.Context, account, file string) (again time.Time, err error) {
-	caller := kind.Caller{Account: account}
-	var want *driver.Export
-	err = l.db.View(ctx, caller, func(tx *kind.Tx) (err error) {
-		want = nil
-		if f := exportFiles.Living(tx, exportFileID(file)); f != nil {
-			want, err = wantedExport(tx, f)
-		}
-		return err
+// NewExportLoop makes the loop that has the files of exports written, and notes how
+// far they are.
+func NewExportLoop(db *kind.DB, disks driver.Disks) reconcile.Loop {
+	return reconcile.For(db, exportFiles, reconcile.Ops[exportFile, driver.Export, driver.ExportStatus]{
+		Want: wantedExport,
+		Ensure: func(ctx context.Context, want driver.Export) (status driver.ExportStatus, err error) {
+			later := disks.EnsureExport(ctx, want)
+			if _, err := driver.UntilDone(later); err != nil {
+				return status, err
+			}
+			status, ok, err := disks.Export(ctx, want.Account, want.ID)
+			switch {
+			case err != nil:
+				return status, err
+			case !ok:
+				return status, fmt.Errorf("the driver has no export %s, which it was asked for", want.ID)
+			}
+			return status, later
+		},
+		Remove: disks.RemoveExport,
+		Note: func(tx *kind.Tx, f *exportFile, _ driver.Export, status driver.ExportStatus) error {
+			if status.Failure == "" {
+				status.Progress = 100
+			}
+			return f.note(tx, status)
+		},
+		Progress: func(tx *kind.Tx, f *exportFile, _ driver.Export, status driver.ExportStatus, _ time.Time) error {
+			return f.note(tx, status)
+		},
+		Observe: func(ctx context.Context, found reconcile.Found) error {
+			exports, err := disks.ObserveExports(ctx)
+			for _, e := range exports {
+				found(e.Account, e.ID, false)
+			}
+			return err
+		},
 	})
-	switch {
-	case err != nil:
-		return again, err
-	case want == nil:
-		return driver.UntilDone(l.world.RemoveExport(ctx, account, file))
-	}
-	if again, err = driver.UntilDone(l.world.EnsureExport(ctx, *want)); err != nil {
-		return again, err
-	}
-	status, ok, err := l.world.Export(ctx, account, file)
-	switch {
-	case err != nil:
-		return again, err
-	case !ok:
-		return again, fmt.Errorf("the world has no export %s, which it was asked for", file)
-	case again.IsZero() && status.Failure == "":
-		status.Progress = 100
-	}
-	return again, l.db.Update(ctx, caller, func(tx *kind.Tx) error { return exportSeen(tx, exportFileID(file), status) })
 }
 
-// Observe finds the exports that the world knows of.
-func (l *ExportLoop) Observe(ctx context.Context, found reconcile.Found) error {
-	exports, err := l.world.ObserveExports(ctx)
-	for _, e := range exports {
-		found(e.Account, e.ID, false)
-	}
-	return err
-}
-
-// wantedExport is a file as the world should write it.
-func wantedExport(tx *kind.Tx, f *exportFile) (*driver.Export, error) {
+// wantedExport is a file as the driver should write it.
+func wantedExport(tx *kind.Tx, f *exportFile) (want *driver.Export, again time.Time, err error) {
 	task, err := f.task(tx)
 	if err != nil {
-		return nil, err
+		return nil, again, err
 	}
 	to := task.to()
 	return &driver.Export{
@@ -82,22 +67,17 @@ func wantedExport(tx *kind.Tx, f *exportFile) (*driver.Export, error) {
 		From: driver.SnapshotName{Account: string(f.Owner), ID: string(f.SnapshotId)}, Size: f.Size,
 		Format: string(to.Format), Bucket: string(to.Bucket), Object: f.Object,
 		AccessKey: to.AccessKey, SecretKey: string(to.SecretKey),
-	}, nil
+	}, again, nil
 }
 
-// exportSeen notes how far the world is with a file. A task that was cancelled
-// since the world was asked stays so.
-func exportSeen(tx *kind.Tx, file exportFileID, status driver.ExportStatus) error {
-	f := exportFiles.Living(tx, file)
-	if f == nil {
-		return nil
-	}
+// note notes how far the driver is with a file.
+func (f *exportFile) note(tx *kind.Tx, status driver.ExportStatus) error {
 	task, err := f.task(tx)
 	if err != nil {
 		return err
 	}
 	if status.Failure != "" {
-		return endExport(tx, task, "fail", status.Failure, filesOf(tx, f.ImageTask, f.SnapshotTask))
+		return task.end(tx, exportFailed, status.Failure)
 	}
 	if status.Progress >= 100 {
 		err = exportFiles.Delete(tx, f)
@@ -108,113 +88,101 @@ func exportSeen(tx *kind.Tx, file exportFileID, status driver.ExportStatus) erro
 	if err != nil {
 		return err
 	}
-	return task.advance(tx)
+	return task.noteFiles(tx)
 }
 
-// advance notes how far the world is. What is written is the whole export.
-func (t *SnapshotExportTask) advance(tx *kind.Tx) error {
-	before := *t
-	left := 0
-	for f := range filesOf(tx, "", t.TaskId) {
-		left++
-		t.happens("progress", f.Progress, "")
+// noteSnapshotFile notes how far the driver is. The file is the whole export.
+func noteSnapshotFile(tx *kind.Tx, t *SnapshotExportTask) error {
+	for f := range exportFiles.Of(tx, t.TaskId) {
+		if f.Progress <= t.Progress {
+			return nil
+		}
+		t.Progress = f.Progress
+		return SnapshotExportTasks.Put(tx, t)
 	}
-	if left == 0 {
-		t.happens("done", 100, "")
-		t.Target.forget()
-	}
-	if t.State == before.State && t.Progress == before.Progress {
-		return nil
-	}
-	return t.put(tx)
+	t.Progress = 100
+	t.Target.forget()
+	return kind.Transition(tx, SnapshotExportTasks, t, lifecycle.Event[SnapshotExportState](exportCompleted))
 }
 
-// advance notes that the world has begun, and how far it is. What is written
-// lacks the manifest still.
-func (t *ImageExportTask) advance(tx *kind.Tx) error {
-	before := *t
+// noteImageFiles notes that the driver has begun, and how far it is. The files are
+// all of the export but its manifest.
+func noteImageFiles(tx *kind.Tx, t *ImageExportTask) error {
 	all := len(t.Manifest.Image.Snapshots)
 	left, done := 0, 0
-	for f := range filesOf(tx, t.TaskId, "") {
+	for f := range exportFiles.Of(tx, t.TaskId) {
 		left++
 		done += f.Progress
 	}
-	t.happens("begin", min((done+100*(all-left))/all, 99), "")
-	t.Written = left == 0
-	if t.State == before.State && t.Progress == before.Progress && t.Written == before.Written {
-		return nil
+	progress, written := max(t.Progress, min((done+100*(all-left))/all, 99)), left == 0
+	changed := progress != t.Progress || written != t.Written
+	t.Progress, t.Written = progress, written
+	begun, err := kind.Try(tx, ImageExportTasks, t, lifecycle.Event[ImageExportState](exportBegun))
+	if begun || err != nil || !changed {
+		return err
 	}
-	return t.put(tx)
+	return ImageExportTasks.Put(tx, t)
 }
 
-// ManifestLoop completes the exports of images: once all files are written, it
-// writes the manifest that leads to them.
-type ManifestLoop struct {
-	db      *kind.DB
-	objects objectstore.Store
+// imageManifest is a manifest to be written.
+type imageManifest struct {
+	account string
+	task    ImageExportTask
 }
 
-// NewManifestLoop makes the loop that joins a store and an object store.
-func NewManifestLoop(db *kind.DB, objects objectstore.Store) *ManifestLoop {
-	return &ManifestLoop{db, objects}
-}
+// writtenManifest is the URL of a manifest, or why there is none.
+type writtenManifest struct{ location, failure string }
 
-// Kind is the kind whose changes wake the loop.
-func (l *ManifestLoop) Kind() kind.Any { return ImageExportTasks }
-
-// Step writes the manifest of one task if its files are there.
-func (l *ManifestLoop) Step(ctx context.Context, account, taskID string) (again time.Time, err error) {
-	caller := kind.Caller{Account: account}
-	var task *ImageExportTask
-	err = l.db.View(ctx, caller, func(tx *kind.Tx) error {
-		task = ImageExportTasks.Living(tx, id.ImageExportTask(taskID))
-		return nil
-	})
-	if err != nil || task == nil || task.ended() || !task.Written {
-		return again, err
-	}
-	location, err := l.write(ctx, account, task)
-	failure, failed := errors.AsType[*fault.Error](err)
-	if err != nil && !failed {
-		return again, err
-	}
-	return again, l.db.Update(ctx, caller, func(tx *kind.Tx) error {
-		now, err := ImageExportTasks.Get(tx, task.TaskId)
-		switch {
-		case err != nil || now.ended():
-			return err
-		case failed:
-			now.happens("fail", 0, failure.Details)
-		default:
-			now.ManifestUrl = kind.Secret(location)
-			now.happens("done", 100, "")
-		}
-		now.Target.forget()
-		return now.put(tx)
+// NewManifestLoop makes the loop that completes the exports of images: once all
+// files are written, it writes the manifest that leads to them. Manifests stay.
+func NewManifestLoop(db *kind.DB, objects objectstore.Store) reconcile.Loop {
+	return reconcile.For(db, ImageExportTasks, reconcile.Ops[ImageExportTask, imageManifest, writtenManifest]{
+		Want: func(tx *kind.Tx, t *ImageExportTask) (want *imageManifest, again time.Time, err error) {
+			if t.Written {
+				want = &imageManifest{tx.Account(), *t}
+			}
+			return want, again, nil
+		},
+		Ensure: func(ctx context.Context, want imageManifest) (writtenManifest, error) {
+			location, err := want.write(ctx, objects)
+			if failure, failed := errors.AsType[*fault.Error](err); failed {
+				return writtenManifest{failure: failure.Details}, nil
+			}
+			return writtenManifest{location: location}, err
+		},
+		Note: func(tx *kind.Tx, t *ImageExportTask, _ imageManifest, written writtenManifest) error {
+			if t.ended() {
+				return nil
+			}
+			t.Target.forget()
+			if written.failure != "" {
+				t.Comment = written.failure
+				return kind.Transition(tx, ImageExportTasks, t, lifecycle.Event[ImageExportState](exportFailed))
+			}
+			t.ManifestUrl, t.Progress = kind.Secret(written.location), 100
+			return kind.Transition(tx, ImageExportTasks, t, lifecycle.Event[ImageExportState](exportCompleted))
+		},
 	})
 }
 
-// Observe finds nothing: manifests stay.
-func (l *ManifestLoop) Observe(context.Context, reconcile.Found) error { return nil }
-
-// write writes the manifest of a task of an account, and returns its URL.
-func (l *ManifestLoop) write(ctx context.Context, account string, t *ImageExportTask) (string, error) {
-	if l.objects == nil {
+// write writes the manifest, and returns its URL.
+func (w *imageManifest) write(ctx context.Context, objects objectstore.Store) (string, error) {
+	if objects == nil {
 		return "", errNoObjects()
 	}
-	bucket := t.Target.bucket(account)
-	m := t.Manifest
+	bucket := w.task.Target.bucket(w.account)
+	m := w.task.Manifest
 	m.Image.Snapshots = slices.Clone(m.Image.Snapshots)
 	for k := range m.Image.Snapshots {
 		s := &m.Image.Snapshots[k]
 		var err error
-		if s.PreSignedUrl, err = l.objects.Sign(ctx, bucket, s.Filename, objectstore.MaxLifetime); err != nil {
+		if s.PreSignedUrl, err = objects.Sign(ctx, bucket, s.Filename, objectstore.MaxLifetime); err != nil {
 			return "", err
 		}
 	}
 	text := m.text()
-	if err := l.objects.Put(ctx, bucket, t.manifestKey(), bytes.NewReader(text), int64(len(text))); err != nil {
+	if err := objects.Put(ctx, bucket, w.task.manifestKey(), bytes.NewReader(text), int64(len(text))); err != nil {
 		return "", err
 	}
-	return l.objects.Sign(ctx, bucket, t.manifestKey(), objectstore.MaxLifetime)
+	return objects.Sign(ctx, bucket, w.task.manifestKey(), objectstore.MaxLifetime)
 }

@@ -5,7 +5,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
-	"github.com/bastide-cloud/bastide/internal/state"
+	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
 
 // SnapshotExportTask writes a [Snapshot] to an object store, as a file.
@@ -33,6 +33,16 @@ var SnapshotExportTasks = &kind.Kind[SnapshotExportTask, id.SnapshotExportTask]{
 	Name:    "SnapshotExportTask",
 	Tag:     "task",
 	Missing: fault.TaskNotFound,
+	Life:    snapshotExportLife,
+}
+
+var snapshotExports = &exports[SnapshotExportTask, id.SnapshotExportTask, SnapshotExportState]{
+	Kind:  SnapshotExportTasks,
+	quota: "snapshot_export_limit",
+	parts: func(t *SnapshotExportTask) exportParts[id.SnapshotExportTask] {
+		return exportParts[id.SnapshotExportTask]{t.TaskId, t.ended(), &t.Comment, &t.Target}
+	},
+	advance: noteSnapshotFile,
 }
 
 // SnapshotExportState is the state of a snapshot export task.
@@ -54,9 +64,9 @@ func (SnapshotExportState) Literals() []string {
 }
 
 // snapshotExportLife is the life of a snapshot export task.
-var snapshotExportLife = state.Machine[SnapshotExportState]{
-	"":                      {"create": SnapshotExportPending},
-	SnapshotExportPending:   {"progress": SnapshotExportPending, "done": SnapshotExportCompleted, "fail": SnapshotExportFailed, "cancel": SnapshotExportCancelled},
+var snapshotExportLife = lifecycle.Table[SnapshotExportState]{
+	"":                      {exportCreated: SnapshotExportPending},
+	SnapshotExportPending:   {exportCompleted: SnapshotExportCompleted, exportFailed: SnapshotExportFailed, exportCancelled: SnapshotExportCancelled},
 	SnapshotExportCompleted: {},
 	SnapshotExportCancelled: {},
 	SnapshotExportFailed:    {},
@@ -64,26 +74,8 @@ var snapshotExportLife = state.Machine[SnapshotExportState]{
 
 func (t *SnapshotExportTask) ended() bool { return len(snapshotExportLife[t.State]) == 0 }
 
-// Amounts counts the task while it runs. See [runningSnapshotExports].
+// Amounts counts the task while it runs. See [exports].
 func (t *SnapshotExportTask) Amounts() kind.Amounts { return underWay(t.ended()) }
-
-func (t *SnapshotExportTask) happens(event string, progress int, comment string) {
-	if next, ok := snapshotExportLife.Next(t.State, event); ok {
-		t.State = next
-	}
-	t.Progress = max(t.Progress, progress)
-	if comment != "" {
-		t.Comment = comment
-	}
-}
-
-func (t *SnapshotExportTask) put(tx *kind.Tx) error { return SnapshotExportTasks.Put(tx, t) }
-
-func (t *SnapshotExportTask) to() *exportTarget { return &t.Target }
-
-const snapshotExports = "snapshot_export_limit"
-
-func runningSnapshotExports(tx *kind.Tx) int { return int(SnapshotExportTasks.Sums(tx)[0]) }
 
 // CreateSnapshotExportTaskRequest asks for a snapshot of the account to be written
 // to an object store.
@@ -110,11 +102,11 @@ func createSnapshotExportTask(tx *kind.Tx, req *CreateSnapshotExportTaskRequest,
 	if s.State != SnapshotCompleted {
 		return nil, fault.InvalidState.Errorf("The snapshot %s is %s, not completed.", s.SnapshotId, s.State)
 	}
-	if err := tx.CheckLimit(snapshotExports, fault.TooManyActiveSnapshots, runningSnapshotExports(tx)+1); err != nil {
+	if err := snapshotExports.checkQuota(tx); err != nil {
 		return nil, err
 	}
 	task := &SnapshotExportTask{
-		Comment: "Export of snapshot " + string(s.SnapshotId), SnapshotId: s.SnapshotId, State: SnapshotExportPending, Target: req.OsuExport.target(),
+		Comment: "Export of snapshot " + string(s.SnapshotId), SnapshotId: s.SnapshotId, Target: req.OsuExport.target(),
 		OsuExport: OsuExportSnapshotExportTask{req.OsuExport.DiskImageFormat, req.OsuExport.OsuBucket, req.OsuExport.OsuPrefix},
 	}
 	if err := SnapshotExportTasks.Insert(tx, task); err != nil {

@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
@@ -336,7 +335,7 @@ func TestExportRefused(t *testing.T) {
 // The quotas count what is running.
 func TestExportQuotas(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, map[string]int{imageExports: 2, snapshotExports: 1})
+	l := newLab(t, map[string]int{imageExports.quota: 2, snapshotExports.quota: 1})
 	image, snapshot := l.image(anna)
 	const export = `"OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "backups"}`
 	used := func() (image, snapshot int) {
@@ -345,9 +344,9 @@ func TestExportQuotas(t *testing.T) {
 			for _, m := range Meters() {
 				for _, use := range m.Read(tx) {
 					switch m.Quota {
-					case imageExports:
+					case imageExports.quota:
 						image = use
-					case snapshotExports:
+					case snapshotExports.quota:
 						snapshot = use
 					}
 				}
@@ -387,7 +386,7 @@ func TestNoObjects(t *testing.T) {
 		}
 		return nil
 	})
-	if _, err := (&ManifestLoop{}).write(t.Context(), "123456789012", &ImageExportTask{TaskId: id.ImageExportTask("image-export-00000001")}); !fault.StoreUnreachable.Is(err) {
+	if _, err := (&imageManifest{}).write(t.Context(), nil); !fault.StoreUnreachable.Is(err) {
 		t.Errorf("a manifest: %v", err)
 	}
 }
