@@ -137,7 +137,9 @@ func (l *desk) vm(account string, change ...func(*Vm)) id.Vm {
 	for _, c := range change {
 		c(vm)
 	}
-	l.update(account, func(tx *kind.Tx) error { return Vms.Insert(tx, vm) })
+	state := vm.State
+	vm.State = ""
+	l.update(account, func(tx *kind.Tx) error { return bring(tx, Vms, vm, &vm.State, state) })
 	return vm.VmId
 }
 

@@ -42,12 +42,22 @@ func (l *desk) state(account, gpu string) string {
 
 func (l *desk) start(account string, vmID id.Vm) {
 	l.Helper()
-	l.change(account, vmID, func(tx *kind.Tx, vm *Vm) error { vm.State = VmRunning; return startGpus(tx, vmID) })
+	l.change(account, vmID, func(tx *kind.Tx, vm *Vm) error {
+		if err := bring(tx, Vms, vm, &vm.State, VmRunning); err != nil {
+			return err
+		}
+		return startGpus(tx, vmID)
+	})
 }
 
 func (l *desk) stop(account string, vmID id.Vm) {
 	l.Helper()
-	l.change(account, vmID, func(tx *kind.Tx, vm *Vm) error { vm.State = VmStopped; return stopGpus(tx, vmID) })
+	l.change(account, vmID, func(tx *kind.Tx, vm *Vm) error {
+		if err := bring(tx, Vms, vm, &vm.State, VmStopped); err != nil {
+			return err
+		}
+		return stopGpus(tx, vmID)
+	})
 }
 
 // end deletes a VM.
@@ -61,8 +71,7 @@ func (l *desk) end(account string, vmID id.Vm) {
 		if err != nil {
 			return err
 		}
-		vm.State = VmTerminated
-		return Vms.Delete(tx, vm)
+		return bring(tx, Vms, vm, &vm.State, VmTerminated)
 	})
 }
 

@@ -29,8 +29,11 @@ func (l *lab) vmWithRoot(account string, state VmStateName, size int) (vm, root 
 		if err != nil {
 			return err
 		}
-		v.State, v.Architecture, v.BootMode, v.ProductCodes = state, "x86_64", BootUefi, []string{"0002"}
-		return Vms.Put(tx, v)
+		v.Architecture, v.BootMode, v.ProductCodes = "x86_64", BootUefi, []string{"0002"}
+		if err := Vms.Put(tx, v); err != nil {
+			return err
+		}
+		return bring(tx, Vms, v, &v.State, state)
 	})
 	return vm, root
 }
@@ -222,8 +225,8 @@ func TestImageOfVmRefused(t *testing.T) {
 	l := newLab(t)
 	vm, root := l.vmWithRoot(anna, VmRunning, 1)
 	for _, state := range []VmStateName{VmPending, VmStopping, VmShuttingDown} {
-		l.setVm(anna, vm, state)
-		l.refuse(fault.InvalidVmState, anna, "CreateImage", `{"VmId": %q}`, vm)
+		other, _ := l.vmWithRoot(anna, state, 1)
+		l.refuse(fault.InvalidVmState, anna, "CreateImage", `{"VmId": %q}`, other)
 	}
 	l.setVm(anna, vm, VmStopped)
 	l.call(anna, "UnlinkVolume", `{"VolumeId": %q}`, root)

@@ -301,10 +301,9 @@ func (l *lab) read(account, action, filter, of string) reply {
 // vm makes a VM in a Subregion and a state, and answers its ID.
 func (l *lab) vm(account, subregion string, state VmStateName) string {
 	l.Helper()
-	vm := &Vm{State: state, Placement: Placement{SubregionName: subregion}, RootDeviceName: string(RootDevice)}
+	vm := &Vm{Placement: Placement{SubregionName: subregion}, RootDeviceName: string(RootDevice)}
 	l.update(account, func(tx *kind.Tx) error {
-		vm.VmId = ""
-		return Vms.Insert(tx, vm)
+		return bring(tx, Vms, vm, &vm.State, state)
 	})
 	return string(vm.VmId)
 }
@@ -317,8 +316,7 @@ func (l *lab) setVm(account, vmID string, state VmStateName) {
 		if err != nil {
 			return err
 		}
-		vm.State = state
-		return Vms.Put(tx, vm)
+		return bring(tx, Vms, vm, &vm.State, state)
 	})
 }
 

@@ -116,6 +116,7 @@ var Vms = &kind.Kind[Vm, id.Vm]{
 	Held:    fault.InUse,
 	Quota:   &kind.Quota{Name: "vm_limit", Code: fault.TooManyVms},
 	Keep:    time.Hour, // as long as AWS shows terminated ones
+	Life:    vmLife,
 
 	ToldTags: true, // machines can ask for them
 }

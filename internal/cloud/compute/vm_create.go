@@ -148,7 +148,7 @@ func (region Region) order(tx *kind.Tx, req *CreateVmsRequest) (*order, error) {
 		DeletionProtection: req.DeletionProtection, Hypervisor: "xen", ImageId: image.ImageId, KeypairName: req.KeypairName,
 		NestedVirtualization: req.NestedVirtualization, ProductCodes: image.ProductCodes, RootDeviceName: image.RootDeviceName, RootDeviceType: "ebs",
 		ReservationId: "r-" + kind.Random(tx.Chance(), 8, kind.Hexadecimal),
-		State:         VmPending, Running: req.BootOnCreation, PrivateOnly: req.UserData.orders().privateOnly, Generation: 1,
+		Running:       req.BootOnCreation, PrivateOnly: req.UserData.orders().privateOnly, Generation: 1,
 	}}
 	if err := o.vm.setUserData(tx, req.UserData); err != nil {
 		return nil, err

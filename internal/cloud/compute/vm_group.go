@@ -9,7 +9,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
-	"github.com/bastide-cloud/bastide/internal/state"
+	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
 
 // VmGroup is VMs that are alike: all of them are made from one template, in one
@@ -30,7 +30,7 @@ type VmGroup struct {
 }
 
 // VmGroups are the groups of VMs of the region.
-var VmGroups = &kind.Kind[VmGroup, id.VmGroup]{Name: "VmGroup", Held: fault.InUse, Keep: time.Hour}
+var VmGroups = &kind.Kind[VmGroup, id.VmGroup]{Name: "VmGroup", Held: fault.InUse, Keep: time.Hour, Life: vmGroupLife}
 
 // maxVmGroups is how many groups an account can have. No quota shows it.
 const maxVmGroups = 100
@@ -66,26 +66,26 @@ func (VmGroupState) Literals() []string {
 	return []string{"pending", "available", "scaling up", "scaling down", "deleting", "deleted"}
 }
 
-// vmGroupLife is the life of a group. It settles when its VMs have: none is
-// pending or shutting down any more.
-var vmGroupLife = state.Machine[VmGroupState]{
-	"":                 {"create": VmGroupPending},
-	VmGroupPending:     {"settled": VmGroupAvailable, "delete": VmGroupDeleting},
-	VmGroupAvailable:   {"scale up": VmGroupScalingUp, "scale down": VmGroupScalingDown, "delete": VmGroupDeleting},
-	VmGroupScalingUp:   {"settled": VmGroupAvailable, "delete": VmGroupDeleting},
-	VmGroupScalingDown: {"settled": VmGroupAvailable, "delete": VmGroupDeleting},
-	VmGroupDeleting:    {"settled": VmGroupDeleted},
-	VmGroupDeleted:     {"forget": ""},
-}
+// The events of a group. It is settled when none of its VMs is pending or shutting
+// down any more.
+const (
+	groupCreated    lifecycle.Event[VmGroupState] = "created"
+	groupScaledUp   lifecycle.Event[VmGroupState] = "scaled up"
+	groupScaledDown lifecycle.Event[VmGroupState] = "scaled down"
+	groupSettled    lifecycle.Event[VmGroupState] = "settled"
+	groupDeleted    lifecycle.Event[VmGroupState] = "deleted"
+	groupForgotten  lifecycle.Event[VmGroupState] = "forgotten"
+)
 
-// move takes a group to the state that an event leads to. The caller writes it.
-func (g *VmGroup) move(event string) error {
-	next, ok := vmGroupLife.Next(g.State, event)
-	if !ok {
-		return fault.InvalidState.Errorf("The VM group %s is %s: that does not go with %s.", g.VmGroupId, g.State, event)
-	}
-	g.State = next
-	return nil
+// vmGroupLife is the life of a group.
+var vmGroupLife = lifecycle.Table[VmGroupState]{
+	"":                 {groupCreated: VmGroupPending},
+	VmGroupPending:     {groupSettled: VmGroupAvailable, groupDeleted: VmGroupDeleting},
+	VmGroupAvailable:   {groupScaledUp: VmGroupScalingUp, groupScaledDown: VmGroupScalingDown, groupDeleted: VmGroupDeleting},
+	VmGroupScalingUp:   {groupSettled: VmGroupAvailable, groupDeleted: VmGroupDeleting},
+	VmGroupScalingDown: {groupSettled: VmGroupAvailable, groupDeleted: VmGroupDeleting},
+	VmGroupDeleting:    {groupSettled: VmGroupDeleted},
+	VmGroupDeleted:     {groupForgotten: ""},
 }
 
 func vmGroupActions(region Region) []api.Action {
@@ -144,7 +144,7 @@ func createVmGroup(tx *kind.Tx, req *CreateVmGroupRequest) (*VmGroup, error) {
 	tags, err := withTags(nil, req.Tags)
 	return &VmGroup{
 		CreationDate: api.At(tx.Now()), Description: req.Description, PositioningStrategy: req.PositioningStrategy,
-		SecurityGroupIds: req.SecurityGroupIds, State: VmGroupPending, SubnetId: req.SubnetId, Tags: tags,
+		SecurityGroupIds: req.SecurityGroupIds, SubnetId: req.SubnetId, Tags: tags,
 		VmCount: int(req.VmCount), VmGroupName: string(req.VmGroupName), VmTemplateId: req.VmTemplateId,
 	}, err
 }
@@ -168,7 +168,7 @@ func (region Region) addVms(tx *kind.Tx, g *VmGroup, n int) error {
 		return err
 	}
 	o.vm.VmGroupId = g.VmGroupId
-	o.vm.settleIn()
+	o.vm.settleIn(VmPending)
 	_, err = region.fill(tx, o, n, n)
 	return err
 }
@@ -177,22 +177,16 @@ func (region Region) addVms(tx *kind.Tx, g *VmGroup, n int) error {
 // does not go through the VMs, each of which calls it: a group may have very many.
 func settleGroup(tx *kind.Tx, groupID id.VmGroup) error {
 	g := VmGroups.Living(tx, groupID)
-	if g == nil {
-		return nil
-	}
-	if _, waits := vmGroupLife.Next(g.State, "settled"); !waits {
+	if g == nil || !kind.Allows(VmGroups, g, groupSettled) {
 		return nil
 	}
 	for range Vms.Find(tx, "SettlingIn", string(groupID)) {
 		return nil
 	}
-	if err := g.move("settled"); err != nil {
-		return err
+	if g.State != VmGroupDeleting {
+		g.VmCount = len(g.vms(tx)) // callers may have deleted some
 	}
-	if g.State == VmGroupDeleted {
-		return VmGroups.Delete(tx, g)
-	}
-	return g.recount(tx)
+	return kind.Transition(tx, VmGroups, g, groupSettled)
 }
 
 // leaveGroup notes that a VM has left a group for good. One that waits for its VMs
@@ -203,12 +197,6 @@ func leaveGroup(tx *kind.Tx, groupID id.VmGroup) error {
 		return VmGroups.Put(tx, g)
 	}
 	return settleGroup(tx, groupID)
-}
-
-// recount notes how many VMs are in a group: somebody may have deleted some.
-func (g *VmGroup) recount(tx *kind.Tx) error {
-	g.VmCount = len(g.vms(tx))
-	return VmGroups.Put(tx, g)
 }
 
 // ReadVmGroupsRequest lists groups of VMs. Deleted ones can be read for an hour.

@@ -20,11 +20,8 @@ func (region Region) scaleUp(tx *kind.Tx, req *ScaleUpVmGroupRequest) (*ScaleUpV
 	if err != nil {
 		return nil, err
 	}
-	if err := g.move("scale up"); err != nil {
-		return nil, err
-	}
 	g.VmCount = len(g.vms(tx)) + int(req.VmAddition)
-	if err := VmGroups.Put(tx, g); err != nil {
+	if err := kind.Transition(tx, VmGroups, g, groupScaledUp); err != nil {
 		return nil, err
 	}
 	return &ScaleUpVmGroupResponse{}, region.addVms(tx, g, int(req.VmAddition))
@@ -48,11 +45,8 @@ func scaleDown(tx *kind.Tx, req *ScaleDownVmGroupRequest) (*ScaleDownVmGroupResp
 	if n := int(req.VmSubtraction); n > len(vms) {
 		return nil, fault.InvalidCount.Errorf("The VM group %s has %d VMs: %d cannot be taken away.", g.VmGroupId, len(vms), n)
 	}
-	if err := g.move("scale down"); err != nil {
-		return nil, err
-	}
 	g.VmCount = len(vms) - int(req.VmSubtraction)
-	if err := VmGroups.Put(tx, g); err != nil {
+	if err := kind.Transition(tx, VmGroups, g, groupScaledDown); err != nil {
 		return nil, err
 	}
 	for _, v := range vms[:req.VmSubtraction] {
@@ -79,11 +73,8 @@ func deleteVmGroup(tx *kind.Tx, req *DeleteVmGroupRequest) (*DeleteVmGroupRespon
 	if g.State == VmGroupDeleting {
 		return &DeleteVmGroupResponse{}, nil
 	}
-	if err := g.move("delete"); err != nil {
-		return nil, err
-	}
 	g.VmCount = 0
-	if err := VmGroups.Put(tx, g); err != nil {
+	if err := kind.Transition(tx, VmGroups, g, groupDeleted); err != nil {
 		return nil, err
 	}
 	for _, v := range g.vms(tx) {

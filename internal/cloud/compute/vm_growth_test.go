@@ -76,10 +76,7 @@ func TestSettlingDoesNotGoThroughTheGroup(t *testing.T) {
 		l.update(anna, func(tx *kind.Tx) error { // the last VM settles later
 			vms := slices.Collect(Vms.Find(tx, "VmGroupId", string(group)))
 			last := vms[len(vms)-1]
-			if err := last.move("delete"); err != nil {
-				return err
-			}
-			return Vms.Put(tx, last)
+			return last.transition(tx, vmDeleted)
 		})
 		return l.allocs(func(tx *kind.Tx) error { return settleGroup(tx, group) })
 	}

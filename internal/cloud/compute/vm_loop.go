@@ -11,6 +11,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/lifecycle"
 	"github.com/bastide-cloud/bastide/internal/metadata"
 	"github.com/bastide-cloud/bastide/internal/reconcile"
 )
@@ -117,7 +118,7 @@ func (l *VmLoop) observe(ctx context.Context, account string, v *Vm) error {
 			now.StateReason = stoppedByHost
 		}
 		now.Generation++
-		return l.region.stopped(tx, now, "ended by itself")
+		return l.region.stopped(tx, now, vmShutDown)
 	})
 }
 
@@ -158,25 +159,22 @@ func (region Region) machineDone(tx *kind.Tx, v *Vm, done driver.Machine) error 
 	}
 	switch {
 	case v.State == VmStopping && !done.On:
-		return region.stopped(tx, v, "off")
+		return region.stopped(tx, v, vmOff)
 	case v.State == VmPending && v.Running && done.On:
 		if a := v.ActionsOnNextBoot; a != nil && string(a.SecureBoot) == done.SecureBoot {
 			v.ActionsOnNextBoot = nil
 		}
-		return v.arrive(tx, "on")
+		return v.arrive(tx, vmOn)
 	case v.State == VmPending && !v.Running && !done.On:
 		v.StateReason = neverStarted
-		return v.arrive(tx, "off")
+		return v.arrive(tx, vmOff)
 	}
 	return nil
 }
 
-// arrive takes a pending VM to where it was to be.
-func (v *Vm) arrive(tx *kind.Tx, event string) error {
-	if err := v.move(event); err != nil {
-		return err
-	}
-	if err := Vms.Put(tx, v); err != nil {
+// arrive moves a pending VM to running or stopped.
+func (v *Vm) arrive(tx *kind.Tx, event lifecycle.Event[VmStateName]) error {
+	if err := v.transition(tx, event); err != nil {
 		return err
 	}
 	return settleGroup(tx, v.VmGroupId)
@@ -184,12 +182,12 @@ func (v *Vm) arrive(tx *kind.Tx, event string) error {
 
 // noRoom stops a VM that no host has room for.
 func (region Region) noRoom(tx *kind.Tx, v *Vm, asked driver.Machine) error {
-	if _, ok := vmLife.Next(v.State, "no room"); !ok || v.Generation != asked.Generation {
+	if !kind.Allows(Vms, v, vmUnplaced) || v.Generation != asked.Generation {
 		return nil
 	}
 	v.StateReason = stoppedForRoom
 	v.Generation++
-	return region.stopped(tx, v, "no room")
+	return region.stopped(tx, v, vmUnplaced)
 }
 
 // wanted is the VM as the world should have it. ready is false while a disk of it

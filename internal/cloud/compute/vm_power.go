@@ -6,6 +6,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
 
 // VmState is what a call has made of the state of a VM.
@@ -47,21 +48,17 @@ func readable(tx *kind.Tx, vmID id.Vm) (*Vm, error) {
 	return nil, Vms.Absent(vmID)
 }
 
-// move takes a VM to the state that an event leads to. The caller writes it.
-func (v *Vm) move(event string) error {
-	next, ok := vmLife.Next(v.State, event)
-	if !ok {
-		return fault.InvalidState.Errorf("The VM %s is %s: that does not go with %s.", v.VmId, v.State, event)
-	}
-	v.State = next
-	v.settleIn()
-	return nil
+// transition lets an event happen to a VM, and writes it.
+func (v *Vm) transition(tx *kind.Tx, event lifecycle.Event[VmStateName]) error {
+	to, _ := vmLife.Next(v.State, event)
+	v.settleIn(to)
+	return kind.Transition(tx, Vms, v, event)
 }
 
-// settleIn notes whether the group of the VM waits for it.
-func (v *Vm) settleIn() {
+// settleIn notes whether the group of the VM waits for it in a state.
+func (v *Vm) settleIn(state VmStateName) {
 	v.SettlingIn = ""
-	if v.State == VmPending || v.State == VmShuttingDown {
+	if state == VmPending || state == VmShuttingDown {
 		v.SettlingIn = v.VmGroupId
 	}
 }
@@ -82,18 +79,15 @@ func (region Region) startVms(tx *kind.Tx, req *StartVmsRequest) (*StartVmsRespo
 }
 
 func (region Region) startVm(tx *kind.Tx, v *Vm) error {
-	stopped := v.State == VmStopped
-	if err := v.move("start"); err != nil || !stopped {
-		return err
+	if v.State == VmPending || v.State == VmRunning {
+		return nil
 	}
-	return region.boot(tx, v)
-}
-
-// boot has a VM run that is pending now.
-func (region Region) boot(tx *kind.Tx, v *Vm) error {
 	v.Running, v.Forced, v.StateReason = true, false, ""
 	v.Boots++
 	v.Generation++
+	if err := v.transition(tx, vmStarted); err != nil {
+		return err
+	}
 	if err := startGpus(tx, v.VmId); err != nil {
 		return err
 	}
@@ -147,11 +141,7 @@ func stopVms(tx *kind.Tx, req *StopVmsRequest) (*StopVmsResponse, error) {
 		if v.State == VmPending {
 			return fault.VmNeverStarted.Errorf("The VM %s is pending: it can be stopped once it runs.", v.VmId)
 		}
-		before := v.State
-		if err := v.move("stop"); err != nil {
-			return err
-		}
-		if before == VmStopped || before == VmStopping && (v.Forced || !req.ForceStop) {
+		if v.State == VmStopped || v.State == VmStopping && (v.Forced || !req.ForceStop) {
 			return nil
 		}
 		v.Running, v.Forced, v.StateReason = false, req.ForceStop, stoppedByCall
@@ -159,7 +149,7 @@ func stopVms(tx *kind.Tx, req *StopVmsRequest) (*StopVmsResponse, error) {
 			v.StateReason = stoppedByForce
 		}
 		v.Generation++
-		return Vms.Put(tx, v)
+		return v.transition(tx, vmStopped)
 	})
 	return &StopVmsResponse{states}, err
 }
@@ -179,12 +169,9 @@ func rebootVms(tx *kind.Tx, req *RebootVmsRequest) (*RebootVmsResponse, error) {
 
 // reboot starts a running VM anew.
 func reboot(tx *kind.Tx, v *Vm) error {
-	if err := v.move("reboot"); err != nil {
-		return err
-	}
 	v.Boots++
 	v.Generation++
-	return Vms.Put(tx, v)
+	return v.transition(tx, vmRebooted)
 }
 
 // DeleteVmsRequest terminates VMs. One that is terminated stays so, and can be
@@ -203,7 +190,8 @@ func deleteVms(tx *kind.Tx, req *DeleteVmsRequest) (*DeleteVmsResponse, error) {
 	return &DeleteVmsResponse{states}, err
 }
 
-// terminate has a VM end. What goes with it goes when the world has ended it.
+// terminate deletes a VM. Its volumes, NICs and flexible GPUs are released once the
+// driver has removed it.
 func terminate(tx *kind.Tx, v *Vm) error {
 	if v.State == VmTerminated || v.State == VmShuttingDown {
 		return nil
@@ -214,25 +202,19 @@ func terminate(tx *kind.Tx, v *Vm) error {
 	return end(tx, v)
 }
 
-// end has a VM end, protected or not. Why it was stopped, if it was, stays to be
+// end deletes a VM, protected or not. Why it was stopped, if it was, stays to be
 // read.
 func end(tx *kind.Tx, v *Vm) error {
-	if err := v.move("delete"); err != nil {
-		return err
-	}
 	v.Running, v.Forced = false, true
 	v.Generation++
-	return Vms.Put(tx, v)
+	return v.transition(tx, vmDeleted)
 }
 
 // stopped does what goes with the stop of a VM, for the reason that it says, and
 // then what its shutdown behavior says.
-func (region Region) stopped(tx *kind.Tx, v *Vm, event string) error {
-	if err := v.move(event); err != nil {
-		return err
-	}
+func (region Region) stopped(tx *kind.Tx, v *Vm, event lifecycle.Event[VmStateName]) error {
 	v.Running = false
-	if err := Vms.Put(tx, v); err != nil {
+	if err := v.transition(tx, event); err != nil {
 		return err
 	}
 	if err := noteStop(tx, v); err != nil {
@@ -282,12 +264,9 @@ func gone(tx *kind.Tx, v *Vm) error {
 	if err := releaseGpus(tx, v.VmId); err != nil {
 		return err
 	}
-	if err := v.move("gone"); err != nil {
-		return err
-	}
 	group := v.VmGroupId
 	v.VmGroupId, v.Applied, v.SourceDestChecked = "", v.Generation, checked
-	if err := Vms.Delete(tx, v); err != nil {
+	if err := v.transition(tx, vmRemoved); err != nil {
 		return err
 	}
 	if err := letGoOf(tx, v.UserTextId); err != nil {

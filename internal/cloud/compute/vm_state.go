@@ -6,7 +6,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/kind"
-	"github.com/bastide-cloud/bastide/internal/state"
+	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
 
 // VmStateName is the state of a VM.
@@ -27,18 +27,32 @@ func (VmStateName) Literals() []string {
 	return []string{"pending", "running", "stopping", "stopped", "shutting-down", "terminated", "quarantine"}
 }
 
-// vmLife is the life of a VM. What somebody asks for (start, stop, reboot,
-// delete) leads to a state in which the world is behind; what the world then has
-// (on, off, gone), or does by itself (the guest shuts down, the host fails, there
-// is no room), leads on.
-var vmLife = state.Machine[VmStateName]{
-	"":             {"create": VmPending},
-	VmPending:      {"on": VmRunning, "off": VmStopped, "no room": VmStopped, "start": VmPending, "delete": VmShuttingDown},
-	VmRunning:      {"stop": VmStopping, "reboot": VmRunning, "start": VmRunning, "delete": VmShuttingDown, "ended by itself": VmStopped, "no room": VmStopped},
-	VmStopping:     {"off": VmStopped, "stop": VmStopping, "delete": VmShuttingDown},
-	VmStopped:      {"start": VmPending, "stop": VmStopped, "delete": VmShuttingDown},
-	VmShuttingDown: {"gone": VmTerminated, "delete": VmShuttingDown},
-	VmTerminated:   {"delete": VmTerminated, "forget": ""},
+// The events of a VM: what callers ask for, what its driver has applied, and what
+// its machine does by itself.
+const (
+	vmCreated   lifecycle.Event[VmStateName] = "created"
+	vmStarted   lifecycle.Event[VmStateName] = "started"
+	vmStopped   lifecycle.Event[VmStateName] = "stopped"
+	vmRebooted  lifecycle.Event[VmStateName] = "rebooted"
+	vmDeleted   lifecycle.Event[VmStateName] = "deleted"
+	vmOn        lifecycle.Event[VmStateName] = "turned on"
+	vmOff       lifecycle.Event[VmStateName] = "turned off"
+	vmRemoved   lifecycle.Event[VmStateName] = "removed"
+	vmUnplaced  lifecycle.Event[VmStateName] = "refused by its hosts"
+	vmShutDown  lifecycle.Event[VmStateName] = "shut down by itself"
+	vmForgotten lifecycle.Event[VmStateName] = "forgotten"
+)
+
+// vmLife is the life of a VM. What callers ask for leads to a state in which the
+// driver is behind; what the driver then has, or the machine does, leads on.
+var vmLife = lifecycle.Table[VmStateName]{
+	"":             {vmCreated: VmPending},
+	VmPending:      {vmOn: VmRunning, vmOff: VmStopped, vmUnplaced: VmStopped, vmDeleted: VmShuttingDown},
+	VmRunning:      {vmStopped: VmStopping, vmRebooted: VmRunning, vmDeleted: VmShuttingDown, vmShutDown: VmStopped, vmUnplaced: VmStopped},
+	VmStopping:     {vmOff: VmStopped, vmStopped: VmStopping, vmDeleted: VmShuttingDown},
+	VmStopped:      {vmStarted: VmPending, vmDeleted: VmShuttingDown},
+	VmShuttingDown: {vmRemoved: VmTerminated},
+	VmTerminated:   {vmForgotten: ""},
 }
 
 // vmStateCodes are the numbers that AWS gives the states.

@@ -205,7 +205,7 @@ func TestVolumesOfANewVm(t *testing.T) {
 		if err := leaveVm(tx, v.VmId); err != nil {
 			return err
 		}
-		return Vms.Delete(tx, v)
+		return bring(tx, Vms, v, &v.State, VmTerminated)
 	})
 	l.settle()
 	l.selects(l.list(anna, "ReadVolumes", `{"VolumeStates": ["available"]}`), "VolumeId", string(data.VolumeId))
