@@ -44,15 +44,16 @@ func (c contents) fillVms(tx *kind.Tx) error {
 			Performance: compute.PerformanceHigh, Placement: compute.Placement{SubregionName: subnet.SubregionName, Tenancy: network.TenancyDefault},
 			ProductCodes: []string{"0001"}, ReservationId: fmt.Sprintf("r-%08x", i), RootDeviceName: string(compute.RootDevice), RootDeviceType: "ebs",
 			ShutdownBehaviorConfiguration: compute.ShutdownBehaviorConfiguration{GuestAction: compute.GuestStop, HostAction: compute.HostStop},
-			State:                         compute.VmRunning, VmInitiatedShutdownBehavior: compute.ShutdownStop, VmType: "tinav7.c2r4p2", Vcores: 2, Memory: 4,
+			VmInitiatedShutdownBehavior:   compute.ShutdownStop, VmType: "tinav7.c2r4p2", Vcores: 2, Memory: 4,
 			Tags: []api.Tag{
 				{Key: "Name", Value: fmt.Sprintf("worker-%d", i)}, {Key: "cluster", Value: fmt.Sprintf("production-%d", i/clusterSize)},
 				{Key: "example.com/cost-center", Value: "a value of usual length"},
 			},
 			Running: true, Boots: 1, Generation: 1, Applied: 1,
 		}
+		power := compute.VmTurnedOn
 		if i%stoppedOneIn == 0 {
-			vm.State, vm.Running = compute.VmStopped, false
+			power, vm.Running = compute.VmTurnedOff, false
 		}
 		ip := api.IPv4(fmt.Sprintf("10.0.%d.%d", 1+i>>8, i&255))
 		nic := &network.Nic{
@@ -65,7 +66,7 @@ func (c contents) fillVms(tx *kind.Tx) error {
 			},
 		}
 		volume := &compute.Volume{
-			VolumeId: id.Volume(fmt.Sprintf("vol-%08x", i)), CreationDate: now, Iops: 150, Size: 10, State: compute.VolumeInUse,
+			VolumeId: id.Volume(fmt.Sprintf("vol-%08x", i)), CreationDate: now, Iops: 150, Size: 10,
 			SubregionName: subnet.SubregionName, VolumeType: compute.VolumeStandard, Generation: 1, Applied: 1,
 			LinkedVolumes: []compute.LinkedVolume{{
 				DeleteOnVmDeletion: true, DeviceName: vm.RootDeviceName, State: compute.VolumeAttached, VmId: vm.VmId, LinkDate: now,
@@ -74,10 +75,16 @@ func (c contents) fillVms(tx *kind.Tx) error {
 		if err := compute.Vms.Insert(tx, vm); err != nil {
 			return err
 		}
+		if err := kind.Transition(tx, compute.Vms, vm, power); err != nil {
+			return err
+		}
 		if err := network.Nics.Insert(tx, nic); err != nil {
 			return err
 		}
 		if err := compute.Volumes.Insert(tx, volume); err != nil {
+			return err
+		}
+		if err := kind.Transition(tx, compute.Volumes, volume, compute.VolumeMadeForVm); err != nil {
 			return err
 		}
 	}

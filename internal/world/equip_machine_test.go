@@ -13,10 +13,10 @@ func (w *world) equipSources(name string, made making, has belongings) {
 	w.t.Helper()
 	w.update(name, func(tx *kind.Tx) error {
 		image := compute.Image{
-			ImageName: "an image", Architecture: compute.X86, State: compute.ImageAvailable, RootDeviceName: string(compute.RootDevice),
+			ImageName: "an image", Architecture: compute.X86, RootDeviceName: string(compute.RootDevice),
 			BlockDeviceMappings: []compute.BlockDeviceMappingImage{{DeviceName: compute.RootDevice, Bsu: compute.BsuToCreate{VolumeSize: 10, DeleteOnVmDeletion: true}}},
 		}
-		err := compute.Images.Insert(tx, &image)
+		err := kind.Transition(tx, compute.Images, &image, compute.ImageRegistered)
 		has["id.Image"] = string(image.ImageId)
 		return err
 	})

@@ -165,7 +165,7 @@ func (l *desk) image(account string, codes ...string) id.Image {
 	l.update(account, func(tx *kind.Tx) error {
 		image.ImageId = Images.NewID(tx)
 		image.ImageName = string(image.ImageId)
-		return kind.Transition(tx, Images, image, imageRegistered)
+		return kind.Transition(tx, Images, image, ImageRegistered)
 	})
 	return image.ImageId
 }

@@ -162,7 +162,7 @@ func (ImageState) Literals() []string { return []string{"pending", "available", 
 // The events of an image. It is registered if its snapshots are there already.
 const (
 	imageCreated    lifecycle.Event[ImageState] = "created"
-	imageRegistered lifecycle.Event[ImageState] = "registered"
+	ImageRegistered lifecycle.Event[ImageState] = "registered"
 	imageCompleted  lifecycle.Event[ImageState] = "completed"
 	imageBroken     lifecycle.Event[ImageState] = "failed"
 	imageDeleted    lifecycle.Event[ImageState] = "deleted"
@@ -170,7 +170,7 @@ const (
 
 // imageLife is the life of an image. A deleted one is gone at once.
 var imageLife = lifecycle.Table[ImageState]{
-	"":             {imageCreated: ImagePending, imageRegistered: ImageAvailable},
+	"":             {imageCreated: ImagePending, ImageRegistered: ImageAvailable},
 	ImagePending:   {imageCompleted: ImageAvailable, imageBroken: ImageFailed, imageDeleted: ""},
 	ImageAvailable: {imageDeleted: ""},
 	ImageFailed:    {imageDeleted: ""},

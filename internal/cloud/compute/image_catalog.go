@@ -178,7 +178,7 @@ func (i *PublicImage) publish(own *kind.Tx) error {
 	if err := sharedImages.permit(own, image, to); err != nil {
 		return err
 	}
-	return kind.Transition(own, Images, image, imageRegistered)
+	return kind.Transition(own, Images, image, ImageRegistered)
 }
 
 // withdraw takes an image away. Volumes and copies that were made from it stay.

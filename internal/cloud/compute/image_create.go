@@ -167,7 +167,7 @@ func (n *newImage) take(mapping BlockDeviceMappingImage, s newSnapshot) {
 // insert makes the image. It waits for the snapshots that are taken for it.
 func (n *newImage) insert(tx *kind.Tx) error {
 	n.CreationDate = api.At(tx.Now())
-	event := imageRegistered
+	event := ImageRegistered
 	if len(n.taken) > 0 {
 		event = imageCreated
 		if err := takeSnapshots(tx, n.off, n.taken...); err != nil {

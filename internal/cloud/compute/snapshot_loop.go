@@ -12,71 +12,52 @@ import (
 	"github.com/bastide-cloud/bastide/internal/reconcile"
 )
 
-// SnapshotLoop brings snapshots to a driver, those of one instant as one value,
-// and notes how far they are. What the world has and the store does not, it
-// removes.
-type SnapshotLoop struct {
-	db    *kind.DB
-	world driver.Disks
-}
-
-// NewSnapshotLoop makes the loop that joins a store and a driver.
-func NewSnapshotLoop(db *kind.DB, world driver.Disks) *SnapshotLoop { return &SnapshotLoop{db, world} }
-
-// Kind is the kind whose changes wake the loop.
-func (l *SnapshotLoop) Kind() kind.Any { return snapshotSets }
-
-// Step brings one set of snapshots to the world and notes what the world has
-// then. It answers when to ask again if the world is not done.
-func (l *SnapshotLoop) Step(ctx context.Context, account, set string) (again time.Time, err error) {
-	caller := kind.Caller{Account: account}
-	var s *snapshotSet
-	err = l.db.View(ctx, caller, func(tx *kind.Tx) error {
-		s = snapshotSets.Living(tx, setID(set))
-		return nil
+// NewSnapshotLoop makes the loop that brings snapshots to a driver, those of one
+// instant as one value, and notes how far they are.
+func NewSnapshotLoop(db *kind.DB, disks driver.Disks) reconcile.Loop {
+	return reconcile.For(db, snapshotSets, reconcile.Ops[snapshotSet, driver.Snapshot, driver.SnapshotStatus]{
+		Want: func(tx *kind.Tx, s *snapshotSet) (want *driver.Snapshot, again time.Time, err error) {
+			if !s.waits() { // a VM that is off wakes the loop
+				want = new(wantedSnapshot(tx.Account(), s))
+			}
+			return want, again, nil
+		},
+		Ensure: func(ctx context.Context, want driver.Snapshot) (status driver.SnapshotStatus, err error) {
+			later := disks.EnsureSnapshot(ctx, want)
+			if _, err := driver.UntilDone(later); err != nil {
+				return status, err
+			}
+			status, ok, err := disks.Snapshot(ctx, want.Account, want.ID)
+			switch {
+			case err != nil:
+				return status, err
+			case !ok:
+				return status, fmt.Errorf("the driver has no snapshot %s, which it was asked for", want.ID)
+			}
+			return status, later
+		},
+		Remove: disks.RemoveSnapshot,
+		Note: func(tx *kind.Tx, s *snapshotSet, _ driver.Snapshot, status driver.SnapshotStatus) error {
+			if status.Failure == "" {
+				status.Progress = 100
+			}
+			return s.note(tx, status)
+		},
+		Progress: func(tx *kind.Tx, s *snapshotSet, _ driver.Snapshot, status driver.SnapshotStatus, _ time.Time) error {
+			status.Progress = min(status.Progress, 99) // all parts are there, and one is to go
+			if status.Failure != "" {
+				s.Applied = s.Generation
+			}
+			return s.note(tx, status)
+		},
+		Observe: func(ctx context.Context, found reconcile.Found) error {
+			snapshots, err := disks.ObserveSnapshots(ctx)
+			for _, s := range snapshots {
+				found(s.Account, s.ID, false)
+			}
+			return err
+		},
 	})
-	switch {
-	case err != nil:
-		return again, err
-	case s == nil:
-		return driver.UntilDone(l.world.RemoveSnapshot(ctx, account, set))
-	case !s.Unsettled() || s.waits(): // a VM that is off wakes the loop
-		return again, nil
-	}
-	if again, err = driver.UntilDone(l.world.EnsureSnapshot(ctx, wantedSnapshot(account, s))); err != nil {
-		return again, err
-	}
-	if s.Vm != "" {
-		if err := l.db.Update(ctx, caller, func(tx *kind.Tx) error { return instantOver(tx, s.SetId) }); err != nil {
-			return again, err
-		}
-	}
-	status, ok, err := l.world.Snapshot(ctx, account, set)
-	if err != nil {
-		return again, err
-	}
-	if !ok {
-		return again, fmt.Errorf("the world has no snapshot %s, which it was asked for", set)
-	}
-	switch {
-	case !again.IsZero():
-		status.Progress = min(status.Progress, 99) // all parts are there, and one is to go
-	case status.Failure == "":
-		status.Progress = 100
-	}
-	if status.Progress > 0 || status.Failure != "" {
-		err = l.db.Update(ctx, caller, func(tx *kind.Tx) error { return snapshotSeen(tx, s.SetId, s.Generation, status) })
-	}
-	return again, err
-}
-
-// Observe finds the snapshots that the world has.
-func (l *SnapshotLoop) Observe(ctx context.Context, found reconcile.Found) error {
-	snapshots, err := l.world.ObserveSnapshots(ctx)
-	for _, s := range snapshots {
-		found(s.Account, s.ID, false)
-	}
-	return err
 }
 
 // wantedSnapshot is a set as the world should have it.
@@ -92,19 +73,13 @@ func wantedSnapshot(account string, s *snapshotSet) driver.Snapshot {
 	return want
 }
 
-// instantOver lets a VM run that was off for a set.
-func instantOver(tx *kind.Tx, set setID) error {
-	if s := snapshotSets.Living(tx, set); s != nil {
-		return s.letRun(tx)
+// note notes how far the driver is with a set: its instant is over. What was deleted
+// since the driver was asked stays so.
+func (s *snapshotSet) note(tx *kind.Tx, status driver.SnapshotStatus) error {
+	if err := s.letRun(tx); err != nil {
+		return err
 	}
-	return nil
-}
-
-// snapshotSeen notes how far the world is with a set of a generation. What was
-// deleted since the world was asked stays so.
-func snapshotSeen(tx *kind.Tx, set setID, generation uint64, status driver.SnapshotStatus) error {
-	s := snapshotSets.Living(tx, set)
-	if s == nil {
+	if status.Progress == 0 && status.Failure == "" {
 		return nil
 	}
 	event := snapshotBegun
@@ -135,7 +110,6 @@ func snapshotSeen(tx *kind.Tx, set setID, generation uint64, status driver.Snaps
 	for i := range s.Parts {
 		s.Parts[i].FileLocation = ""
 	}
-	s.Applied = max(s.Applied, generation)
 	return s.taken(tx)
 }
 

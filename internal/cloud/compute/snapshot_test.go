@@ -344,7 +344,7 @@ func TestSnapshotInUseByAnImage(t *testing.T) {
 	l := newLab(t)
 	s := l.snapshot(anna, l.volume(anna, `"Size": 1`))
 	image := &Image{Snapshots: []id.Snapshot{id.Snapshot(s)}}
-	l.update(anna, func(tx *kind.Tx) error { return kind.Transition(tx, Images, image, imageRegistered) })
+	l.update(anna, func(tx *kind.Tx) error { return kind.Transition(tx, Images, image, ImageRegistered) })
 	l.refuse(fault.InUse, anna, "DeleteSnapshot", `{"SnapshotId": %q}`, s)
 	l.update(anna, func(tx *kind.Tx) error { return Images.Delete(tx, image) })
 	l.call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, s)

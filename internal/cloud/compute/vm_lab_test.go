@@ -125,7 +125,7 @@ func (l *lab) omi(account string, change ...func(*Image)) string {
 			image.State = ""
 			return kind.Transition(tx, Images, &image, imageCreated)
 		}
-		return kind.Transition(tx, Images, &image, imageRegistered)
+		return kind.Transition(tx, Images, &image, ImageRegistered)
 	})
 	return string(image.ImageId)
 }

@@ -159,15 +159,15 @@ func (region Region) machineDone(tx *kind.Tx, v *Vm, done driver.Machine) error 
 	}
 	switch {
 	case v.State == VmStopping && !done.On:
-		return region.stopped(tx, v, vmOff)
+		return region.stopped(tx, v, VmTurnedOff)
 	case v.State == VmPending && v.Running && done.On:
 		if a := v.ActionsOnNextBoot; a != nil && string(a.SecureBoot) == done.SecureBoot {
 			v.ActionsOnNextBoot = nil
 		}
-		return v.arrive(tx, vmOn)
+		return v.arrive(tx, VmTurnedOn)
 	case v.State == VmPending && !v.Running && !done.On:
 		v.StateReason = neverStarted
-		return v.arrive(tx, vmOff)
+		return v.arrive(tx, VmTurnedOff)
 	}
 	return nil
 }

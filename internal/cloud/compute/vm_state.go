@@ -35,8 +35,8 @@ const (
 	vmStopped   lifecycle.Event[VmStateName] = "stopped"
 	vmRebooted  lifecycle.Event[VmStateName] = "rebooted"
 	vmDeleted   lifecycle.Event[VmStateName] = "deleted"
-	vmOn        lifecycle.Event[VmStateName] = "turned on"
-	vmOff       lifecycle.Event[VmStateName] = "turned off"
+	VmTurnedOn  lifecycle.Event[VmStateName] = "turned on"
+	VmTurnedOff lifecycle.Event[VmStateName] = "turned off"
 	vmRemoved   lifecycle.Event[VmStateName] = "removed"
 	vmUnplaced  lifecycle.Event[VmStateName] = "refused by its hosts"
 	vmShutDown  lifecycle.Event[VmStateName] = "shut down by itself"
@@ -47,9 +47,9 @@ const (
 // driver is behind; what the driver then has, or the machine does, leads on.
 var vmLife = lifecycle.Table[VmStateName]{
 	"":             {vmCreated: VmPending},
-	VmPending:      {vmOn: VmRunning, vmOff: VmStopped, vmUnplaced: VmStopped, vmDeleted: VmShuttingDown},
+	VmPending:      {VmTurnedOn: VmRunning, VmTurnedOff: VmStopped, vmUnplaced: VmStopped, vmDeleted: VmShuttingDown},
 	VmRunning:      {vmStopped: VmStopping, vmRebooted: VmRunning, vmDeleted: VmShuttingDown, vmShutDown: VmStopped, vmUnplaced: VmStopped},
-	VmStopping:     {vmOff: VmStopped, vmStopped: VmStopping, vmDeleted: VmShuttingDown},
+	VmStopping:     {VmTurnedOff: VmStopped, vmStopped: VmStopping, vmDeleted: VmShuttingDown},
 	VmStopped:      {vmStarted: VmPending, vmDeleted: VmShuttingDown},
 	VmShuttingDown: {vmRemoved: VmTerminated},
 	VmTerminated:   {vmForgotten: ""},

@@ -138,7 +138,7 @@ func (VolumeState) Literals() []string {
 const (
 	volumeCreated       lifecycle.Event[VolumeState] = "created"
 	volumeMade          lifecycle.Event[VolumeState] = "made"
-	volumeMadeForVm     lifecycle.Event[VolumeState] = "made for a VM"
+	VolumeMadeForVm     lifecycle.Event[VolumeState] = "made for a VM"
 	volumeFailed        lifecycle.Event[VolumeState] = "failed"
 	volumeLinked        lifecycle.Event[VolumeState] = "linked"
 	volumeUnlinked      lifecycle.Event[VolumeState] = "unlinked"
@@ -151,7 +151,7 @@ const (
 // of is deleting until the snapshot has what it needs; any other for a moment.
 var volumeLife = lifecycle.Table[VolumeState]{
 	"":              {volumeCreated: VolumeCreating},
-	VolumeCreating:  {volumeMade: VolumeAvailable, volumeMadeForVm: VolumeInUse, volumeFailed: VolumeError, volumeDeletedWithVm: VolumeDeleting},
+	VolumeCreating:  {volumeMade: VolumeAvailable, VolumeMadeForVm: VolumeInUse, volumeFailed: VolumeError, volumeDeletedWithVm: VolumeDeleting},
 	VolumeAvailable: {volumeLinked: VolumeInUse, volumeDeleted: VolumeDeleting},
 	VolumeInUse:     {volumeUnlinked: VolumeAvailable, volumeDeletedWithVm: VolumeDeleting},
 	VolumeDeleting:  {volumeRemoved: ""},

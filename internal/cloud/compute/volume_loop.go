@@ -2,7 +2,6 @@ package compute
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
@@ -12,101 +11,58 @@ import (
 	"github.com/bastide-cloud/bastide/internal/reconcile"
 )
 
-// VolumeLoop brings volumes to a driver, each as a disk, and moves those that
-// the world has made or updated to their next state. What the world has and the
-// store does not, it removes. The links between disks and machines are a part of
-// the machines.
-type VolumeLoop struct {
-	db    *kind.DB
-	world driver.Disks
-}
-
-// NewVolumeLoop makes the loop that joins a store and a driver.
-func NewVolumeLoop(db *kind.DB, world driver.Disks) *VolumeLoop { return &VolumeLoop{db, world} }
-
-// Kind is the kind whose changes wake the loop.
-func (l *VolumeLoop) Kind() kind.Any { return Volumes }
-
-// Step brings one volume to the world and notes what the world has then. It
-// answers when to ask again if the world is not done.
-func (l *VolumeLoop) Step(ctx context.Context, account, volumeID string) (again time.Time, err error) {
-	caller := kind.Caller{Account: account}
-	var v *Volume
-	err = l.db.View(ctx, caller, func(tx *kind.Tx) error {
-		v = Volumes.Living(tx, id.Volume(volumeID))
-		return nil
-	})
-	switch {
-	case err != nil:
-		return again, err
-	case v == nil:
-		return driver.UntilDone(l.world.RemoveDisk(ctx, account, volumeID))
-	case !v.Unsettled():
-		return again, nil
-	case v.State == VolumeDeleting:
-		return l.end(ctx, caller, v.VolumeId)
-	}
-	want := wantedDisk(account, v)
-	again, err = driver.UntilDone(l.world.EnsureDisk(ctx, want))
-	never, cannot := errors.AsType[driver.Never](err)
-	switch {
-	case cannot:
-		return again, l.db.Update(ctx, caller, func(tx *kind.Tx) error { return diskFailed(tx, want, never.Why) })
-	case err != nil:
-		return again, err
-	case again.IsZero():
-		return again, l.db.Update(ctx, caller, func(tx *kind.Tx) error { return diskDone(tx, want) })
-	case v.TaskId != "":
-		err = l.db.Update(ctx, caller, func(tx *kind.Tx) error { return noteUpdate(tx, v.TaskId, again) })
-	}
-	return again, err
-}
-
 // deletingFor is how long a deleted volume is listed at least. Clients make sure
 // that it is: octl reads it one to two seconds after it has deleted it.
 const deletingFor = 2 * time.Second
 
-// end removes the disk of a deleted volume, and then the volume. While a snapshot
-// of it is still being taken it stays; the snapshot wakes the loop.
-func (l *VolumeLoop) end(ctx context.Context, caller kind.Caller, volumeID id.Volume) (again time.Time, err error) {
-	due := false
-	err = l.db.View(ctx, caller, func(tx *kind.Tx) error {
-		again, due = time.Time{}, false
-		v := Volumes.Living(tx, volumeID)
-		if v == nil || isBeingTaken(tx, volumeID) {
-			return nil
+// diskChange is a disk that a driver must have or, if it is removed, must not.
+type diskChange struct {
+	driver.Disk
+	removed bool
+}
+
+// NewVolumeLoop makes the loop that brings volumes to a driver, each as a disk. The
+// links between disks and machines are a part of the machines.
+func NewVolumeLoop(db *kind.DB, disks driver.Disks) reconcile.Loop {
+	return reconcile.For(db, Volumes, reconcile.Ops[Volume, diskChange, struct{}]{
+		Want: wantedChange,
+		Ensure: func(ctx context.Context, want diskChange) (none struct{}, err error) {
+			if want.removed {
+				return none, disks.RemoveDisk(ctx, want.Account, want.ID)
+			}
+			return none, disks.EnsureDisk(ctx, want.Disk)
+		},
+		Remove: disks.RemoveDisk,
+		Note:   func(tx *kind.Tx, v *Volume, done diskChange, _ struct{}) error { return v.diskDone(tx, done) },
+		Progress: func(tx *kind.Tx, v *Volume, _ diskChange, _ struct{}, until time.Time) error {
+			return noteUpdate(tx, v.TaskId, until)
+		},
+		Fail: func(tx *kind.Tx, v *Volume, _ diskChange, why driver.Refusal) error { return v.diskFailed(tx, why) },
+		Observe: func(ctx context.Context, found reconcile.Found) error {
+			all, err := disks.ObserveDisks(ctx)
+			for _, d := range all {
+				found(d.Account, d.ID, false)
+			}
+			return err
+		},
+	})
+}
+
+// wantedChange is what a driver is asked for a volume. A deleted one stays while a
+// snapshot of it is still being taken; the snapshot wakes the loop.
+func wantedChange(tx *kind.Tx, v *Volume) (want *diskChange, again time.Time, err error) {
+	if v.State == VolumeDeleting {
+		if isBeingTaken(tx, v.VolumeId) {
+			return nil, again, nil
 		}
 		if until := v.DeletedAt.Time().Add(deletingFor); until.After(tx.Now()) {
-			again = until
-		} else {
-			due = true
+			return nil, until, nil
 		}
-		return nil
-	})
-	if err != nil || !due {
-		return again, err
 	}
-	if again, err = driver.UntilDone(l.world.RemoveDisk(ctx, caller.Account, string(volumeID))); err != nil || !again.IsZero() {
-		return again, err
-	}
-	return again, l.db.Update(ctx, caller, func(tx *kind.Tx) error {
-		if v := Volumes.Living(tx, volumeID); v != nil {
-			return Volumes.Delete(tx, v)
-		}
-		return nil
-	})
+	return &diskChange{wantedDisk(tx.Account(), v), v.State == VolumeDeleting}, again, nil
 }
 
-// Observe finds the disks that the world has.
-func (l *VolumeLoop) Observe(ctx context.Context, found reconcile.Found) error {
-	disks, err := l.world.ObserveDisks(ctx)
-	for _, d := range disks {
-		found(d.Account, d.ID, false)
-	}
-	return err
-}
-
-// wantedDisk is a volume as the world should have it.
+// wantedDisk is a volume as a driver should have it.
 func wantedDisk(account string, v *Volume) driver.Disk {
 	p := v.wanted()
 	d := driver.Disk{
@@ -119,14 +75,13 @@ func wantedDisk(account string, v *Volume) driver.Disk {
 	return d
 }
 
-// diskDone notes that the world has a disk. What became of the volume since the
-// world was asked stays as it is.
-func diskDone(tx *kind.Tx, done driver.Disk) error {
-	v := Volumes.Living(tx, id.Volume(done.ID))
-	if v == nil || v.Applied >= done.Generation {
-		return nil
+// diskDone notes that the driver has a disk, or has removed it. What became of the
+// volume since the driver was asked stays as it is.
+func (v *Volume) diskDone(tx *kind.Tx, done diskChange) error {
+	if done.removed {
+		return kind.Transition(tx, Volumes, v, volumeRemoved)
 	}
-	v.Applied, v.MadeFrom = done.Generation, ""
+	v.MadeFrom = ""
 	if to := v.Target; to != nil && *to == (VolumeUpdateParameters{done.Iops, done.Size, VolumeType(done.Type)}) {
 		v.Iops, v.Size, v.VolumeType = to.Iops, to.Size, to.VolumeType
 		if err := v.endUpdate(tx, updateCompleted, ""); err != nil {
@@ -135,7 +90,7 @@ func diskDone(tx *kind.Tx, done driver.Disk) error {
 	}
 	event := volumeMade
 	if len(v.LinkedVolumes) > 0 {
-		event = volumeMadeForVm
+		event = VolumeMadeForVm
 	}
 	made, err := kind.Try(tx, Volumes, v, event)
 	switch {
@@ -150,28 +105,25 @@ func diskDone(tx *kind.Tx, done driver.Disk) error {
 	return touchVm(tx, v.LinkedVolumes[0].VmId)
 }
 
-// diskFailed notes that the world cannot make a disk, or cannot update it: then
-// it shall stay as it was.
-func diskFailed(tx *kind.Tx, asked driver.Disk, why string) error {
-	v := Volumes.Living(tx, id.Volume(asked.ID))
-	if v == nil || v.Generation != asked.Generation {
-		return nil
-	}
+// diskFailed notes that the driver cannot make a disk, or cannot update it: then it
+// stays as it was.
+func (v *Volume) diskFailed(tx *kind.Tx, why driver.Refusal) error {
 	if kind.Allows(Volumes, v, volumeFailed) {
 		v.MadeFrom, v.Applied = "", v.Generation
 		return kind.Transition(tx, Volumes, v, volumeFailed)
 	}
 	if v.Target == nil {
-		return errors.New(why)
+		return why
 	}
 	v.Generation++
-	if err := v.endUpdate(tx, updateFailed, why); err != nil {
+	if err := v.endUpdate(tx, updateFailed, why.Error()); err != nil {
 		return err
 	}
 	return Volumes.Put(tx, v)
 }
 
-// noteUpdate notes that the world has begun an update, and when it will be done.
+// noteUpdate notes that the driver has begun an update, and when it will be done.
+// An empty ID is none.
 func noteUpdate(tx *kind.Tx, taskID id.VolumeUpdateTask, due time.Time) error {
 	task := VolumeUpdateTasks.Living(tx, taskID)
 	if task == nil || task.Due == api.At(due) {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
@@ -180,12 +181,16 @@ func TestVolumeChangesDuringAStep(t *testing.T) {
 	stale := driver.Disk{Account: anna, ID: v, Generation: 2, Size: 1, Type: "gp2", Iops: 100}
 	l.one(anna, "UpdateVolume", `{"VolumeId": %q, "VolumeType": "gp2"}`, v)
 	l.one(anna, "UpdateVolume", `{"VolumeId": %q, "Size": 5}`, v)
-	l.update(anna, func(tx *kind.Tx) error { return diskDone(tx, stale) })
+	l.update(anna, func(tx *kind.Tx) error {
+		now, err := Volumes.Get(tx, id.Volume(v))
+		if err != nil {
+			return err
+		}
+		return now.diskDone(tx, diskChange{Disk: stale})
+	})
 	if now := l.read(anna, "ReadVolumes", "VolumeIds", v); now.text("Size") != "1" || now["TaskId"] == nil {
 		t.Errorf("an update is taken for done when an older one is: %v", now)
 	}
-	stale.ID = "vol-00000000" // which is gone by now
-	l.update(anna, func(tx *kind.Tx) error { return diskDone(tx, stale) })
 	l.settle()
 	if now := l.read(anna, "ReadVolumes", "VolumeIds", v); now.text("Size") != "5" || now["TaskId"] != nil {
 		t.Errorf("after both updates the volume is %v", now)
