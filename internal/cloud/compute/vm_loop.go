@@ -2,12 +2,10 @@ package compute
 
 import (
 	"context"
-	"errors"
 	"net/netip"
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
-	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/kind"
@@ -16,98 +14,82 @@ import (
 	"github.com/bastide-cloud/bastide/internal/reconcile"
 )
 
-// VmLoop brings VMs to a driver, each as a machine with its disks and NICs, and
-// moves them on as the world follows. What a machine does by itself it notes;
-// what the world has and the store does not, it removes.
-type VmLoop struct {
-	db     *kind.DB
-	world  driver.Machines
-	region Region
-}
-
-// NewVmLoop makes the loop that joins a store and a driver, in a region.
-func NewVmLoop(db *kind.DB, world driver.Machines, region Region) *VmLoop {
-	return &VmLoop{db: db, world: world, region: region}
-}
-
-// Kind is the kind whose changes wake the loop.
-func (l *VmLoop) Kind() kind.Any { return Vms }
-
 // netPace is how soon a VM looks again whether its NICs are in the world.
 const netPace = 100 * time.Millisecond
 
-// Step brings one VM to the world, or notes what its machine did. It answers when
-// to ask again if the world is not done.
-func (l *VmLoop) Step(ctx context.Context, account, vmID string) (again time.Time, err error) {
-	var v *Vm
-	var want driver.Machine
-	var ready bool
-	err = l.db.View(ctx, kind.Caller{Account: account}, func(tx *kind.Tx) (err error) {
-		v, again = Vms.Living(tx, id.Vm(vmID)), time.Time{}
-		if v == nil || v.State == VmShuttingDown || !v.Unsettled() {
-			return nil
-		}
-		want, ready = l.wanted(tx, v)
-		for _, n := range network.VmNics(tx, v.VmId) {
-			if !n.InWorld(tx) {
-				again = tx.Now().Add(netPace)
+// vmLoop is a loop that hears of machines that do something by themselves.
+type vmLoop struct {
+	reconcile.Loop
+	machines driver.Machines
+}
+
+// Listen implements [reconcile.Listener].
+func (l vmLoop) Listen(ctx context.Context, heard func(account, id string)) error {
+	return l.machines.WatchMachines(ctx, heard)
+}
+
+// NewVmLoop makes the loop that brings the VMs of a region to a driver, each as a
+// machine with its disks and NICs, and notes what a machine does by itself.
+func NewVmLoop(db *kind.DB, machines driver.Machines, region Region) reconcile.Loop {
+	return vmLoop{reconcile.For(db, Vms, reconcile.Ops[Vm, driver.Machine, struct{}]{
+		Want: region.wantedMachine,
+		Ensure: func(ctx context.Context, want driver.Machine) (struct{}, error) {
+			return struct{}{}, machines.EnsureMachine(ctx, want)
+		},
+		Remove: machines.RemoveMachine,
+		Note: func(tx *kind.Tx, v *Vm, done driver.Machine, _ struct{}) error {
+			return region.machineDone(tx, v, done)
+		},
+		Fail: func(tx *kind.Tx, v *Vm, _ driver.Machine, why driver.Refusal) error {
+			if _, full := why.(driver.NoCapacity); !full {
+				return why
 			}
+			return region.noRoom(tx, v)
+		},
+		Ending: func(v *Vm) bool { return v.State == VmShuttingDown },
+		Ended:  gone,
+		Inspect: func(ctx context.Context, account string, v *Vm) (func(*kind.Tx, *Vm) error, error) {
+			return region.inspect(ctx, machines, account, v)
+		},
+		Observe: func(ctx context.Context, found reconcile.Found) error {
+			all, err := machines.ObserveMachines(ctx)
+			for _, m := range all {
+				found(m.Account, m.ID, hasFallen(m))
+			}
+			return err
+		},
+	}), machines}
+}
+
+// wantedMachine is what a driver is asked for a VM, once its NICs and disks are
+// there: a disk that is made wakes the loop, a NIC does not.
+func (region Region) wantedMachine(tx *kind.Tx, v *Vm) (*driver.Machine, time.Time, error) {
+	for _, n := range network.VmNics(tx, v.VmId) {
+		if !n.InWorld(tx) {
+			return nil, tx.Now().Add(netPace), nil
 		}
-		return nil
-	})
-	switch {
-	case err != nil:
-		return again, err
-	case v == nil:
-		return driver.UntilDone(l.world.RemoveMachine(ctx, account, vmID))
-	case v.State == VmShuttingDown:
-		return l.end(ctx, account, vmID)
-	case !v.Unsettled():
-		return again, l.observe(ctx, account, v)
-	case !again.IsZero() || !ready: // a disk that is made wakes the loop, a NIC does not
-		return again, nil
 	}
-	again, err = driver.UntilDone(l.world.EnsureMachine(ctx, want))
-	if _, full := errors.AsType[driver.NoCapacity](err); full {
-		return again, l.update(ctx, account, vmID, func(tx *kind.Tx, v *Vm) error { return l.region.noRoom(tx, v, want) })
+	want, ready := region.wanted(tx, v)
+	if !ready {
+		return nil, time.Time{}, nil
 	}
-	if err != nil || !again.IsZero() {
-		return again, err
-	}
-	return again, l.update(ctx, account, vmID, func(tx *kind.Tx, v *Vm) error { return l.region.machineDone(tx, v, want) })
+	return &want, time.Time{}, nil
 }
 
-// update changes a VM that is there.
-func (l *VmLoop) update(ctx context.Context, account, vmID string, fn func(*kind.Tx, *Vm) error) error {
-	return l.db.Update(ctx, kind.Caller{Account: account}, func(tx *kind.Tx) error {
-		if v := Vms.Living(tx, id.Vm(vmID)); v != nil {
-			return fn(tx, v)
-		}
-		return nil
-	})
-}
-
-// end takes a machine from the world, and then what goes with it.
-func (l *VmLoop) end(ctx context.Context, account, vmID string) (again time.Time, err error) {
-	if again, err = driver.UntilDone(l.world.RemoveMachine(ctx, account, vmID)); err != nil || !again.IsZero() {
-		return again, err
-	}
-	return again, l.update(ctx, account, vmID, gone)
-}
-
-// observe notes that a machine is off which is to be on, or that the world has
+// inspect finds that a machine is off which should be on, or that the driver has
 // lost it and is behind again.
-func (l *VmLoop) observe(ctx context.Context, account string, v *Vm) error {
+func (region Region) inspect(ctx context.Context, machines driver.Machines, account string, v *Vm) (note func(*kind.Tx, *Vm) error, err error) {
 	if !v.Running {
-		return nil
+		return nil, nil
 	}
-	status, ok, err := l.world.Machine(ctx, account, string(v.VmId))
+	status, ok, err := machines.Machine(ctx, account, string(v.VmId))
 	if err != nil || ok && (!hasFallen(status) || status.Generation != v.Generation) {
-		return err
+		return nil, err
 	}
-	return l.update(ctx, account, string(v.VmId), func(tx *kind.Tx, now *Vm) error {
+	generation := v.Generation
+	return func(tx *kind.Tx, now *Vm) error {
 		switch {
-		case now.Generation != v.Generation || now.State != VmRunning:
+		case now.Generation != generation || now.State != VmRunning:
 			return nil
 		case !ok:
 			now.Applied = now.Generation - 1
@@ -118,22 +100,8 @@ func (l *VmLoop) observe(ctx context.Context, account string, v *Vm) error {
 			now.StateReason = stoppedByHost
 		}
 		now.Generation++
-		return l.region.stopped(tx, now, vmShutDown)
-	})
-}
-
-// Observe finds the machines that the world has.
-func (l *VmLoop) Observe(ctx context.Context, found reconcile.Found) error {
-	machines, err := l.world.ObserveMachines(ctx)
-	for _, m := range machines {
-		found(m.Account, m.ID, hasFallen(m))
-	}
-	return err
-}
-
-// Listen hears of machines that do something by themselves.
-func (l *VmLoop) Listen(ctx context.Context, heard func(account, id string)) error {
-	return l.world.WatchMachines(ctx, heard)
+		return region.stopped(tx, now, vmShutDown)
+	}, nil
 }
 
 // hasFallen reports whether a machine is off although nobody asked for that.
@@ -142,10 +110,6 @@ func hasFallen(m driver.MachineStatus) bool { return !m.On && m.OffBy != "" }
 // machineDone notes that the world has a machine. What became of the VM since the
 // world was asked stays as it is.
 func (region Region) machineDone(tx *kind.Tx, v *Vm, done driver.Machine) error {
-	if v.Applied >= done.Generation {
-		return nil
-	}
-	v.Applied = done.Generation
 	if err := Vms.Put(tx, v); err != nil {
 		return err
 	}
@@ -181,8 +145,8 @@ func (v *Vm) arrive(tx *kind.Tx, event lifecycle.Event[VmStateName]) error {
 }
 
 // noRoom stops a VM that no host has room for.
-func (region Region) noRoom(tx *kind.Tx, v *Vm, asked driver.Machine) error {
-	if !kind.Allows(Vms, v, vmUnplaced) || v.Generation != asked.Generation {
+func (region Region) noRoom(tx *kind.Tx, v *Vm) error {
+	if !kind.Allows(Vms, v, vmUnplaced) {
 		return nil
 	}
 	v.StateReason = stoppedForRoom
@@ -192,7 +156,7 @@ func (region Region) noRoom(tx *kind.Tx, v *Vm, asked driver.Machine) error {
 
 // wanted is the VM as the world should have it. ready is false while a disk of it
 // is not made yet.
-func (l *VmLoop) wanted(tx *kind.Tx, v *Vm) (want driver.Machine, ready bool) {
+func (region Region) wanted(tx *kind.Tx, v *Vm) (want driver.Machine, ready bool) {
 	want = driver.Machine{
 		Account: tx.Account(), ID: string(v.VmId), Generation: v.Generation,
 		Subregion: v.Placement.SubregionName, Tenancy: string(v.Placement.Tenancy), Affinities: v.affinities(tx),
@@ -214,10 +178,10 @@ func (l *VmLoop) wanted(tx *kind.Tx, v *Vm) (want driver.Machine, ready bool) {
 	want.Disks, ready = wantedDisks(tx, v)
 	nics := network.VmNics(tx, v.VmId)
 	for i, n := range nics {
-		nics[i] = l.region.Network.ShowNic(tx, n)
+		nics[i] = region.Network.ShowNic(tx, n)
 		want.Nics = append(want.Nics, wantedNic(nics[i]))
 	}
-	want.Metadata = l.region.about(tx, v, want.Disks, nics).Paths()
+	want.Metadata = region.about(tx, v, want.Disks, nics).Paths()
 	return want, ready
 }
 
