@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bastide-cloud/bastide/internal/cloud/compute"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
@@ -16,6 +17,7 @@ import (
 func lives() map[string]lifecycle.Life {
 	all := map[string]lifecycle.Life{}
 	maps.Copy(all, network.Lives())
+	maps.Copy(all, compute.Lives())
 	for _, k := range Kinds() {
 		if facts := k.Facts(); facts.Life != nil {
 			all[facts.Name] = facts.Life

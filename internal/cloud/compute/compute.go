@@ -15,6 +15,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
 	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/lifecycle"
 	"github.com/bastide-cloud/bastide/internal/objectstore"
 )
 
@@ -48,6 +49,12 @@ func (region Region) Check() error {
 		}
 	}
 	return nil
+}
+
+// Lives are the lives of parts of resources, by name. Those of whole resources are
+// in their kinds.
+func Lives() map[string]lifecycle.Life {
+	return map[string]lifecycle.Life{"Link of a Volume to a VM": volumeLinkLife}
 }
 
 // Kinds are the kinds of the package.

@@ -1,27 +1,38 @@
 package compute
 
-import "testing"
+import (
+	"fmt"
+	"slices"
 
-// The tables that the loops go by are whole.
-func TestLives(t *testing.T) {
-	t.Parallel()
-	for _, l := range []struct {
-		of   string
-		life interface{ Check() error }
-	}{
-		{"VM", vmLife},
-		{"VM group", vmGroupLife},
-		{"Volume", drawn{volumeLife}},
-		{"Volume on a VM", drawn{volumeLinkLife}},
-		{"Update of a volume", drawn{volumeUpdateLife}},
-		{"Snapshot", drawn{snapshotLife}},
-		{"Image", drawn{imageLife}},
-		{"Export of an image", imageExportLife},
-		{"Export of a snapshot", snapshotExportLife},
-		{"Flexible GPU", gpuLife},
-	} {
-		if err := l.life.Check(); err != nil {
-			t.Errorf("%s: %v", l.of, err)
+	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/lifecycle"
+)
+
+// bring takes a resource through the table of its kind to a state, as the rules and
+// loops of its family would in some way.
+func bring[T any, I kind.ID, S ~string](tx *kind.Tx, k *kind.Kind[T, I], v *T, state *S, to S) error {
+	life := k.Life.(lifecycle.Table[S])
+	came := map[S]lifecycle.Edge{*state: {}}
+	for todo := []S{*state}; len(todo) > 0; todo = todo[1:] {
+		for event, next := range life[todo[0]] {
+			if _, seen := came[next]; !seen && next != "" {
+				came[next] = lifecycle.Edge{From: string(todo[0]), Event: string(event)}
+				todo = append(todo, next)
+			}
 		}
 	}
+	var events []lifecycle.Event[S]
+	for at := to; at != *state; {
+		e, ok := came[at]
+		if !ok {
+			return fmt.Errorf("no event leads from %q to %q", *state, to)
+		}
+		events, at = append(events, lifecycle.Event[S](e.Event)), S(e.From)
+	}
+	for _, event := range slices.Backward(events) {
+		if err := kind.Transition(tx, k, v, event); err != nil {
+			return err
+		}
+	}
+	return nil
 }
