@@ -1,11 +1,13 @@
 package world
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
 	"maps"
 	nethttp "net/http"
+	"os"
 	"reflect"
 	"slices"
 	"strconv"
@@ -29,9 +31,11 @@ import (
 )
 
 // To equip the people of a region takes longer than a day in it: so there are
-// fewer and longer days, unless the command line says otherwise.
+// fewer and longer days, unless the environment or the command line says
+// otherwise. The continuous checks ask for more.
 func init() {
-	for name, value := range map[string]string{"rapid.checks": days, "rapid.steps": "100"} {
+	checks := cmp.Or(os.Getenv("BASTIDE_DAYS"), days)
+	for name, value := range map[string]string{"rapid.checks": checks, "rapid.steps": "100"} {
 		if err := flag.Set(name, value); err != nil {
 			panic(err)
 		}

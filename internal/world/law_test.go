@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,6 +29,24 @@ func forEach(t *testing.T, test func(t *testing.T, w *world, a api.Action)) {
 	w := newWorld(t)
 	for _, a := range w.API.Actions() {
 		w.run(t, a.Name, func(t *testing.T) { test(t, w, a) })
+	}
+}
+
+// forEachFamily runs a test for the actions of each family, in a world of their
+// own. Loops look at all accounts whenever the clock moves, and the end of a test
+// at all that was said: many accounts in one world take far longer than a few
+// each in many worlds.
+func forEachFamily(t *testing.T, test func(t *testing.T, w *world, actions []api.Action)) {
+	t.Helper()
+	families := map[string][]api.Action{}
+	for _, a := range newWorld(t).API.Actions() {
+		families[a.Family] = append(families[a.Family], a)
+	}
+	for family, actions := range families {
+		t.Run(family, func(t *testing.T) {
+			t.Parallel()
+			test(t, newWorld(t), actions)
+		})
 	}
 }
 
@@ -231,16 +250,20 @@ func TestWrongTypesAreNamed(t *testing.T) {
 // A parameter that is null is one that is absent.
 func TestNullIsAbsent(t *testing.T) {
 	t.Parallel()
-	forEach(t, func(t *testing.T, w *world, a api.Action) {
-		has := w.equip(a.Name)
-		request := w.minimal(a, has)
-		for _, p := range append(parameters(a.Request), parameter{path: []string{"DryRun"}}) {
-			if name := p.path[0]; request[name] == nil {
-				request[name] = nil
-			}
-		}
-		if got := w.as(a.Name).call(a.Name, jsonOf(request)); got.status != nethttp.StatusOK {
-			t.Errorf("%s: %s", jsonOf(request), got.text)
+	forEachFamily(t, func(t *testing.T, w *world, actions []api.Action) {
+		for _, a := range actions {
+			w.run(t, a.Name, func(t *testing.T) {
+				name, has := w.equipped(a)
+				request := w.minimal(a, has)
+				for _, p := range append(parameters(a.Request), parameter{path: []string{"DryRun"}}) {
+					if parameter := p.path[0]; request[parameter] == nil {
+						request[parameter] = nil
+					}
+				}
+				if got := w.as(name).call(a.Name, jsonOf(request)); got.status != nethttp.StatusOK {
+					t.Errorf("%s: %s", jsonOf(request), got.text)
+				}
+			})
 		}
 	})
 }
@@ -274,16 +297,16 @@ func TestADryRunWritesNothing(t *testing.T) {
 
 func TestActionsThatReadWriteNothing(t *testing.T) {
 	t.Parallel()
-	forEach(t, func(t *testing.T, w *world, a api.Action) {
-		has := w.equip(a.Name)
-		w.settle()
-		if renew := passing[a.Name]; renew != nil {
-			renew(w, a.Name, has)
-		}
-		before := w.stored(a.Name)
-		w.as(a.Name).must(a.Name, jsonOf(w.minimal(a, has)))
-		if after := w.stored(a.Name); a.Reads != (after == before) {
-			t.Errorf("the account went from version %d to %d, and that the action reads is %t", before, after, a.Reads)
+	forEachFamily(t, func(t *testing.T, w *world, actions []api.Action) {
+		for _, a := range actions {
+			w.run(t, a.Name, func(t *testing.T) {
+				name, has := w.equipped(a)
+				before := w.stored(name)
+				w.as(name).must(a.Name, jsonOf(w.minimal(a, has)))
+				if after := w.stored(name); a.Reads != (after == before) {
+					t.Errorf("the account went from version %d to %d, and that the action reads is %t", before, after, a.Reads)
+				}
+			})
 		}
 	})
 }
@@ -323,41 +346,39 @@ func (a *answer) shape(id string) string {
 
 func TestAbsentAndForeignLookAlike(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	foreign := w.equip("bob")
-	for _, a := range w.API.Actions() {
-		for _, p := range parameters(a.Request) {
-			if p.t.Kind() != reflect.String || notIDs[p.key] != "" {
-				continue
+	forEachFamily(t, func(t *testing.T, w *world, actions []api.Action) {
+		foreign := w.equip("bob")
+		for _, a := range actions {
+			for _, p := range parameters(a.Request) {
+				if p.t.Kind() != reflect.String || notIDs[p.key] != "" {
+					continue
+				}
+				theirs, other := foreign.named(p)
+				if theirs == "" {
+					if other == nil && (strings.HasSuffix(p.key, "Id") || strings.HasSuffix(p.key, "Ids")) {
+						t.Errorf("%s of %s is an id of nothing: give somebody one in equip, or say in notIDs why not", p, a.Name)
+					}
+					continue
+				}
+				w.run(t, a.Name+" "+p.String(), func(t *testing.T) {
+					name, has := w.equipped(a)
+					ask := func(id string) string {
+						return w.as(name).call(a.Name, jsonOf(w.with(a, p, id, has))).shape(id)
+					}
+					absent := ask(nobodys(theirs))
+					if diff := cmp.Diff(absent, ask(theirs)); diff != "" {
+						t.Errorf("another account's ids are told apart from absent ones (-absent +foreign):\n%s", diff)
+					}
+					own, _ := has.named(p)
+					if got := ask(own); got == absent || !strings.HasPrefix(got, "200") {
+						t.Errorf("the caller's own is not found: %s", got)
+					}
+				})
 			}
-			theirs, other := foreign.named(p)
-			if theirs == "" {
-				if other == nil && (strings.HasSuffix(p.key, "Id") || strings.HasSuffix(p.key, "Ids")) {
-					t.Errorf("%s of %s is an id of nothing: give somebody one in equip, or say in notIDs why not", p, a.Name)
-				}
-				continue
-			}
-			w.run(t, a.Name+" "+p.String(), func(t *testing.T) {
-				name := w.fresh()
-				has := w.equip(name)
-				ask := func(id string) string {
-					return w.as(name).call(a.Name, jsonOf(w.with(a, p, id, has))).shape(id)
-				}
-				absent := ask(nobodys(theirs))
-				if diff := cmp.Diff(absent, ask(theirs)); diff != "" {
-					t.Errorf("another account's ids are told apart from absent ones (-absent +foreign):\n%s", diff)
-				}
-				own, _ := has.named(p)
-				if got := ask(own); got == absent || !strings.HasPrefix(got, "200") {
-					t.Errorf("the caller's own is not found: %s", got)
-				}
-			})
 		}
-	}
+	})
 }
 
-// TestEveryCallIsRecorded refuses each action in several ways. That each call
-// makes one record of itself is checked at the end of every test.
 // otherwise are the parameters whose absent id is refused with other words, or with
 // none, each with the reason.
 var otherwise = map[string]string{
@@ -397,6 +418,8 @@ func TestMissingThingsAreNamed(t *testing.T) {
 	}
 }
 
+// TestEveryCallIsRecorded refuses each action in several ways. That each call
+// makes one record of itself is checked at the end of every test.
 func TestEveryCallIsRecorded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -494,45 +517,57 @@ var shownOnce = []string{"SecretKey"}
 // Whatever makes or changes something answers what reading it then shows.
 func TestChangesAnswerWhatReadingShows(t *testing.T) {
 	t.Parallel()
-	checked := 0
-	forEach(t, func(t *testing.T, w *world, a api.Action) {
-		read, member, list := w.reading(a)
-		if member == "" || elsewhere[a.Name] != "" {
-			return
+	var checked atomic.Int64
+	t.Cleanup(func() {
+		if n := checked.Load(); n < 10 {
+			t.Errorf("only %d actions were looked at", n)
 		}
-		if list == "" {
-			t.Fatalf("no action of the family %s reads a %s", a.Family, member)
-		}
-		has := w.equip(a.Name)
-		w.settle()
-		// Nothing moves on before it is read.
-		w.sim.Fail(func(string) error { return errors.New("the world is away") })
-		defer w.sim.Fail(nil)
-		c := w.as(a.Name)
-		answer := c.must(a.Name, jsonOf(w.minimal(a, has))).body[member]
-		changed, isList := answer.([]any)
-		if !isList {
-			changed = []any{answer}
-		}
-		for _, o := range changed {
-			for _, name := range shownOnce {
-				delete(o.(object), name)
-			}
-		}
-		shown := c.must(read.Name, "{}").body[list]
-		items, ok := shown.([]any)
-		if !ok {
-			items = []any{shown}
-		}
-		for _, o := range changed {
-			if !slices.ContainsFunc(items, func(item any) bool { return cmp.Equal(item, o) }) {
-				t.Errorf("%s answers %s and %s shows %s", a.Name, textOf(o), read.Name, textOf(shown))
-			}
-		}
-		checked++
 	})
-	if checked < 10 {
-		t.Errorf("only %d actions were looked at", checked)
+	forEachFamily(t, func(t *testing.T, w *world, actions []api.Action) {
+		for _, a := range actions {
+			read, member, list := w.reading(a)
+			if member == "" || elsewhere[a.Name] != "" {
+				continue
+			}
+			w.run(t, a.Name, func(t *testing.T) {
+				if list == "" {
+					t.Fatalf("no action of the family %s reads a %s", a.Family, member)
+				}
+				w.checkShown(t, a, read, member, list)
+				checked.Add(1)
+			})
+		}
+	})
+}
+
+// checkShown makes sure that an action answers in a member what another one then
+// shows in its list.
+func (w *world) checkShown(t *testing.T, a, read api.Action, member, list string) {
+	t.Helper()
+	name, has := w.equipped(a)
+	// Nothing moves on before it is read.
+	w.sim.Fail(func(string) error { return errors.New("the world is away") })
+	defer w.sim.Fail(nil)
+	c := w.as(name)
+	answer := c.must(a.Name, jsonOf(w.minimal(a, has))).body[member]
+	changed, isList := answer.([]any)
+	if !isList {
+		changed = []any{answer}
+	}
+	for _, o := range changed {
+		for _, name := range shownOnce {
+			delete(o.(object), name)
+		}
+	}
+	shown := c.must(read.Name, "{}").body[list]
+	items, ok := shown.([]any)
+	if !ok {
+		items = []any{shown}
+	}
+	for _, o := range changed {
+		if !slices.ContainsFunc(items, func(item any) bool { return cmp.Equal(item, o) }) {
+			t.Errorf("%s answers %s and %s shows %s", a.Name, textOf(o), read.Name, textOf(shown))
+		}
 	}
 }
 
@@ -635,23 +670,33 @@ func TestPagesMakeTheList(t *testing.T) {
 // which the version lacks is checked at every call.
 func TestEveryActionInEveryVersion(t *testing.T) {
 	t.Parallel()
-	for _, v := range api.Versions {
-		t.Run(v.String(), func(t *testing.T) {
-			t.Parallel()
-			forEach(t, func(t *testing.T, w *world, a api.Action) {
-				has := w.equip(a.Name)
-				got := w.as(a.Name).at("v"+v.String()).call(a.Name, jsonOf(w.minimal(a, has)))
-				switch span := published.Actions[a.Name].span; {
-				case span.in(v) || stillServed[a.Name] != "":
-					if got.status != nethttp.StatusOK {
-						t.Errorf("%s", got.text)
+	forEachFamily(t, func(t *testing.T, w *world, actions []api.Action) {
+		for _, v := range api.Versions {
+			for _, a := range actions {
+				w.run(t, v.String()+" "+a.Name, func(t *testing.T) {
+					call := func(name string, has belongings) *answer {
+						return w.as(name).at("v"+v.String()).call(a.Name, jsonOf(w.minimal(a, has)))
 					}
-				case got.status != nethttp.StatusNotFound || got.code() != "4042":
-					t.Errorf("an action of other versions: %s", got.text)
-				}
-			})
-		})
-	}
+					last := w.unchanged
+					if last.name == "" {
+						last.name, last.has = w.equipped(a)
+					}
+					got := call(last.name, last.has)
+					switch span := published.Actions[a.Name].span; {
+					case span.in(v) || stillServed[a.Name] != "":
+						if got.status != nethttp.StatusOK { // an earlier call used up what this one needs
+							got = call(w.equipped(a))
+						}
+						if got.status != nethttp.StatusOK {
+							t.Errorf("%s", got.text)
+						}
+					case got.status != nethttp.StatusNotFound || got.code() != "4042":
+						t.Errorf("an action of other versions: %s", got.text)
+					}
+				})
+			}
+		}
+	})
 }
 
 // The private half of a keypair is told once, to whoever has it made.

@@ -2,5 +2,5 @@
 
 package world
 
-// days is how many random days there are.
-const days = "30"
+// days is how many random days there are where BASTIDE_DAYS does not say it.
+const days = "10"

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/kind"
@@ -398,4 +399,30 @@ func (w *world) equip(name string) belongings {
 	w.equipDisks(name, made, has)
 	w.equipImages(name, made, has)
 	return has
+}
+
+// equipped is an account with one of everything, at rest, that nothing has
+// changed since it was equipped: the one of last time if that is so, else another.
+// What the action is about that ends by itself is made anew.
+func (w *world) equipped(a api.Action) (name string, has belongings) {
+	w.t.Helper()
+	renew := passing[a.Name]
+	if renew == nil && w.unchanged.name != "" && w.stored(w.unchanged.name) == w.unchanged.version {
+		return w.unchanged.name, w.unchanged.has
+	}
+	name = w.fresh()
+	has = w.equip(name)
+	w.settleWithin(time.Minute) // what is kept for hours after its end is still there
+	if renew != nil {
+		renew(w, name, has)
+	}
+	w.unchanged = unchanged{name, has, w.stored(name)}
+	return name, has
+}
+
+// unchanged is an account that was equipped, at the version that it then had.
+type unchanged struct {
+	name    string
+	has     belongings
+	version uint64
 }

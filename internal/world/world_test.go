@@ -65,6 +65,8 @@ type world struct {
 	calls   map[string]call // by the request id of the answer
 	secrets []string        // that nobody may be told
 	words   int             // how many words were made up
+
+	unchanged unchanged // who was equipped last
 }
 
 // person is somebody who may call, and all that proves it.
@@ -251,9 +253,16 @@ const while = 24 * time.Hour
 // settle lets the loops come to rest, moving the clock as far as they ask.
 func (w *world) settle() {
 	w.t.Helper()
+	w.settleWithin(while)
+}
+
+// settleWithin lets the loops come to rest, moving the clock as far as they ask
+// unless that is further than a duration.
+func (w *world) settleWithin(d time.Duration) {
+	w.t.Helper()
 	for range 1000 {
 		next := w.rest()
-		if next.IsZero() || next.Sub(w.clock.Now()) > while {
+		if next.IsZero() || next.Sub(w.clock.Now()) > d {
 			return
 		}
 		w.clock.AdvanceTo(next)
