@@ -25,7 +25,7 @@ race: ## run all tests with the race detector
 	$(GO) test -race ./...
 
 .PHONY: check
-check: ## what the continuous checks run: format, vet, fuzz, race detector, tests with crashes
+check: ## what the continuous checks run: format, vet, static checks, fuzz, race detector, tests with crashes
 	.ci/run
 
 .PHONY: fuzz

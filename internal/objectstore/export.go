@@ -38,15 +38,20 @@ func (x *Exporter) Write(ctx context.Context, e driver.Export, size int64, conte
 	}
 	f, ok := errors.AsType[*fault.Error](err)
 	if ok && err == error(f) {
-		return errors.New(f.Details)
+		return complaint(f.Details)
 	}
 	// There is more to it than whoever asked may know.
 	x.Log.Error("an export was not written", "account", e.Account, "export", e.ID, "error", err)
 	if ok {
-		return errors.New(f.Details)
+		return complaint(f.Details)
 	}
-	return errors.New("The region could not write the file.")
+	return complaint("The region could not write the file.")
 }
+
+// complaint is an error whose text is a sentence for the account that asked.
+type complaint string
+
+func (c complaint) Error() string { return string(c) }
 
 func (x *Exporter) write(ctx context.Context, e driver.Export, size int64, content io.Reader, far func(percent int)) (err error) {
 	program := ""

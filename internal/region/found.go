@@ -43,7 +43,7 @@ var foundings = &kind.Kind[founding, foundingID]{Name: "Founding"}
 // letters.
 const (
 	theFounding   foundingID = "founding"
-	regionAccount            = "region"
+	regionAccount string     = "region"
 )
 
 // RootFile is where the root account's credentials are kept in the data

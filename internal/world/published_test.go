@@ -131,7 +131,7 @@ func (c contract) faults(v api.Version, typ, at string, value any) (faults []str
 		}
 		typ = s.Type
 	}
-	switch value.(type) {
+	switch value := value.(type) {
 	case string:
 		if typ != "string" {
 			return wrong("is a text and no %s", typ)
@@ -145,7 +145,7 @@ func (c contract) faults(v api.Version, typ, at string, value any) (faults []str
 			return wrong("is a number and no %s", typ)
 		}
 	case map[string]any:
-		return c.objectFaults(v, typ, at, value.(map[string]any))
+		return c.objectFaults(v, typ, at, value)
 	default:
 		return wrong("is %v", value)
 	}

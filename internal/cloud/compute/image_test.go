@@ -214,12 +214,6 @@ func TestImageRebootWithoutRoom(t *testing.T) {
 	}
 }
 
-func (l *lab) storedVm(vm string) (v *Vm) {
-	l.Helper()
-	l.view(anna, func(tx *kind.Tx) (err error) { v, err = Vms.Get(tx, id.Vm(vm)); return err })
-	return v
-}
-
 func TestImageOfVmRefused(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

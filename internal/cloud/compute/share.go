@@ -35,11 +35,6 @@ type PermissionsOnResource struct {
 	GlobalPermission bool         // Whether everybody may.
 }
 
-// allow reports whether an account may.
-func (p PermissionsOnResource) allow(account string) bool {
-	return p.GlobalPermission || slices.Contains(p.AccountIds, id.Account(account))
-}
-
 // PermissionsOnResourceCreation changes who may use a resource: it has one of
 // both.
 type PermissionsOnResourceCreation struct {
