@@ -2,8 +2,10 @@ package sqljournal
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -24,7 +26,13 @@ import (
 // BASTIDE_CRASHES is how many times, BASTIDE_SEED makes it as it was before.
 const crashDirectory = "BASTIDE_CRASH_DIRECTORY"
 
+// TestMain makes 25 random walks of a property unless BASTIDE_WALKS or the command
+// line says otherwise: each commit waits for the disk. The continuous checks ask
+// for more.
 func TestMain(m *testing.M) {
+	if err := flag.Set("rapid.checks", cmp.Or(os.Getenv("BASTIDE_WALKS"), "25")); err != nil {
+		panic(err)
+	}
 	if dir := os.Getenv(crashDirectory); dir != "" {
 		fmt.Fprintln(os.Stderr, writeUntilKilled(dir))
 		os.Exit(1)
