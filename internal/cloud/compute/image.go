@@ -181,7 +181,12 @@ func imageActions(region Region) []api.Action {
 	return []api.Action{
 		api.DoPrepared("Image", region.readManifest, region.createImage),
 		api.Read[ReadImagesRequest](r.Also(sharedImages.others)),
-		api.Do("Image", updateImage),
+		api.Reaching(api.Do("Image", updateImage), func(req *UpdateImageRequest) []string {
+			if req.PermissionsToLaunch == nil {
+				return nil
+			}
+			return sharedImages.reached(*req.PermissionsToLaunch)
+		}),
 		api.Do("Image", deleteImage),
 	}
 }

@@ -100,6 +100,16 @@ func (s sharing[T, I]) readers(p PermissionsOnResource) (all []string) {
 	return all
 }
 
+// reached are the accounts of the region that a change of permissions may write to.
+func (s sharing[T, I]) reached(c PermissionsOnResourceCreation) (all []string) {
+	for _, p := range []*PermissionsOnResource{c.Additions, c.Removals} {
+		if p != nil {
+			all = append(all, s.readers(*p)...)
+		}
+	}
+	return all
+}
+
 // permit gives a resource of the account other permissions. The caller writes
 // the resource; that of one that is deleted loses all.
 func (s sharing[T, I]) permit(tx *kind.Tx, v *T, to PermissionsOnResource) error {
@@ -154,6 +164,10 @@ func (s sharing[T, I]) others(tx *kind.Tx, ids []string) iter.Seq[api.Foreign[T]
 				if reader == everybody && slices.Contains(s.permissions(v).AccountIds, id.Account(account)) {
 					continue
 				}
+				// What the account is not shown is left out of a copy: a transaction
+				// that writes has one value of each resource.
+				shown := *v
+				v = &shown
 				s.private(v)
 				p := s.permissions(v)
 				p.AccountIds = slices.DeleteFunc(slices.Clone(p.AccountIds), func(a id.Account) bool { return string(a) != account })

@@ -215,7 +215,9 @@ func snapshotActions(region Region) []api.Action {
 	return []api.Action{
 		api.Do("Snapshot", region.createSnapshot),
 		api.Read[ReadSnapshotsRequest](r.Also(sharedSnapshots.others)),
-		api.Update(r, updateSnapshot),
+		api.Reaching(api.Update(r, updateSnapshot), func(req *UpdateSnapshotRequest) []string {
+			return sharedSnapshots.reached(req.PermissionsToCreateVolume)
+		}),
 		api.Delete[DeleteSnapshotRequest](r, forgetSnapshot),
 	}
 }

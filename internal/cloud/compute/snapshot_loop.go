@@ -17,10 +17,11 @@ import (
 func NewSnapshotLoop(db *kind.DB, disks driver.Disks) reconcile.Loop {
 	return reconcile.For(db, snapshotSets, reconcile.Ops[snapshotSet, driver.Snapshot, driver.SnapshotStatus]{
 		Want: func(tx *kind.Tx, s *snapshotSet) (want *driver.Snapshot, again time.Time, err error) {
-			if !s.waits() { // a VM that is off wakes the loop
-				want = new(wantedSnapshot(tx.Account(), s))
+			if s.waits() { // a VM that is off wakes the loop
+				return nil, again, nil
 			}
-			return want, again, nil
+			asked := wantedSnapshot(tx.Account(), s)
+			return &asked, again, nil
 		},
 		Ensure: func(ctx context.Context, want driver.Snapshot) (status driver.SnapshotStatus, err error) {
 			later := disks.EnsureSnapshot(ctx, want)

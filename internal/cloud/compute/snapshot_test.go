@@ -245,6 +245,18 @@ func TestSnapshotsOfOneInstant(t *testing.T) {
 	l.hasSnapshots()
 }
 
+// A change of permissions names all accounts of the region that it writes to.
+func TestReachedBySharing(t *testing.T) {
+	t.Parallel()
+	some := &PermissionsOnResource{AccountIds: []id.Account{"000000000001", "000000000002"}, GlobalPermission: true}
+	want := []string{"shared-Snapshot-000000000001", "shared-Snapshot-000000000002", "shared-Snapshot-everybody"}
+	for _, change := range []PermissionsOnResourceCreation{{Additions: some}, {Removals: some}} {
+		if got := sharedSnapshots.reached(change); !slices.Equal(got, want) {
+			t.Errorf("%+v reaches %q, want %q", change, got, want)
+		}
+	}
+}
+
 func TestSharedSnapshots(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

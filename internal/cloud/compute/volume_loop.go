@@ -108,6 +108,9 @@ func (v *Volume) diskDone(tx *kind.Tx, done diskChange) error {
 // diskFailed notes that the driver cannot make a disk, or cannot update it: then it
 // stays as it was.
 func (v *Volume) diskFailed(tx *kind.Tx, why driver.Refusal) error {
+	if _, never := why.(driver.Never); !never {
+		return why
+	}
 	if kind.Allows(Volumes, v, volumeFailed) {
 		v.MadeFrom, v.Applied = "", v.Generation
 		return kind.Transition(tx, Volumes, v, volumeFailed)
