@@ -84,8 +84,6 @@ type claim struct {
 
 // claimed looks a name up. The owner is empty if the name does not exist.
 func (g *Gate) claimed(tx *kind.Tx, name, owner string, address netip.Addr) (c claim, err error) {
-	hash := sha256.Sum256([]byte(name))
-	c.tally = tally{strangers, AttemptID(hex.EncodeToString(hash[:]))}
 	if owner != "" {
 		if c.asked, err = g.admission(tx.In(owner)); err != nil {
 			return c, err
@@ -95,6 +93,10 @@ func (g *Gate) claimed(tx *kind.Tx, name, owner string, address netip.Addr) (c c
 		if g.chains.Admits(c.asked.rules, address, nil, g.Now(), true) {
 			c.tally = tally{owner, AttemptID(name)}
 		}
+	}
+	if c.tally == (tally{}) {
+		hash := sha256.Sum256([]byte(name))
+		c.tally = tally{strangers, AttemptID(hex.EncodeToString(hash[:]))}
 	}
 	c.locks = c.tally.locks(tx)
 	return c, nil
@@ -142,7 +144,7 @@ func (g *Gate) authenticate(r *http.Request, body []byte, action *api.Action, ad
 
 // checkSignature checks a signature against the secret of its access key.
 func (g *Gate) checkSignature(r *http.Request, body []byte, sig *Signature, caller proven, now time.Time) (proven, error) {
-	ctx, from, name := r.Context(), source(caller.Address), "key "+sig.AccessKey
+	ctx, from, name := r.Context(), Source(caller.Address), "key "+sig.AccessKey
 	var key *iam.AccessKey
 	var c claim
 	err := g.DB.View(ctx, kind.Caller{}, func(tx *kind.Tx) (err error) {
@@ -214,7 +216,7 @@ func (g *Gate) CheckLogin(ctx context.Context, caller kind.Caller, login, passwo
 // the same for a login that does not exist.
 func (g *Gate) logIn(ctx context.Context, login, password string, address netip.Addr) (proven, error) {
 	caller := proven{Caller: kind.Caller{Address: address}}
-	from, name := source(address), "login "+strings.ToLower(login)
+	from, name := Source(address), "login "+strings.ToLower(login)
 	// Checking a password is costly on purpose, so its pace is limited before
 	// anything is known of who asks.
 	if err := g.pace("address "+from, passwordCheck, g.Now()); err != nil {

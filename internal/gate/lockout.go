@@ -63,13 +63,13 @@ type Locks struct {
 
 // AddressLock is the lock of one address.
 type AddressLock struct {
-	Address string // see [source]
+	Address string // see [Source]
 	Lock
 }
 
-// source is the text that stands for the client at an address. An IPv6 client
+// Source is the text that stands for the client at an address. An IPv6 client
 // has a whole /64 to choose addresses from, so that all of it is one source.
-func source(address netip.Addr) string {
+func Source(address netip.Addr) string {
 	address = address.Unmap().WithZone("")
 	if address.Is6() {
 		return netip.PrefixFrom(address, 64).Masked().String()

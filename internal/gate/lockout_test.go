@@ -234,11 +234,11 @@ func TestSource(t *testing.T) {
 		"192.0.2.1": "192.0.2.1", "::ffff:192.0.2.1": "192.0.2.1", "::1": "::/64",
 		"2001:db8:1:2:3:4:5:6": "2001:db8:1:2::/64", "fe80::1%eth0": "fe80::/64",
 	} {
-		if got := source(netip.MustParseAddr(address)); got != want {
+		if got := Source(netip.MustParseAddr(address)); got != want {
 			t.Errorf("%s comes from %s, want %s", address, got, want)
 		}
 	}
-	if got := source(netip.Addr{}); got != "invalid IP" {
+	if got := Source(netip.Addr{}); got != "invalid IP" {
 		t.Errorf("no address comes from %s", got)
 	}
 }

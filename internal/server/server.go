@@ -314,13 +314,8 @@ func (s *Server) record(x *exchange, r *http.Request) {
 
 // admitsRecord reports whether a call from an address whose caller has proven
 // nothing may make a record. To the throttle, all strangers are one account and
-// each address is a call of it. A network of IPv6 counts as one address, because
-// a single machine has all addresses of a /64.
+// each source is a call of it.
 func (s *Server) admitsRecord(address netip.Addr, now time.Time) bool {
-	name := address.String()
-	if address.Is6() {
-		name = netip.PrefixFrom(address, 64).Masked().String()
-	}
-	verdict, _ := s.strangers.Allow("strangers", name, now)
+	verdict, _ := s.strangers.Allow("strangers", gate.Source(address), now)
 	return verdict == gate.OK
 }
