@@ -14,7 +14,7 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -132,7 +132,7 @@ func (c *Call) Run(ctx context.Context, db *kind.DB, caller kind.Caller) (reflec
 // naming is the refusal of what does not exist with the name that the request has
 // for it: SourceNetId for an id of a Net.
 func (c *Call) naming(err error) error {
-	f, ok := errors.AsType[*fault.Error](err)
+	f, ok := errors.AsType[*apierror.Error](err)
 	if !ok || f.Missing == "" {
 		return err
 	}

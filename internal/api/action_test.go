@@ -15,7 +15,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -149,7 +149,7 @@ func newTown(t rapid.TB) *town {
 	w := &town{
 		TB:      t,
 		plots:   &kind.Kind[plot, plotID]{Name: "Plot"},
-		gardens: &kind.Kind[garden, gardenID]{Name: "Garden", Tag: "garden", Unique: []string{"Title"}, Taken: fault.AlreadyExists},
+		gardens: &kind.Kind[garden, gardenID]{Name: "Garden", Tag: "garden", Unique: []string{"Title"}, Taken: apierror.AlreadyExists},
 	}
 	w.db = kind.Open(kind.Options{
 		Kinds: []kind.Any{w.plots, w.gardens}, Now: func() time.Time { return time.UnixMilli(1_800_000_000_000) },
@@ -167,13 +167,13 @@ func newTown(t rapid.TB) *town {
 	w.api = New([]Action{
 		Create(gardens, func(_ *kind.Tx, req *CreateGardenRequest) (*garden, error) {
 			if req.Title == "Eden" {
-				return nil, fault.InvalidValue.Errorf("There is one already.")
+				return nil, apierror.InvalidValue.Errorf("There is one already.")
 			}
 			return &garden{PlotId: req.PlotId, Title: req.Title}, nil
 		}, func(tx *kind.Tx, g *garden) error {
 			switch g.Title {
 			case "walled":
-				return fault.InvalidState.Errorf("No stones are left to wall %s.", g.GardenId)
+				return apierror.InvalidState.Errorf("No stones are left to wall %s.", g.GardenId)
 			case "double":
 				return w.gardens.Insert(tx, &garden{PlotId: g.PlotId, Title: "the other of " + string(g.GardenId)})
 			}
@@ -196,14 +196,14 @@ func newTown(t rapid.TB) *town {
 		})),
 		Update(gardens, func(_ *kind.Tx, g *garden, req *UpdateGardenRequest) error {
 			if req.Size < 0 {
-				return fault.InvalidValue.Errorf("A garden does not shrink to %d.", req.Size)
+				return apierror.InvalidValue.Errorf("A garden does not shrink to %d.", req.Size)
 			}
 			g.Size = req.Size
 			return nil
 		}),
 		Delete[DeleteGardenRequest](gardens, func(_ *kind.Tx, g *garden) error {
 			if g.Size > 100 {
-				return fault.InvalidState.Errorf("It is too large to go.")
+				return apierror.InvalidState.Errorf("It is too large to go.")
 			}
 			return nil
 		}),
@@ -221,14 +221,14 @@ func newTown(t rapid.TB) *town {
 				resp.Watered = append(resp.Watered, g.Title)
 			}
 			if req.Fail {
-				return nil, fault.InvalidState.Errorf("It rains.")
+				return nil, apierror.InvalidState.Errorf("It rains.")
 			}
 			return resp, nil
 		}),
 		DoPrepared("Garden", func(_ *kind.Tx, req *DigGardensRequest) ([]string, error) {
 			w.dug++
 			if req.Deep {
-				return nil, fault.InvalidState.Errorf("There is rock.")
+				return nil, apierror.InvalidState.Errorf("There is rock.")
 			}
 			return []string{fmt.Sprint("stone ", w.dug)}, nil
 		}, func(tx *kind.Tx, _ *DigGardensRequest, stones []string) (*DigGardensResponse, error) {
@@ -239,7 +239,7 @@ func newTown(t rapid.TB) *town {
 		}),
 		DoWithoutTx("Garden", func(ctx context.Context, caller kind.Caller, req *CheckGuestsRequest) (*CheckGuestsResponse, error) {
 			if req.Name == "" {
-				return nil, fault.InvalidValue.Errorf("Guests have names.")
+				return nil, apierror.InvalidValue.Errorf("Guests have names.")
 			}
 			// What a rule in a transaction could only do by being in two at once.
 			err := w.db.Update(ctx, caller, func(tx *kind.Tx) error { return w.gardens.Insert(tx, &garden{Title: req.Name}) })
@@ -345,7 +345,7 @@ func TestWhatIsPreparedIsPreparedOnce(t *testing.T) {
 	if w.dug != 1 || w.carried < 2 {
 		t.Errorf("it was prepared %d times and carried out %d times, want once and again", w.dug, w.carried)
 	}
-	if _, err := w.call(alice, "1.42.0", "DigGardens", `{"Deep":true}`); !fault.InvalidState.Is(err) {
+	if _, err := w.call(alice, "1.42.0", "DigGardens", `{"Deep":true}`); !apierror.InvalidState.Is(err) {
 		t.Errorf("what cannot be prepared answers %v", err)
 	}
 }
@@ -386,7 +386,7 @@ func TestCreateMakesWhatGoesAlong(t *testing.T) {
 		t.Errorf("after one garden and a double one there are %s", got)
 	}
 	_, err := w.call(alice, "1.42.0", "CreateGarden", `{"PlotId": "`+string(of.PlotId)+`", "Title": "walled"}`)
-	if !fault.InvalidState.Is(err) {
+	if !apierror.InvalidState.Is(err) {
 		t.Errorf("a garden whose wall cannot be made: %v", err)
 	}
 	if got := w.ask("CheckGardens", "{}"); !strings.Contains(got, `"Count":3`) {
@@ -467,20 +467,20 @@ func TestActionsRefuse(t *testing.T) {
 	for name, tt := range map[string]struct {
 		caller       kind.Caller
 		action, body string
-		want         fault.Code
+		want         apierror.Code
 	}{
-		"what the rule refuses":       {alice, "CreateGarden", `{"PlotId":"` + p + `","Title":"Eden"}`, fault.InvalidValue},
-		"a name that is taken":        {alice, "CreateGarden", `{"PlotId":"` + p + `","Title":"old"}`, fault.AlreadyExists},
-		"a reference to nothing":      {alice, "CreateGarden", `{"PlotId":"plot-00000000","Title":"x"}`, fault.ObjectNotFound},
-		"an update that rules refuse": {alice, "UpdateGarden", `{"GardenId":"` + id + `","Size":-1}`, fault.InvalidValue},
-		"an update of nothing":        {alice, "UpdateGarden", `{"GardenId":"garden-00000000"}`, fault.ObjectNotFound},
-		"an update of another's":      {bob, "UpdateGarden", `{"GardenId":"` + id + `"}`, fault.ObjectNotFound},
-		"a delete that rules refuse":  {alice, "DeleteGarden", `{"GardenId":"` + id + `"}`, fault.InvalidState},
-		"a delete of nothing":         {alice, "DeleteGarden", `{"GardenId":"garden-00000000"}`, fault.ObjectNotFound},
-		"a delete of what is used":    {alice, "DeletePlot", `{"PlotId":"` + p + `"}`, fault.InUse},
-		"a verb that fails":           {alice, "WaterGardens", `{"Fail":true}`, fault.InvalidState},
-		"no such action":              {alice, "PaintGardens", `{}`, fault.UnknownAction},
-		"an unknown parameter":        {alice, "CheckGardens", `{"Filters":{}}`, fault.UnknownParameter},
+		"what the rule refuses":       {alice, "CreateGarden", `{"PlotId":"` + p + `","Title":"Eden"}`, apierror.InvalidValue},
+		"a name that is taken":        {alice, "CreateGarden", `{"PlotId":"` + p + `","Title":"old"}`, apierror.AlreadyExists},
+		"a reference to nothing":      {alice, "CreateGarden", `{"PlotId":"plot-00000000","Title":"x"}`, apierror.ObjectNotFound},
+		"an update that rules refuse": {alice, "UpdateGarden", `{"GardenId":"` + id + `","Size":-1}`, apierror.InvalidValue},
+		"an update of nothing":        {alice, "UpdateGarden", `{"GardenId":"garden-00000000"}`, apierror.ObjectNotFound},
+		"an update of another's":      {bob, "UpdateGarden", `{"GardenId":"` + id + `"}`, apierror.ObjectNotFound},
+		"a delete that rules refuse":  {alice, "DeleteGarden", `{"GardenId":"` + id + `"}`, apierror.InvalidState},
+		"a delete of nothing":         {alice, "DeleteGarden", `{"GardenId":"garden-00000000"}`, apierror.ObjectNotFound},
+		"a delete of what is used":    {alice, "DeletePlot", `{"PlotId":"` + p + `"}`, apierror.InUse},
+		"a verb that fails":           {alice, "WaterGardens", `{"Fail":true}`, apierror.InvalidState},
+		"no such action":              {alice, "PaintGardens", `{}`, apierror.UnknownAction},
+		"an unknown parameter":        {alice, "CheckGardens", `{"Filters":{}}`, apierror.UnknownParameter},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -512,7 +512,7 @@ func TestDo(t *testing.T) {
 	if got := w.ask("CheckGardens", ""); got != `{"Count":3}` {
 		t.Errorf("after CheckGuests, CheckGardens answers %s", got)
 	}
-	if got, err := w.call(alice, "1.42.0", "CheckGuests", "{}"); !fault.InvalidValue.Is(err) {
+	if got, err := w.call(alice, "1.42.0", "CheckGuests", "{}"); !apierror.InvalidValue.Is(err) {
 		t.Errorf("CheckGuests without a name answers %s, %v", got, err)
 	}
 	for _, a := range w.api.Actions() {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -61,13 +61,13 @@ func (d *decoding) explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	if _, ok := errors.AsType[*fault.Error](err); ok {
+	if _, ok := errors.AsType[*apierror.Error](err); ok {
 		return err
 	}
 	if errors.Is(err, jsontext.ErrDuplicateName) {
-		return fault.UnknownParameter.Errorf("%s is given twice.", strings.TrimPrefix(strings.ReplaceAll(string(d.StackPointer()), "/", "."), "."))
+		return apierror.UnknownParameter.Errorf("%s is given twice.", strings.TrimPrefix(strings.ReplaceAll(string(d.StackPointer()), "/", "."), "."))
 	}
-	return fault.InvalidType.Errorf("The body is not a JSON object: near byte %d, %s.", d.InputOffset(), plain(err))
+	return apierror.InvalidType.Errorf("The body is not a JSON object: near byte %d, %s.", d.InputOffset(), plain(err))
 }
 
 // plain is the reader's message without its package name.
@@ -82,7 +82,7 @@ func plain(err error) string {
 func (d *decoding) here() string { return strings.Join(d.path, ".") }
 
 func (d *decoding) mismatch(want string) error {
-	return fault.InvalidType.Errorf("%s must be %s.", d.here(), want)
+	return apierror.InvalidType.Errorf("%s must be %s.", d.here(), want)
 }
 
 func decoderOf(t reflect.Type) decoder {
@@ -137,19 +137,19 @@ func checked(t reflect.Type, next decoder) decoder {
 		switch {
 		case isChecker:
 			if err := v.Interface().(Checker).Check(); err != nil {
-				return fault.In(d.here(), err)
+				return apierror.In(d.here(), err)
 			}
 		case isBounded:
 			if low, high := bounded.Bounds(); v.Int() < low || v.Int() > high {
-				return fault.InvalidValue.Errorf("%s: %d is not between %d and %d.", d.here(), v.Int(), low, high)
+				return apierror.InvalidValue.Errorf("%s: %d is not between %d and %d.", d.here(), v.Int(), low, high)
 			}
 		case isEnum && !slices.Contains(enum.Literals(), v.String()):
-			return fault.InvalidValue.Errorf("%s: '%s' is none of %s.", d.here(), v, strings.Join(enum.Literals(), ", "))
+			return apierror.InvalidValue.Errorf("%s: '%s' is none of %s.", d.here(), v, strings.Join(enum.Literals(), ", "))
 		case isID && v.Len() > 0:
 			// An empty id is as good as none: clients send it for fields
 			// that they leave out.
 			if err := form.Check(v.String()); err != nil {
-				return fault.In(d.here(), err)
+				return apierror.In(d.here(), err)
 			}
 		}
 		return nil
@@ -162,7 +162,7 @@ func parsed(d *decoding, v reflect.Value) error {
 		return err
 	}
 	if err := v.Addr().Interface().(parser).ParseWire(token.String()); err != nil {
-		return fault.In(d.here(), err)
+		return apierror.In(d.here(), err)
 	}
 	return nil
 }
@@ -258,7 +258,7 @@ func (d *decoding) tooLong() error {
 		}
 	}
 	d.path = d.path[:len(d.path)-1]
-	return fault.InvalidCount.Errorf("%s has %d elements: a list has at most %d.", d.here(), n, maxItems)
+	return apierror.InvalidCount.Errorf("%s has %d elements: a list has at most %d.", d.here(), n, maxItems)
 }
 
 // parameters are the fields of a request, or of a struct in one.
@@ -332,7 +332,7 @@ func structDecoder(t reflect.Type, dryRun *bool) decoder {
 	return func(d *decoding, v reflect.Value) error {
 		if len(d.path) == 0 && d.PeekKind() != '{' {
 			if d.PeekKind() != 0 {
-				return fault.InvalidType.Errorf("The body must be a JSON object.")
+				return apierror.InvalidType.Errorf("The body must be a JSON object.")
 			}
 		}
 		if _, err := d.scalar('{', "an object"); err != nil {
@@ -363,7 +363,7 @@ func structDecoder(t reflect.Type, dryRun *bool) decoder {
 					*dryRun = token.Bool()
 				}
 			case p == nil || !d.version.Has(schema, name):
-				return fault.UnknownParameter.Errorf("%s is not a parameter of %s.", d.here(), strings.TrimSuffix(schema, "Request"))
+				return apierror.UnknownParameter.Errorf("%s is not a parameter of %s.", d.here(), strings.TrimSuffix(schema, "Request"))
 			case d.PeekKind() == 'n':
 				err = d.SkipValue()
 			default:
@@ -398,7 +398,7 @@ func (d *decoding) missing(all *parameters, seen uint64) error {
 			absent = append(absent, name)
 		}
 	}
-	return fault.MissingParameter.Errorf("%s is required.", strings.Join(append(slices.Clone(d.path), slices.Min(absent)), "."))
+	return apierror.MissingParameter.Errorf("%s is required.", strings.Join(append(slices.Clone(d.path), slices.Min(absent)), "."))
 }
 
 // SchemaName is the name of a type in the contract.

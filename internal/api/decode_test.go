@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 )
 
 // PlantTreesRequest has a parameter of every sort.
@@ -120,74 +120,74 @@ func TestDecodeRefuses(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		body    string
-		code    fault.Code
+		code    apierror.Code
 		details string // part of the sentence
 	}{
-		"no body":                      {"", fault.MissingParameter, "Count is required"},
-		"null":                         {"null", fault.MissingParameter, "Count is required"},
-		"null for a required one":      {`{"Count":null}`, fault.MissingParameter, "Count is required"},
-		"an unknown one":               {`{"Count":3,"Colour":"red"}`, fault.UnknownParameter, "Colour is not a parameter of PlantTrees"},
-		"another case":                 {`{"count":3}`, fault.UnknownParameter, "count is not"},
-		"an embedded struct by name":   {`{"Count":3,"Page":{}}`, fault.UnknownParameter, "Page is not"},
-		"an unknown one within":        {`{"Count":3,"Soil":{"Acid":true,"Layers":[{"Depth":1},{"Width":1}]}}`, fault.UnknownParameter, "Soil.Layers.1.Width is not a parameter of Layer"},
-		"a missing one within":         {`{"Count":3,"Soil":{}}`, fault.MissingParameter, "Soil.Acid is required"},
-		"a missing one in a list":      {`{"Count":3,"Tags":[{"Key":"a","Value":"b"},{"Key":"c"}]}`, fault.MissingParameter, "Tags.1.Value is required"},
-		"a dry run within":             {`{"Count":3,"Soil":{"Acid":true,"DryRun":true}}`, fault.UnknownParameter, "Soil.DryRun is not"},
-		"one given twice":              {`{"Count":3,"Count":3}`, fault.UnknownParameter, "Count is given twice"},
-		"one given twice, escaped":     {`{"Count":3,"\u0043ount":3}`, fault.UnknownParameter, "Count is given twice"},
-		"one given twice within":       {`{"Count":3,"Soil":{"Acid":true,"Acid":true}}`, fault.UnknownParameter, "Soil.Acid is given twice"},
-		"a text for an integer":        {`{"Count":"3"}`, fault.InvalidType, "Count must be an integer"},
-		"a fraction for an integer":    {`{"Count":3.5}`, fault.InvalidType, "Count must be an integer"},
-		"an integer too large":         {`{"Count":9223372036854775808}`, fault.InvalidType, "Count must be an integer"},
-		"an exponent for an integer":   {`{"Count":1e99999}`, fault.InvalidType, "Count must be an integer"},
-		"a number too large":           {`{"Count":3,"Height":1e999}`, fault.InvalidType, "Height must be a number"},
-		"a text for a number":          {`{"Count":3,"Height":"1"}`, fault.InvalidType, "Height must be a number"},
-		"a number for a boolean":       {`{"Count":3,"Deciduous":1}`, fault.InvalidType, "Deciduous must be true or false"},
-		"a text for a dry run":         {`{"Count":3,"DryRun":"true"}`, fault.InvalidType, "DryRun must be true or false"},
-		"a number for a text":          {`{"Count":3,"Labels":["a",1]}`, fault.InvalidType, "Labels.1 must be a string"},
-		"null in a list":               {`{"Count":3,"Labels":[null]}`, fault.InvalidType, "Labels.0 must be a string"},
-		"a text for a list":            {`{"Count":3,"Labels":"a"}`, fault.InvalidType, "Labels must be a list"},
-		"a list too long":              {`{"Count":3,"Labels":["a"` + strings.Repeat(`,"a"`, 1000) + `]}`, fault.InvalidCount, "Labels has 1001 elements: a list has at most 1000."},
-		"a list too long within":       {`{"Count":3,"Soil":{"Acid":true,"Layers":[{}` + strings.Repeat(`,{}`, 1999) + `]}}`, fault.InvalidCount, "Soil.Layers has 2000 elements"},
-		"a filter too long":            {`{"Count":3,"Filters":{"PlotIds":["x"` + strings.Repeat(`,"x"`, 1000) + `]}}`, fault.InvalidCount, "Filters.PlotIds has 1001 elements"},
-		"a list too long, cut off":     {`{"Count":3,"Labels":["a"` + strings.Repeat(`,"a"`, 1000), fault.InvalidType, "ends too early"},
-		"a text for an object":         {`{"Count":3,"Soil":"{\"Acid\":true}"}`, fault.InvalidType, "Soil must be an object"},
-		"a text for filters":           {`{"Count":3,"Filters":"{}"}`, fault.InvalidType, "Filters must be an object"},
-		"a list for an object":         {`{"Count":3,"Soil":[]}`, fault.InvalidType, "Soil must be an object"},
-		"an object for a text":         {`{"Count":3,"Range":{}}`, fault.InvalidType, "Range must be a string"},
-		"a number for a date":          {`{"Count":3,"When":1}`, fault.InvalidType, "When must be a string"},
-		"a list":                       {`[{"Count":3}]`, fault.InvalidType, "must be a JSON object"},
-		"a text":                       {`"Count"`, fault.InvalidType, "must be a JSON object"},
-		"something after it":           {`{"Count":3} {}`, fault.InvalidType, "something follows"},
-		"rubbish after it":             {`{"Count":3}x`, fault.InvalidType, "something follows"},
-		"half of it":                   {`{"Count":3`, fault.InvalidType, "ends too early"},
-		"half of a text":               {`{"Count":3,"Labels":["a`, fault.InvalidType, "ends too early"},
-		"half of a list":               {`{"Count":3,"Labels":[`, fault.InvalidType, "ends too early"},
-		"only a brace":                 {`{`, fault.InvalidType, "ends too early"},
-		"no comma":                     {`{"Count":3 "Height":1}`, fault.InvalidType, "not a JSON object"},
-		"a comma too many":             {`{"Count":3,}`, fault.InvalidType, "not a JSON object"},
-		"a name that is a number":      {`{1:2}`, fault.InvalidType, "not a JSON object"},
-		"not JSON":                     {`Count=3`, fault.InvalidType, "a JSON object"},
-		"bytes that are no text":       {"{\"Count\":3,\"Labels\":[\"\xff\"]}", fault.InvalidType, "not a JSON object"},
-		"half a surrogate":             {`{"Count":3,"Labels":["\ud83c"]}`, fault.InvalidType, "not a JSON object"},
-		"a deep nest":                  {strings.Repeat("[", 1<<20), fault.InvalidType, "must be a JSON object"},
-		"a deep nest within":           {`{"Count":3,"Labels":` + strings.Repeat("[", 1<<20), fault.InvalidType, "Labels.0 must be a string"},
-		"a deep nest of unknown names": {strings.Repeat(`{"a":`, 1<<18), fault.UnknownParameter, "a is not"},
-		"none of those allowed":        {`{"Count":3,"Species":"elm"}`, fault.InvalidValue, "Species: 'elm' is none of oak, beech"},
-		"too small":                    {`{"Count":3,"Rows":-3}`, fault.InvalidValue, "Rows: -3 is not between -2 and 20"},
-		"too large":                    {`{"Count":3,"Rows":21}`, fault.InvalidValue, "Rows: 21 is not between -2 and 20"},
-		"an empty page":                {`{"Count":3,"ResultsPerPage":0}`, fault.InvalidValue, "ResultsPerPage: 0"},
-		"a page too large":             {`{"Count":3,"ResultsPerPage":1001}`, fault.InvalidValue, "ResultsPerPage: 1001"},
-		"what checks itself":           {`{"Count":3,"Range":"10.0.0.1/8"}`, fault.InvalidBlock, "Range: '10.0.0.1/8' has bits"},
-		"what checks itself, a struct": {`{"Count":3,"Tags":[{"Key":"","Value":"x"}]}`, fault.InvalidTagKey, "Tags.0: "},
-		"no date":                      {`{"Count":3,"When":"tomorrow"}`, fault.InvalidValue, "When: 'tomorrow' is not a date"},
-		"an id of another kind":        {`{"Count":3,"PlotId":"vpc-12345678"}`, fault.InvalidID, "PlotId: 'vpc-12345678'"},
-		"an id of the wrong form":      {`{"Count":3,"PlotId":"plot-1234567G"}`, fault.MalformedID, "PlotId: 'plot-1234567G'"},
+		"no body":                      {"", apierror.MissingParameter, "Count is required"},
+		"null":                         {"null", apierror.MissingParameter, "Count is required"},
+		"null for a required one":      {`{"Count":null}`, apierror.MissingParameter, "Count is required"},
+		"an unknown one":               {`{"Count":3,"Colour":"red"}`, apierror.UnknownParameter, "Colour is not a parameter of PlantTrees"},
+		"another case":                 {`{"count":3}`, apierror.UnknownParameter, "count is not"},
+		"an embedded struct by name":   {`{"Count":3,"Page":{}}`, apierror.UnknownParameter, "Page is not"},
+		"an unknown one within":        {`{"Count":3,"Soil":{"Acid":true,"Layers":[{"Depth":1},{"Width":1}]}}`, apierror.UnknownParameter, "Soil.Layers.1.Width is not a parameter of Layer"},
+		"a missing one within":         {`{"Count":3,"Soil":{}}`, apierror.MissingParameter, "Soil.Acid is required"},
+		"a missing one in a list":      {`{"Count":3,"Tags":[{"Key":"a","Value":"b"},{"Key":"c"}]}`, apierror.MissingParameter, "Tags.1.Value is required"},
+		"a dry run within":             {`{"Count":3,"Soil":{"Acid":true,"DryRun":true}}`, apierror.UnknownParameter, "Soil.DryRun is not"},
+		"one given twice":              {`{"Count":3,"Count":3}`, apierror.UnknownParameter, "Count is given twice"},
+		"one given twice, escaped":     {`{"Count":3,"\u0043ount":3}`, apierror.UnknownParameter, "Count is given twice"},
+		"one given twice within":       {`{"Count":3,"Soil":{"Acid":true,"Acid":true}}`, apierror.UnknownParameter, "Soil.Acid is given twice"},
+		"a text for an integer":        {`{"Count":"3"}`, apierror.InvalidType, "Count must be an integer"},
+		"a fraction for an integer":    {`{"Count":3.5}`, apierror.InvalidType, "Count must be an integer"},
+		"an integer too large":         {`{"Count":9223372036854775808}`, apierror.InvalidType, "Count must be an integer"},
+		"an exponent for an integer":   {`{"Count":1e99999}`, apierror.InvalidType, "Count must be an integer"},
+		"a number too large":           {`{"Count":3,"Height":1e999}`, apierror.InvalidType, "Height must be a number"},
+		"a text for a number":          {`{"Count":3,"Height":"1"}`, apierror.InvalidType, "Height must be a number"},
+		"a number for a boolean":       {`{"Count":3,"Deciduous":1}`, apierror.InvalidType, "Deciduous must be true or false"},
+		"a text for a dry run":         {`{"Count":3,"DryRun":"true"}`, apierror.InvalidType, "DryRun must be true or false"},
+		"a number for a text":          {`{"Count":3,"Labels":["a",1]}`, apierror.InvalidType, "Labels.1 must be a string"},
+		"null in a list":               {`{"Count":3,"Labels":[null]}`, apierror.InvalidType, "Labels.0 must be a string"},
+		"a text for a list":            {`{"Count":3,"Labels":"a"}`, apierror.InvalidType, "Labels must be a list"},
+		"a list too long":              {`{"Count":3,"Labels":["a"` + strings.Repeat(`,"a"`, 1000) + `]}`, apierror.InvalidCount, "Labels has 1001 elements: a list has at most 1000."},
+		"a list too long within":       {`{"Count":3,"Soil":{"Acid":true,"Layers":[{}` + strings.Repeat(`,{}`, 1999) + `]}}`, apierror.InvalidCount, "Soil.Layers has 2000 elements"},
+		"a filter too long":            {`{"Count":3,"Filters":{"PlotIds":["x"` + strings.Repeat(`,"x"`, 1000) + `]}}`, apierror.InvalidCount, "Filters.PlotIds has 1001 elements"},
+		"a list too long, cut off":     {`{"Count":3,"Labels":["a"` + strings.Repeat(`,"a"`, 1000), apierror.InvalidType, "ends too early"},
+		"a text for an object":         {`{"Count":3,"Soil":"{\"Acid\":true}"}`, apierror.InvalidType, "Soil must be an object"},
+		"a text for filters":           {`{"Count":3,"Filters":"{}"}`, apierror.InvalidType, "Filters must be an object"},
+		"a list for an object":         {`{"Count":3,"Soil":[]}`, apierror.InvalidType, "Soil must be an object"},
+		"an object for a text":         {`{"Count":3,"Range":{}}`, apierror.InvalidType, "Range must be a string"},
+		"a number for a date":          {`{"Count":3,"When":1}`, apierror.InvalidType, "When must be a string"},
+		"a list":                       {`[{"Count":3}]`, apierror.InvalidType, "must be a JSON object"},
+		"a text":                       {`"Count"`, apierror.InvalidType, "must be a JSON object"},
+		"something after it":           {`{"Count":3} {}`, apierror.InvalidType, "something follows"},
+		"rubbish after it":             {`{"Count":3}x`, apierror.InvalidType, "something follows"},
+		"half of it":                   {`{"Count":3`, apierror.InvalidType, "ends too early"},
+		"half of a text":               {`{"Count":3,"Labels":["a`, apierror.InvalidType, "ends too early"},
+		"half of a list":               {`{"Count":3,"Labels":[`, apierror.InvalidType, "ends too early"},
+		"only a brace":                 {`{`, apierror.InvalidType, "ends too early"},
+		"no comma":                     {`{"Count":3 "Height":1}`, apierror.InvalidType, "not a JSON object"},
+		"a comma too many":             {`{"Count":3,}`, apierror.InvalidType, "not a JSON object"},
+		"a name that is a number":      {`{1:2}`, apierror.InvalidType, "not a JSON object"},
+		"not JSON":                     {`Count=3`, apierror.InvalidType, "a JSON object"},
+		"bytes that are no text":       {"{\"Count\":3,\"Labels\":[\"\xff\"]}", apierror.InvalidType, "not a JSON object"},
+		"half a surrogate":             {`{"Count":3,"Labels":["\ud83c"]}`, apierror.InvalidType, "not a JSON object"},
+		"a deep nest":                  {strings.Repeat("[", 1<<20), apierror.InvalidType, "must be a JSON object"},
+		"a deep nest within":           {`{"Count":3,"Labels":` + strings.Repeat("[", 1<<20), apierror.InvalidType, "Labels.0 must be a string"},
+		"a deep nest of unknown names": {strings.Repeat(`{"a":`, 1<<18), apierror.UnknownParameter, "a is not"},
+		"none of those allowed":        {`{"Count":3,"Species":"elm"}`, apierror.InvalidValue, "Species: 'elm' is none of oak, beech"},
+		"too small":                    {`{"Count":3,"Rows":-3}`, apierror.InvalidValue, "Rows: -3 is not between -2 and 20"},
+		"too large":                    {`{"Count":3,"Rows":21}`, apierror.InvalidValue, "Rows: 21 is not between -2 and 20"},
+		"an empty page":                {`{"Count":3,"ResultsPerPage":0}`, apierror.InvalidValue, "ResultsPerPage: 0"},
+		"a page too large":             {`{"Count":3,"ResultsPerPage":1001}`, apierror.InvalidValue, "ResultsPerPage: 1001"},
+		"what checks itself":           {`{"Count":3,"Range":"10.0.0.1/8"}`, apierror.InvalidBlock, "Range: '10.0.0.1/8' has bits"},
+		"what checks itself, a struct": {`{"Count":3,"Tags":[{"Key":"","Value":"x"}]}`, apierror.InvalidTagKey, "Tags.0: "},
+		"no date":                      {`{"Count":3,"When":"tomorrow"}`, apierror.InvalidValue, "When: 'tomorrow' is not a date"},
+		"an id of another kind":        {`{"Count":3,"PlotId":"vpc-12345678"}`, apierror.InvalidID, "PlotId: 'vpc-12345678'"},
+		"an id of the wrong form":      {`{"Count":3,"PlotId":"plot-1234567G"}`, apierror.MalformedID, "PlotId: 'plot-1234567G'"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, _, err := decodeTrees(tt.body)
-			f, ok := errors.AsType[*fault.Error](err)
+			f, ok := errors.AsType[*apierror.Error](err)
 			if !ok {
 				t.Fatalf("%.100s: the error is %v, which is no fault", tt.body, err)
 			}
@@ -236,7 +236,7 @@ func TestDecodeByVersion(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = decode([]byte(tt.body), version, reflect.ValueOf(tt.request).Elem())
-		if tt.ok && err != nil || !tt.ok && !fault.UnknownParameter.Is(err) {
+		if tt.ok && err != nil || !tt.ok && !apierror.UnknownParameter.Is(err) {
 			t.Errorf("%s %T %s: the error is %v, want one: %v", tt.version, tt.request, tt.body, err, !tt.ok)
 		}
 	}
@@ -324,7 +324,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		req, dryRun, err := decodeTrees(string(body))
 		if err != nil {
-			if _, ok := errors.AsType[*fault.Error](err); !ok {
+			if _, ok := errors.AsType[*apierror.Error](err); !ok {
 				t.Fatalf("%q is refused with %v, which is no fault", body, err)
 			}
 			return

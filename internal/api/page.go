@@ -7,7 +7,7 @@ import (
 	"encoding/binary"
 	"reflect"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 )
 
 // Page is the part of a request that asks for a page of a list.
@@ -127,7 +127,7 @@ func (p *Pager) Position(account, action, token string) (Position, error) {
 	b, err := base64.StdEncoding.DecodeString(token)
 	end := len(b) - tokenCode
 	if err != nil || end < 8 || !hmac.Equal(b[end:], p.code(account, action, b[:end])) {
-		return Position{}, fault.InvalidPageToken.Errorf("NextPageToken is not one that %s gave to this account.", action)
+		return Position{}, apierror.InvalidPageToken.Errorf("NextPageToken is not one that %s gave to this account.", action)
 	}
 	return Position{Seq: binary.BigEndian.Uint64(b), Name: string(b[8:end])}, nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -191,7 +191,7 @@ func TestPagesEndByBytes(t *testing.T) {
 		plant(wholeBytes / 4)
 	}
 	_, err := w.call(alice, "1.1", "ReadSubnets", "")
-	if !fault.InsufficientCapacity.Is(err) || !strings.Contains(err.Error(), "or call version 1.29.3 or later") {
+	if !apierror.InsufficientCapacity.Is(err) || !strings.Contains(err.Error(), "or call version 1.29.3 or later") {
 		t.Errorf("what is too large for version 1.1: %v", err)
 	}
 }
@@ -212,7 +212,7 @@ func TestVersionsWithoutPagesListAll(t *testing.T) {
 			t.Errorf("version %s lists %d of %d, want %d: …%s", version, got, n, want, answer[len(answer)-100:])
 		}
 	}
-	if _, err := w.call(alice, "1.1", "ReadSubnets", `{"ResultsPerPage":1}`); !fault.UnknownParameter.Is(err) {
+	if _, err := w.call(alice, "1.1", "ReadSubnets", `{"ResultsPerPage":1}`); !apierror.UnknownParameter.Is(err) {
 		t.Errorf("version 1.1 takes ResultsPerPage: %v", err)
 	}
 }
@@ -270,7 +270,7 @@ func TestForgedTokens(t *testing.T) {
 	}
 	for name, token := range forged {
 		_, err := w.call(alice, "1.42.0", "ReadGardens", fmt.Sprintf(`{"NextPageToken":%q}`, token))
-		if !fault.InvalidPageToken.Is(err) {
+		if !apierror.InvalidPageToken.Is(err) {
 			t.Errorf("a token %s: the error is %v, want code 4117", name, err)
 		}
 	}
@@ -316,7 +316,7 @@ func FuzzPageToken(f *testing.F) {
 				t.Fatalf("no token is the position %+v, %v", at, err)
 			}
 		case err != nil:
-			if !fault.InvalidPageToken.Is(err) {
+			if !apierror.InvalidPageToken.Is(err) {
 				t.Fatalf("%q is refused with %v, want code 4117", token, err)
 			}
 		default:
@@ -347,7 +347,7 @@ func TestNobodyGetsPages(t *testing.T) {
 	if got, err := w.call(kind.Caller{}, "1.42.0", "ReadSeasons", body); err != nil || !strings.Contains(got, "summer") {
 		t.Errorf("the second page is %s, %v", got, err)
 	}
-	if _, err := w.call(alice, "1.42.0", "ReadSeasons", body); !fault.InvalidPageToken.Is(err) {
+	if _, err := w.call(alice, "1.42.0", "ReadSeasons", body); !apierror.InvalidPageToken.Is(err) {
 		t.Errorf("alice may use nobody's token: %v", err)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"iter"
 	"reflect"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -242,7 +242,7 @@ func (l *list[V, G]) checkWhole(tx *kind.Tx, shown []*V, version Version) error 
 		if l.page != nil {
 			advice = fmt.Sprintf("Ask for less with Filters, or call version %s or later, which has pages.", lifetimes[member{l.schema, "ResultsPerPage"}].since)
 		}
-		return fault.InsufficientCapacity.Errorf("%s would answer more than %d bytes, and version %s has no pages. %s", l.action, wholeBytes, version, advice)
+		return apierror.InsufficientCapacity.Errorf("%s would answer more than %d bytes, and version %s has no pages. %s", l.action, wholeBytes, version, advice)
 	}
 	return nil
 }

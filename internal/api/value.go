@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -106,7 +106,7 @@ func ParseTime(s string) (time.Time, error) {
 			return t.UTC().Truncate(time.Millisecond), nil
 		}
 	}
-	return time.Time{}, fault.InvalidValue.Errorf("'%s' is not a date (2026-11-20) or a date and time (2026-11-20T10:04:05.000Z).", s)
+	return time.Time{}, apierror.InvalidValue.Errorf("'%s' is not a date (2026-11-20) or a date and time (2026-11-20T10:04:05.000Z).", s)
 }
 
 // CIDR is a range of IPv4 addresses, such as 10.0.0.0/16.
@@ -117,10 +117,10 @@ type CIDR string
 func (r CIDR) Check() error {
 	p, err := netip.ParsePrefix(string(r))
 	if err != nil || !p.Addr().Is4() {
-		return fault.InvalidBlock.Errorf("'%s' is not an IPv4 range in CIDR notation, such as 10.0.0.0/16.", r)
+		return apierror.InvalidBlock.Errorf("'%s' is not an IPv4 range in CIDR notation, such as 10.0.0.0/16.", r)
 	}
 	if p.Masked() != p {
-		return fault.InvalidBlock.Errorf("'%s' has bits set after its prefix: the range is %s.", r, p.Masked())
+		return apierror.InvalidBlock.Errorf("'%s' has bits set after its prefix: the range is %s.", r, p.Masked())
 	}
 	return nil
 }
@@ -137,7 +137,7 @@ type IPRange string
 // Check reports a text that is neither an address nor a range.
 func (r IPRange) Check() error {
 	if _, err := r.parse(); err != nil {
-		return fault.InvalidBlock.Errorf("'%s' is neither an IP address nor a range in CIDR notation.", r)
+		return apierror.InvalidBlock.Errorf("'%s' is neither an IP address nor a range in CIDR notation.", r)
 	}
 	return nil
 }
@@ -166,7 +166,7 @@ type IPv4 string
 // Check reports a text that is no IPv4 address.
 func (a IPv4) Check() error {
 	if ip, err := netip.ParseAddr(string(a)); err != nil || !ip.Is4() {
-		return fault.InvalidIP.Errorf("'%s' is not an IPv4 address.", a)
+		return apierror.InvalidIP.Errorf("'%s' is not an IPv4 address.", a)
 	}
 	return nil
 }

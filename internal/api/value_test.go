@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 )
 
 func TestParseTime(t *testing.T) {
@@ -34,7 +34,7 @@ func TestParseTime(t *testing.T) {
 		"", "now", "2028", "2028-02-30", "2028-13-01", "2028-02-20 10:04:05", "2028-02-20T24:00:00Z", "10000-01-01", "0000-01-01",
 		"2028-02-20T10:04:05Zulu", "2028-02-20T10:04:05.Z", "1795169045",
 	} {
-		if got, err := ParseTime(text); !fault.InvalidValue.Is(err) {
+		if got, err := ParseTime(text); !apierror.InvalidValue.Is(err) {
 			t.Errorf("%q is taken for %v, %v", text, got, err)
 		}
 	}
@@ -73,7 +73,7 @@ func TestCIDR(t *testing.T) {
 		}
 	}
 	for _, r := range []CIDR{"", "10.0.0.0", "10.0.0.0/33", "10.0.0.1/16", "010.0.0.0/16", "10.0.0.0/016", "10.0/16", "2001:db8::/32", "::ffff:10.0.0.0/104", "10.0.0.0/16 "} {
-		if err := r.Check(); !fault.InvalidBlock.Is(err) {
+		if err := r.Check(); !apierror.InvalidBlock.Is(err) {
 			t.Errorf("%q: %v, want code 4013", r, err)
 		}
 	}
@@ -92,7 +92,7 @@ func TestIPRange(t *testing.T) {
 		}
 	}
 	for _, r := range []IPRange{"", "10.0.0.256", "10.0.0.0/33", "fe80::1%eth0", "localhost", "10.0.0.0/"} {
-		if err := r.Check(); !fault.InvalidBlock.Is(err) {
+		if err := r.Check(); !apierror.InvalidBlock.Is(err) {
 			t.Errorf("%q: %v, want code 4013", r, err)
 		}
 	}
@@ -104,7 +104,7 @@ func TestIPv4(t *testing.T) {
 		t.Error(err)
 	}
 	for _, a := range []IPv4{"", "192.0.2", "192.0.2.256", "192.0.02.7", "2001:db8::1", "::ffff:192.0.2.7", "192.0.2.7/32"} {
-		if err := a.Check(); !fault.InvalidIP.Is(err) {
+		if err := a.Check(); !apierror.InvalidIP.Is(err) {
 			t.Errorf("%q: %v, want code 4133", a, err)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 )
 
 // Version is a version of the API's contract, ordered as versions are.
@@ -88,13 +88,13 @@ func readActions(list string) map[string]string {
 func unknown(name string, version Version) error {
 	switch is := published[strings.ToLower(name)]; {
 	case is == "":
-		return fault.UnknownAction.Errorf("The action '%.100s' does not exist in any version of the API.", name)
+		return apierror.UnknownAction.Errorf("The action '%.100s' does not exist in any version of the API.", name)
 	case is != name:
-		return fault.UnknownAction.Errorf("The action '%s' does not exist: it is called %s, and the case of letters matters.", name, is)
+		return apierror.UnknownAction.Errorf("The action '%s' does not exist: it is called %s, and the case of letters matters.", name, is)
 	case !version.known().Has(name, ""):
-		return fault.UnknownAction.Errorf("The action '%s' does not exist in version %s of the API, but since version %s.", name, version, lifetimes[member{name, ""}].since)
+		return apierror.UnknownAction.Errorf("The action '%s' does not exist in version %s of the API, but since version %s.", name, version, lifetimes[member{name, ""}].since)
 	}
-	return fault.UnknownAction.Errorf("%s is an action of the API that Bastide does not have yet.", name)
+	return apierror.UnknownAction.Errorf("%s is an action of the API that Bastide does not have yet.", name)
 }
 
 //go:embed versions.tsv

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -151,7 +151,7 @@ func (p *Position) wire() api.Position {
 
 func positionOf(p api.Position) (*Position, error) {
 	if len(p.Name) != 8 {
-		return nil, fault.InvalidPageToken.Errorf("NextPageToken is not one of the API log.")
+		return nil, apierror.InvalidPageToken.Errorf("NextPageToken is not one of the API log.")
 	}
 	return &Position{Date: int64(p.Seq), Seq: int64(binary.BigEndian.Uint64([]byte(p.Name)))}, nil
 }

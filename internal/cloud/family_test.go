@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
@@ -73,8 +73,8 @@ const (
 )
 
 var beacons = &kind.Kind[Beacon, beaconID]{
-	Name: "Beacon", Tag: "beacon", Missing: fault.ObjectNotFound,
-	Quota: &kind.Quota{Name: "beacon_limit", Code: fault.TooManyNets},
+	Name: "Beacon", Tag: "beacon", Missing: apierror.ObjectNotFound,
+	Quota: &kind.Quota{Name: "beacon_limit", Code: apierror.TooManyNets},
 	Life: lifecycle.Table[beaconState]{
 		"":     {beaconCreated: "dark"},
 		"dark": {beaconLit: "lit", beaconDeleted: ""},
@@ -154,7 +154,7 @@ func TestToyFamily(t *testing.T) {
 		}
 		return shown
 	}
-	refused := func(account, action, request string, code fault.Code) {
+	refused := func(account, action, request string, code apierror.Code) {
 		t.Helper()
 		if _, err := do(account, action, request); !code.Is(err) {
 			t.Errorf("%s %s of %s: %v, want %v", action, request, account, err, code)
@@ -167,7 +167,7 @@ func TestToyFamily(t *testing.T) {
 	}
 	must("CreateTags", `{"ResourceIds": ["`+id+`"], "Tags": [{"Key": "sea", "Value": "north"}]}`)
 	must("UpdateBeacon", `{"BeaconId": "`+id+`"}`)
-	refused("alice", "UpdateBeacon", `{"BeaconId": "`+id+`"}`, fault.InvalidState)
+	refused("alice", "UpdateBeacon", `{"BeaconId": "`+id+`"}`, apierror.InvalidState)
 	for filters, want := range map[string]int{
 		`{"Colors": ["green"]}`: 1, `{"Colors": ["red"]}`: 0, `{"States": ["lit"]}`: 1, `{"BeaconIds": ["` + id + `"]}`: 1,
 		`{"TagKeys": ["sea"]}`: 1, `{"Tags": ["sea=south"]}`: 0,
@@ -177,10 +177,10 @@ func TestToyFamily(t *testing.T) {
 		}
 	}
 	must("CreateBeacon", `{"Color": "red"}`)
-	refused("alice", "CreateBeacon", `{"Color": "blue"}`, fault.TooManyNets)
-	refused("alice", "CreateBeacon", `{}`, fault.MissingParameter)
-	refused("alice", "CreateBeacon", `{"Color": 1}`, fault.InvalidType)
-	refused("bob", "DeleteBeacon", `{"BeaconId": "`+id+`"}`, fault.ObjectNotFound)
+	refused("alice", "CreateBeacon", `{"Color": "blue"}`, apierror.TooManyNets)
+	refused("alice", "CreateBeacon", `{}`, apierror.MissingParameter)
+	refused("alice", "CreateBeacon", `{"Color": 1}`, apierror.InvalidType)
+	refused("bob", "DeleteBeacon", `{"BeaconId": "`+id+`"}`, apierror.ObjectNotFound)
 	must("DeleteBeacon", `{"BeaconId": "`+id+`"}`)
-	refused("alice", "DeleteBeacon", `{"BeaconId": "`+id+`"}`, fault.ObjectNotFound)
+	refused("alice", "DeleteBeacon", `{"BeaconId": "`+id+`"}`, apierror.ObjectNotFound)
 }

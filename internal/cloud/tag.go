@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/bastide-cloud/bastide/internal/api"
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -58,11 +58,11 @@ func deleteTags(tx *kind.Tx, req *DeleteTagsRequest) (*DeleteTagsResponse, error
 func retag(tx *kind.Tx, ids []string, tags int, change func([]api.Tag) []api.Tag) error {
 	switch {
 	case len(ids) == 0:
-		return fault.MissingParameter.Errorf("ResourceIds is empty: name the resources.")
+		return apierror.MissingParameter.Errorf("ResourceIds is empty: name the resources.")
 	case tags == 0:
-		return fault.MissingParameter.Errorf("Tags is empty: give at least one tag.")
+		return apierror.MissingParameter.Errorf("Tags is empty: give at least one tag.")
 	case tags > kind.MaxTags:
-		return fault.TooManyTags.Errorf("Tags has %d different tags: a resource can have %d.", tags, kind.MaxTags)
+		return apierror.TooManyTags.Errorf("Tags has %d different tags: a resource can have %d.", tags, kind.MaxTags)
 	}
 	done := map[string]bool{}
 	for _, id := range ids {
@@ -76,7 +76,7 @@ func retag(tx *kind.Tx, ids []string, tags int, change func([]api.Tag) []api.Tag
 		}
 		changed := change(resource.Tags())
 		if len(changed) > kind.MaxTags {
-			return fault.TooManyTags.Errorf("The resource %s would have %d tags: it can have %d.", id, len(changed), kind.MaxTags)
+			return apierror.TooManyTags.Errorf("The resource %s would have %d tags: it can have %d.", id, len(changed), kind.MaxTags)
 		}
 		tx.SetTags(resource, changed)
 	}

@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bastide-cloud/bastide/internal/api"
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -63,8 +63,8 @@ func newShore(t rapid.TB) *shore {
 	s := &shore{
 		TB:    t,
 		api:   api.New(tagActions(), api.NewPager([]byte("key"))),
-		boats: &kind.Kind[boat, boatID]{Name: "Boat", Tag: "boat", Missing: fault.VmNotFound},
-		kites: &kind.Kind[kite, kiteID]{Name: "Kite", Tag: "kite", Missing: fault.VolumeNotFound},
+		boats: &kind.Kind[boat, boatID]{Name: "Boat", Tag: "boat", Missing: apierror.VmNotFound},
+		kites: &kind.Kind[kite, kiteID]{Name: "Kite", Tag: "kite", Missing: apierror.VolumeNotFound},
 		rocks: &kind.Kind[rock, rockID]{Name: "Rock"},
 	}
 	s.db = kind.Open(kind.Options{
@@ -193,23 +193,23 @@ func TestCreateTagsRefuses(t *testing.T) {
 	for name, tt := range map[string]struct {
 		ids  func(s *shore) []string
 		tags []m
-		want fault.Code
+		want apierror.Code
 	}{
-		"an unknown resource":        {func(*shore) []string { return []string{"boat-00000000"} }, tag, fault.VmNotFound},
-		"another account's resource": {func(s *shore) []string { return []string{s.boat(bob)} }, tag, fault.VmNotFound},
+		"an unknown resource":        {func(*shore) []string { return []string{"boat-00000000"} }, tag, apierror.VmNotFound},
+		"another account's resource": {func(s *shore) []string { return []string{s.boat(bob)} }, tag, apierror.VmNotFound},
 		"what cannot have tags": {func(s *shore) []string {
 			r := &rock{}
 			s.do(alice, func(tx *kind.Tx) error { return s.rocks.Insert(tx, r) })
 			return []string{string(r.RockId)}
-		}, tag, fault.ResourceNotFound},
-		"no resources":       {func(*shore) []string { return []string{} }, tag, fault.MissingParameter},
-		"no tags":            {func(s *shore) []string { return []string{s.boat(alice)} }, []m{}, fault.MissingParameter},
-		"no key":             {func(s *shore) []string { return []string{s.boat(alice)} }, []m{{"Value": "b"}}, fault.MissingParameter},
-		"no value":           {func(s *shore) []string { return []string{s.boat(alice)} }, []m{{"Key": "a"}}, fault.MissingParameter},
-		"an empty key":       {func(s *shore) []string { return []string{s.boat(alice)} }, []m{{"Key": "", "Value": "b"}}, fault.InvalidTagKey},
-		"a key of 256":       {func(s *shore) []string { return []string{s.boat(alice)} }, []m{{"Key": strings.Repeat("k", 256), "Value": ""}}, fault.InvalidLength},
-		"a value of 256":     {func(s *shore) []string { return []string{s.boat(alice)} }, []m{{"Key": "k", "Value": strings.Repeat("v", 256)}}, fault.TagValueTooLong},
-		"more tags than fit": {func(s *shore) []string { return []string{s.boat(alice)} }, many, fault.TooManyTags},
+		}, tag, apierror.ResourceNotFound},
+		"no resources":       {func(*shore) []string { return []string{} }, tag, apierror.MissingParameter},
+		"no tags":            {func(s *shore) []string { return []string{s.boat(alice)} }, []m{}, apierror.MissingParameter},
+		"no key":             {func(s *shore) []string { return []string{s.boat(alice)} }, []m{{"Value": "b"}}, apierror.MissingParameter},
+		"no value":           {func(s *shore) []string { return []string{s.boat(alice)} }, []m{{"Key": "a"}}, apierror.MissingParameter},
+		"an empty key":       {func(s *shore) []string { return []string{s.boat(alice)} }, []m{{"Key": "", "Value": "b"}}, apierror.InvalidTagKey},
+		"a key of 256":       {func(s *shore) []string { return []string{s.boat(alice)} }, []m{{"Key": strings.Repeat("k", 256), "Value": ""}}, apierror.InvalidLength},
+		"a value of 256":     {func(s *shore) []string { return []string{s.boat(alice)} }, []m{{"Key": "k", "Value": strings.Repeat("v", 256)}}, apierror.TagValueTooLong},
+		"more tags than fit": {func(s *shore) []string { return []string{s.boat(alice)} }, many, apierror.TooManyTags},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -296,7 +296,7 @@ func TestDeleteTagsTakesAsManyAsAResourceHas(t *testing.T) {
 		tags[i] = api.Tag{Key: fmt.Sprint(i)}
 	}
 	_, err := s.call(alice, "DeleteTags", m{"ResourceIds": []string{b}, "Tags": tags})
-	if !fault.TooManyTags.Is(err) {
+	if !apierror.TooManyTags.Is(err) {
 		t.Errorf("the error is %v, want code 10041", err)
 	}
 }
@@ -306,7 +306,7 @@ func TestDeleteTagsOfUnknownResource(t *testing.T) {
 	s := newShore(t)
 	b := s.boat(alice, api.Tag{Key: "a", Value: "b"})
 	_, err := s.call(alice, "DeleteTags", m{"ResourceIds": []string{b, "kite-ffffffff"}, "Tags": []api.Tag{{Key: "a", Value: "b"}}})
-	if !fault.VolumeNotFound.Is(err) {
+	if !apierror.VolumeNotFound.Is(err) {
 		t.Errorf("the error is %v, want code 5064", err)
 	}
 	s.wantTags(alice, nil, "boat "+b+" a=b")

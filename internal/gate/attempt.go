@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/iam"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -116,7 +116,7 @@ func (g *Gate) authenticate(r *http.Request, body []byte, action *api.Action, ad
 	header := r.Header.Get("Authorization")
 	if login, password, ok := ParseBasic(header); ok {
 		if action.Auth == api.Signed {
-			return caller, fault.PasswordRefused.Errorf(
+			return caller, apierror.PasswordRefused.Errorf(
 				"%s must be signed with an access key: it does not accept a login and password.", action.Name)
 		}
 		return g.logIn(r.Context(), login, password, address)
@@ -124,19 +124,19 @@ func (g *Gate) authenticate(r *http.Request, body []byte, action *api.Action, ad
 	sig, err := ParseSignature(r)
 	switch {
 	case errors.Is(err, ErrNoAuthorization):
-		return caller, fault.AuthenticationFailed.Errorf("The request is not signed.")
+		return caller, apierror.AuthenticationFailed.Errorf("The request is not signed.")
 	case errors.Is(err, ErrUnknownScheme) && !strings.Contains(header, " "):
-		return caller, fault.UnknownAuthorization.Errorf(
+		return caller, apierror.UnknownAuthorization.Errorf(
 			"An access key alone proves nothing: sign the request with AWS4-HMAC-SHA256 or OSC4-HMAC-SHA256.")
 	case errors.Is(err, ErrUnknownScheme):
-		return caller, fault.UnknownAuthorization.Errorf(
+		return caller, apierror.UnknownAuthorization.Errorf(
 			"The Authorization header must be of the type AWS4-HMAC-SHA256, OSC4-HMAC-SHA256 or Basic.")
 	case err != nil:
-		return caller, fault.AuthenticationFailed.Errorf("The signature cannot be read: %v.", err)
+		return caller, apierror.AuthenticationFailed.Errorf("The signature cannot be read: %v.", err)
 	}
 	caller.AccessKey = sig.AccessKey
 	if !sig.Fresh(now) {
-		return caller, fault.RequestExpired.Errorf("The request was signed for %s, more than 5 minutes from the region's time, %s.",
+		return caller, apierror.RequestExpired.Errorf("The request was signed for %s, more than 5 minutes from the region's time, %s.",
 			sig.Time.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	}
 	return g.checkSignature(r, body, sig, caller, now)
@@ -168,7 +168,7 @@ func (g *Gate) checkSignature(r *http.Request, body []byte, sig *Signature, call
 		if g.strangers.Fail(name, from, now) {
 			return caller, locked()
 		}
-		return caller, fault.UnknownCredentials.Bare()
+		return caller, apierror.UnknownCredentials.Bare()
 	case c.locks.Locked(from, now):
 		return caller, locked()
 	}
@@ -189,7 +189,7 @@ func (g *Gate) checkSignature(r *http.Request, body []byte, sig *Signature, call
 	case refused:
 		return caller, locked()
 	case !right:
-		return caller, fault.AuthenticationFailed.Bare()
+		return caller, apierror.AuthenticationFailed.Bare()
 	}
 	return caller, usable(key, now)
 }
@@ -198,9 +198,9 @@ func (g *Gate) checkSignature(r *http.Request, body []byte, sig *Signature, call
 func usable(key *iam.AccessKey, now time.Time) error {
 	switch {
 	case key.State != iam.AccessKeyActive:
-		return fault.AuthenticationFailed.Errorf("The access key is inactive.")
+		return apierror.AuthenticationFailed.Errorf("The access key is inactive.")
 	case !key.ExpirationDate.IsZero() && !now.Before(key.ExpirationDate.Time()):
-		return fault.AuthenticationFailed.Errorf("The access key has expired.")
+		return apierror.AuthenticationFailed.Errorf("The access key has expired.")
 	}
 	return nil
 }
@@ -269,13 +269,13 @@ func (g *Gate) logIn(ctx context.Context, login, password string, address netip.
 	case refused:
 		return caller, locked()
 	case !right:
-		return caller, fault.UnknownCredentials.Bare()
+		return caller, apierror.UnknownCredentials.Bare()
 	}
 	return caller, nil
 }
 
 func locked() error {
-	return fault.Locked.Errorf("Too many attempts have failed. Try again later.")
+	return apierror.Locked.Errorf("Too many attempts have failed. Try again later.")
 }
 
 // count records how an attempt ended. It reports whether the name has been

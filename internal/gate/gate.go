@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/iam"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -116,7 +116,7 @@ func isRefusal(err error) bool {
 	if _, ok := errors.AsType[*Throttled](err); ok {
 		return false
 	}
-	_, ok := errors.AsType[*fault.Error](err)
+	_, ok := errors.AsType[*apierror.Error](err)
 	return ok
 }
 
@@ -142,9 +142,9 @@ func (g *Gate) pace(who, call string, now time.Time) error {
 	verdict, wait := g.throttle.Allow(who, call, now)
 	switch verdict {
 	case OverCall:
-		return &Throttled{wait, fault.CallThrottled.Errorf("Request rate exceeded.")}
+		return &Throttled{wait, apierror.CallThrottled.Errorf("Request rate exceeded.")}
 	case OverAccount:
-		return &Throttled{wait, fault.AccountThrottled.Errorf("Request rate exceeded.")}
+		return &Throttled{wait, apierror.AccountThrottled.Errorf("Request rate exceeded.")}
 	}
 	return nil
 }
@@ -158,7 +158,7 @@ func (g *Gate) admit(r *http.Request, who proven, action *api.Action, now time.T
 	// A trusted session is one of an access key.
 	trusted := who.asked.trusted && who.AccessKey != "" && !action.Sensitive
 	if !g.chains.Admits(who.asked.rules, who.Address, chain, now, trusted) {
-		return fault.NoAccessRule.Errorf("No API access rule of the account admits a call from %s.", who.Address)
+		return apierror.NoAccessRule.Errorf("No API access rule of the account admits a call from %s.", who.Address)
 	}
 	return nil
 }
@@ -223,5 +223,5 @@ func (g *Gate) Allow(caller kind.Caller, call *api.Call) error {
 	if caller.User == "" {
 		return nil
 	}
-	return fault.NotPermitted.Errorf("You are not authorized to perform this action.")
+	return apierror.NotPermitted.Errorf("You are not authorized to perform this action.")
 }

@@ -21,9 +21,9 @@ import (
 	v4 "github.com/aws/aws-sdk-go/aws/signer/v4"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/iam"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/seal"
 	"github.com/bastide-cloud/bastide/internal/store"
@@ -142,37 +142,37 @@ func (l *lab) withSignature(from, key, secret string) *http.Request {
 }
 
 // code is the code that a call is refused with, or 0.
-func (l *lab) code(r *http.Request, action *api.Action) fault.Code {
+func (l *lab) code(r *http.Request, action *api.Action) apierror.Code {
 	l.t.Helper()
 	_, err := l.Identify(r, nil, action)
 	return l.codeOf(err)
 }
 
-func (l *lab) codeOf(err error) fault.Code {
+func (l *lab) codeOf(err error) apierror.Code {
 	l.t.Helper()
 	if err == nil {
 		return 0
 	}
-	f, ok := errors.AsType[*fault.Error](err)
+	f, ok := errors.AsType[*apierror.Error](err)
 	if !ok {
 		l.t.Errorf("a call ended with %v, which is no fault", err)
-		return fault.Internal
+		return apierror.Internal
 	}
 	return f.Code
 }
 
-func (l *lab) password(from, login, password string) fault.Code {
+func (l *lab) password(from, login, password string) apierror.Code {
 	l.t.Helper()
 	return l.code(withPassword(from, login, password), byEither)
 }
 
-func (l *lab) signature(from, key, secret string) fault.Code {
+func (l *lab) signature(from, key, secret string) apierror.Code {
 	l.t.Helper()
 	return l.code(l.withSignature(from, key, secret), signed)
 }
 
 // fail has four attempts fail, each with the code.
-func (l *lab) fail(attempt func() fault.Code, want fault.Code) {
+func (l *lab) fail(attempt func() apierror.Code, want apierror.Code) {
 	l.t.Helper()
 	for i := range failuresPerLock {
 		if got := attempt(); got != want {
@@ -181,7 +181,7 @@ func (l *lab) fail(attempt func() fault.Code, want fault.Code) {
 	}
 }
 
-func (l *lab) expect(what string, got, want fault.Code) {
+func (l *lab) expect(what string, got, want apierror.Code) {
 	l.t.Helper()
 	if got != want {
 		l.t.Errorf("%s: code %d, want %d", what, got, want)
@@ -193,10 +193,10 @@ type calls struct {
 	l     *lab
 	all   sync.WaitGroup
 	mu    sync.Mutex
-	codes map[fault.Code]int
+	codes map[apierror.Code]int
 }
 
-func (l *lab) calls() *calls { return &calls{l: l, codes: map[fault.Code]int{}} }
+func (l *lab) calls() *calls { return &calls{l: l, codes: map[apierror.Code]int{}} }
 
 func (t *calls) start(g *Gate, r *http.Request, action *api.Action) {
 	t.all.Go(func() {
@@ -207,7 +207,7 @@ func (t *calls) start(g *Gate, r *http.Request, action *api.Action) {
 	})
 }
 
-func (t *calls) are(want map[fault.Code]int) {
+func (t *calls) are(want map[apierror.Code]int) {
 	t.l.t.Helper()
 	t.all.Wait()
 	if !maps.Equal(t.codes, want) {
@@ -238,13 +238,13 @@ func TestVolleyOfPasswords(t *testing.T) {
 		synctest.Wait()
 		wrong(490)
 		leave()
-		owner.are(map[fault.Code]int{fault.Locked: 1})
+		owner.are(map[apierror.Code]int{apierror.Locked: 1})
 		// One has its place before the test lets the others go on.
-		volley.are(map[fault.Code]int{fault.UnknownCredentials: 4, fault.Locked: maxChecks - 6, fault.CallThrottled: 500 - (maxChecks - 2)})
+		volley.are(map[apierror.Code]int{apierror.UnknownCredentials: 4, apierror.Locked: maxChecks - 6, apierror.CallThrottled: 500 - (maxChecks - 2)})
 		if got := l.hashes.Load(); got != 4 {
 			t.Errorf("%d passwords were hashed, want 4", got)
 		}
-		l.expect("the right password after the volley", l.password(abroad, testLogin, testPassword), fault.Locked)
+		l.expect("the right password after the volley", l.password(abroad, testLogin, testPassword), apierror.Locked)
 	})
 }
 
@@ -258,12 +258,12 @@ func TestARightPasswordIsHeldAgainstTheLockAgain(t *testing.T) {
 		name     string
 		failures int
 		from     func(i int) string
-		want     fault.Code
+		want     apierror.Code
 	}{
 		{"three", 3, same, 0},
-		{"four", 4, same, fault.Locked},
+		{"four", 4, same, apierror.Locked},
 		{"from many addresses", maxAddresses + 3, many, 0},
-		{"from too many addresses", maxAddresses + 4, many, fault.Locked},
+		{"from too many addresses", maxAddresses + 4, many, apierror.Locked},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -279,10 +279,10 @@ func TestARightPasswordIsHeldAgainstTheLockAgain(t *testing.T) {
 				right.start(other, withPassword(home, testLogin, testPassword), byEither)
 				synctest.Wait()
 				for i := range test.failures {
-					l.expect("a wrong password", l.password(test.from(i), testLogin, "guess"), fault.UnknownCredentials)
+					l.expect("a wrong password", l.password(test.from(i), testLogin, "guess"), apierror.UnknownCredentials)
 				}
 				close(checked)
-				right.are(map[fault.Code]int{test.want: 1})
+				right.are(map[apierror.Code]int{test.want: 1})
 			})
 		})
 	}
@@ -310,12 +310,12 @@ func TestVolleyOfSignatures(t *testing.T) {
 					t.Errorf("a right signature gets %v before the failures are counted", right.codes)
 				}
 				close(disk)
-				volley.are(map[fault.Code]int{fault.AuthenticationFailed: 4, fault.Locked: 296})
-				want := fault.Locked
+				volley.are(map[apierror.Code]int{apierror.AuthenticationFailed: 4, apierror.Locked: 296})
+				want := apierror.Locked
 				if from == home {
 					want = 0
 				}
-				right.are(map[fault.Code]int{want: 1})
+				right.are(map[apierror.Code]int{want: 1})
 			})
 		})
 	}
@@ -334,9 +334,9 @@ func TestHangingUpIsAFailure(t *testing.T) {
 			l.DB = l.database()
 			return fits(a, ctx, password)
 		}
-		l.expect("a wrong password", l.code(withPassword(home, testLogin, "guess").WithContext(ctx), byEither), fault.UnknownCredentials)
+		l.expect("a wrong password", l.code(withPassword(home, testLogin, "guess").WithContext(ctx), byEither), apierror.UnknownCredentials)
 	}
-	l.expect("the right password", l.password(home, testLogin, testPassword), fault.Locked)
+	l.expect("the right password", l.password(home, testLogin, testPassword), apierror.Locked)
 }
 
 // A client that hangs up while it waits leaves the queue to others.
@@ -362,7 +362,7 @@ func TestHangingUpLeavesTheQueue(t *testing.T) {
 		synctest.Wait()
 		_, err := l.Identify(withPassword(abroad, testLogin, testPassword), nil, byEither)
 		throttled, ok := errors.AsType[*Throttled](err)
-		if !ok || throttled.RetryAfter <= 0 || fault.From(err).Code.Type() != "RequestLimitExceeded" {
+		if !ok || throttled.RetryAfter <= 0 || apierror.From(err).Code.Type() != "RequestLimitExceeded" {
 			t.Errorf("with a full queue a login gets %v", err)
 		}
 		hangUp()
@@ -381,15 +381,15 @@ func TestPasswordsArePaced(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.throttle = NewThrottle(DefaultLimits(), buckets)
-	check := func(from, login string) fault.Code {
+	check := func(from, login string) apierror.Code {
 		return l.codeOf(l.CheckLogin(t.Context(), kind.Caller{Account: "asks", Address: netip.MustParseAddr(from)}, login, testPassword))
 	}
 	for i := range 10 {
 		l.expect("a login", l.password(home, testLogin, testPassword), 0)
-		l.expect("a check of one that does not exist", check(home, fmt.Sprint(i, "@example.com")), fault.UnknownCredentials)
+		l.expect("a check of one that does not exist", check(home, fmt.Sprint(i, "@example.com")), apierror.UnknownCredentials)
 	}
-	l.expect("the 21st at once", l.password(home, testLogin, testPassword), fault.CallThrottled)
-	l.expect("a check", check(home, testLogin), fault.CallThrottled)
+	l.expect("the 21st at once", l.password(home, testLogin, testPassword), apierror.CallThrottled)
+	l.expect("a check", check(home, testLogin), apierror.CallThrottled)
 	if got := l.hashes.Load(); got != 20 {
 		t.Errorf("%d passwords were hashed, want 20", got)
 	}
@@ -397,45 +397,45 @@ func TestPasswordsArePaced(t *testing.T) {
 	l.advance(time.Second)
 	l.expect("a second later", check(home, testLogin), 0)
 	l.expect("a second later", check(home, testLogin), 0)
-	l.expect("a second later", check(home, testLogin), fault.CallThrottled)
+	l.expect("a second later", check(home, testLogin), apierror.CallThrottled)
 	l.expect("a signature", l.signature(home, testKey, testSecret), 0)
 
 	for i := range 20 {
 		l.expect("from a whole /64", check(fmt.Sprintf("2001:db8::%d", i+1), testLogin), 0)
 	}
-	l.expect("from a whole /64", check("2001:db8::ffff", testLogin), fault.CallThrottled)
+	l.expect("from a whole /64", check("2001:db8::ffff", testLogin), apierror.CallThrottled)
 	l.expect("from the next /64", check("2001:db8:0:1::1", testLogin), 0)
 }
 
 // Failures from one address lock no other, and the lock outlives the node.
 func TestAddressesAreLockedApart(t *testing.T) {
 	t.Parallel()
-	for name, attempt := range map[string]func(l *lab, from string, right bool) fault.Code{
-		"key": func(l *lab, from string, right bool) fault.Code {
+	for name, attempt := range map[string]func(l *lab, from string, right bool) apierror.Code{
+		"key": func(l *lab, from string, right bool) apierror.Code {
 			return l.signature(from, testKey, map[bool]string{true: testSecret, false: "guess"}[right])
 		},
-		"login": func(l *lab, from string, right bool) fault.Code {
+		"login": func(l *lab, from string, right bool) apierror.Code {
 			return l.password(from, testLogin, map[bool]string{true: testPassword, false: "guess"}[right])
 		},
 	} {
-		wrong := map[string]fault.Code{"key": fault.AuthenticationFailed, "login": fault.UnknownCredentials}[name]
+		wrong := map[string]apierror.Code{"key": apierror.AuthenticationFailed, "login": apierror.UnknownCredentials}[name]
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t)
-			l.fail(func() fault.Code { return attempt(l, abroad, false) }, wrong)
-			l.expect("from the address that failed", attempt(l, abroad, true), fault.Locked)
+			l.fail(func() apierror.Code { return attempt(l, abroad, false) }, wrong)
+			l.expect("from the address that failed", attempt(l, abroad, true), apierror.Locked)
 			l.expect("from another", attempt(l, home, true), 0)
 			if err := l.DB.Close(); err != nil {
 				t.Fatal(err)
 			}
 			l.open()
-			l.expect("after a restart", attempt(l, abroad, true), fault.Locked)
+			l.expect("after a restart", attempt(l, abroad, true), apierror.Locked)
 			l.advance(time.Minute)
 			// The owner's success is not the guesser's.
 			l.expect("from another", attempt(l, home, true), 0)
-			l.fail(func() fault.Code { return attempt(l, abroad, false) }, wrong)
+			l.fail(func() apierror.Code { return attempt(l, abroad, false) }, wrong)
 			l.advance(time.Minute)
-			l.expect("in the second minute", attempt(l, abroad, true), fault.Locked)
+			l.expect("in the second minute", attempt(l, abroad, true), apierror.Locked)
 			l.advance(time.Minute)
 			l.expect("after the second lock", attempt(l, abroad, true), 0)
 			if err := l.DB.View(t.Context(), kind.Caller{Account: l.account}, func(tx *kind.Tx) error {
@@ -451,8 +451,8 @@ func TestAddressesAreLockedApart(t *testing.T) {
 			for i := range maxAddresses {
 				l.expect("one failure each", attempt(l, fmt.Sprint("203.0.113.", i), false), wrong)
 			}
-			l.fail(func() fault.Code { return attempt(l, abroad, false) }, wrong)
-			l.expect("from an address that has not failed", attempt(l, home, true), fault.Locked)
+			l.fail(func() apierror.Code { return attempt(l, abroad, false) }, wrong)
+			l.expect("from an address that has not failed", attempt(l, home, true), apierror.Locked)
 			l.expect("from one with failures of its own", attempt(l, "203.0.113.0", true), 0)
 			l.advance(time.Minute)
 			l.expect("after a minute", attempt(l, home, true), 0)
@@ -466,24 +466,24 @@ func TestAddressesThatNoRuleAdmitsLockNoOthers(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.admit("192.0.2.0/24")
-	for name, attempt := range map[string]func(from string, right bool) fault.Code{
-		"key": func(from string, right bool) fault.Code {
+	for name, attempt := range map[string]func(from string, right bool) apierror.Code{
+		"key": func(from string, right bool) apierror.Code {
 			return l.signature(from, testKey, map[bool]string{true: testSecret, false: "guess"}[right])
 		},
-		"login": func(from string, right bool) fault.Code {
+		"login": func(from string, right bool) apierror.Code {
 			return l.password(from, testLogin, map[bool]string{true: testPassword, false: "guess"}[right])
 		},
 	} {
-		wrong := map[string]fault.Code{"key": fault.AuthenticationFailed, "login": fault.UnknownCredentials}[name]
-		l.expect(name+", right and from abroad", attempt(abroad, true), fault.NoAccessRule)
+		wrong := map[string]apierror.Code{"key": apierror.AuthenticationFailed, "login": apierror.UnknownCredentials}[name]
+		l.expect(name+", right and from abroad", attempt(abroad, true), apierror.NoAccessRule)
 		for i := range 2 * maxAddresses {
 			from := fmt.Sprint("198.51.100.", i)
 			for range failuresPerLock {
-				if got := attempt(from, false); got != wrong && got != fault.Locked {
+				if got := attempt(from, false); got != wrong && got != apierror.Locked {
 					t.Fatalf("%s, wrong and from abroad: code %d", name, got)
 				}
 			}
-			l.expect(name+", right, after failures from there", attempt(from, true), fault.Locked)
+			l.expect(name+", right, after failures from there", attempt(from, true), apierror.Locked)
 		}
 		l.expect(name+", right and from home", attempt(home, true), 0)
 		l.expect(name+", wrong and from home", attempt(home, false), wrong)
@@ -508,7 +508,7 @@ func TestAddressesThatNoRuleAdmitsLockNoOthers(t *testing.T) {
 func TestAbsentLoginsAreLikeOthers(t *testing.T) {
 	t.Parallel()
 	type step struct {
-		code            fault.Code
+		code            apierror.Code
 		hashes, commits int
 	}
 	var walks [][]step
@@ -524,7 +524,7 @@ func TestAbsentLoginsAreLikeOthers(t *testing.T) {
 		walk = append(walk, step{code: l.password(home, login, "guess")})
 		walks = append(walks, walk)
 	}
-	failed, refused := step{fault.UnknownCredentials, 1, 1}, step{code: fault.Locked}
+	failed, refused := step{apierror.UnknownCredentials, 1, 1}, step{code: apierror.Locked}
 	want := fmt.Sprint([]step{failed, failed, failed, failed, refused, refused, refused})
 	for i, walk := range walks {
 		if got := fmt.Sprint(walk); got != want {
@@ -585,8 +585,8 @@ func TestWrongCredentialsWhereNoneAreNeeded(t *testing.T) {
 			t.Errorf("right %s: %+v, %v; want the account", what, caller, err)
 		}
 	}
-	l.fail(func() fault.Code { return l.code(l.withSignature(home, testKey, "guess"), anyone) }, 0)
-	l.expect("the key, elsewhere", l.signature(home, testKey, testSecret), fault.Locked)
+	l.fail(func() apierror.Code { return l.code(l.withSignature(home, testKey, "guess"), anyone) }, 0)
+	l.expect("the key, elsewhere", l.signature(home, testKey, testSecret), apierror.Locked)
 	if caller, err := l.Identify(l.withSignature(home, testKey, testSecret), nil, anyone); err != nil || caller.Account != "" {
 		t.Errorf("locked: %+v, %v; want a stranger", caller, err)
 	}
@@ -624,8 +624,8 @@ func TestTrustedSession(t *testing.T) {
 	}
 	sensitive := &api.Action{Name: "UpdateAccount", Sensitive: true}
 	l.expect("an action", l.code(l.withSignature(home, testKey, testSecret), signed), 0)
-	l.expect("a sensitive action", l.code(l.withSignature(home, testKey, testSecret), sensitive), fault.NoAccessRule)
-	l.expect("a login", l.code(withPassword(home, testLogin, testPassword), byEither), fault.NoAccessRule)
+	l.expect("a sensitive action", l.code(l.withSignature(home, testKey, testSecret), sensitive), apierror.NoAccessRule)
+	l.expect("a login", l.code(withPassword(home, testLogin, testPassword), byEither), apierror.NoAccessRule)
 	for name, r := range map[string]*http.Request{
 		l.account: l.withSignature(home, testKey, testSecret), "": withPassword(home, testLogin, testPassword),
 	} {

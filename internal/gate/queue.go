@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 )
 
 // queues let the attempts under one name pass one after the other, in the order
@@ -29,7 +29,7 @@ func (q *queues) enter(ctx context.Context, name string) (leave func(), err erro
 	q.mu.Lock()
 	if q.most > 0 && q.in == q.most {
 		q.mu.Unlock()
-		return nil, &Throttled{time.Second, fault.CallThrottled.Errorf(
+		return nil, &Throttled{time.Second, apierror.CallThrottled.Errorf(
 			"%d passwords are being checked or wait for it, which is the maximum.", q.most)}
 	}
 	q.in++

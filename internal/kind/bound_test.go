@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -17,18 +17,18 @@ func TestUnique(t *testing.T) {
 		return func(tx *kind.Tx) error { return houses.Insert(tx, &house{Name: name}) }
 	}
 	mill := insert(t, db, alice, houses, house{Name: "mill"})
-	refused(t, db, alice, fault.UserNameTaken, "The Name 'mill' is used already.", build("mill"))
+	refused(t, db, alice, apierror.UserNameTaken, "The Name 'mill' is used already.", build("mill"))
 	insert(t, db, bob, houses, house{Name: "mill"})   // another account's names are its own
 	insert(t, db, alice, houses, house{Name: "Mill"}) // another case is another name
 	insert(t, db, alice, houses, house{})             // and no name is none,
 	insert(t, db, alice, houses, house{})             // however often
 	update(t, db, alice, func(tx *kind.Tx) error { return houses.Put(tx, mill) })
-	refused(t, db, alice, fault.UserNameTaken, "forge", func(tx *kind.Tx) error {
+	refused(t, db, alice, apierror.UserNameTaken, "forge", func(tx *kind.Tx) error {
 		must(build("forge")(tx))
 		return build("forge")(tx)
 	})
 	barn := insert(t, db, alice, houses, house{Name: "barn"})
-	refused(t, db, alice, fault.UserNameTaken, "mill", func(tx *kind.Tx) error {
+	refused(t, db, alice, apierror.UserNameTaken, "mill", func(tx *kind.Tx) error {
 		return houses.Put(tx, &house{HouseId: barn.HouseId, Name: "mill"})
 	})
 	// A name is free once nobody has it: in the same transaction, too.
@@ -47,15 +47,15 @@ func TestUniqueOfTheDeleted(t *testing.T) {
 		KeyId Key
 		Names []string
 	}
-	guests := &kind.Kind[guest, Key]{Name: "Guest", Keep: time.Hour, Unique: []string{"Names"}, Taken: fault.EmailTaken}
+	guests := &kind.Kind[guest, Key]{Name: "Guest", Keep: time.Hour, Unique: []string{"Names"}, Taken: apierror.EmailTaken}
 	db := open(t, func(o *kind.Options) { o.Kinds = []kind.Any{guests} })
 	eve := insert(t, db, alice, guests, guest{Names: []string{"eve", "eva", "eve"}})
-	refused(t, db, alice, fault.EmailTaken, "The Names 'eva' is used already.", func(tx *kind.Tx) error {
+	refused(t, db, alice, apierror.EmailTaken, "The Names 'eva' is used already.", func(tx *kind.Tx) error {
 		return guests.Insert(tx, &guest{Names: []string{"adam", "eva"}})
 	})
 	update(t, db, alice, func(tx *kind.Tx) error { return guests.Delete(tx, eve) })
 	insert(t, db, alice, guests, guest{Names: []string{"eva"}})
-	refused(t, db, alice, fault.EmailTaken, "eva", func(tx *kind.Tx) error { return guests.Put(tx, eve) })
+	refused(t, db, alice, apierror.EmailTaken, "eva", func(tx *kind.Tx) error { return guests.Put(tx, eve) })
 }
 
 func TestQuotas(t *testing.T) {
@@ -67,20 +67,20 @@ func TestQuotas(t *testing.T) {
 		db := open(t, limits(map[string]int{"towns": 2}))
 		first := insert(t, db, alice, towns, town{})
 		update(t, db, alice, found)
-		refused(t, db, alice, fault.TooManyNets, "The quota towns is reached: 2 of 2 are used.", found)
+		refused(t, db, alice, apierror.TooManyNets, "The quota towns is reached: 2 of 2 are used.", found)
 		update(t, db, bob, found) // another account has its own
 		update(t, db, alice, func(tx *kind.Tx) error { return towns.Put(tx, first) })
 		update(t, db, alice, func(tx *kind.Tx) error {
 			must(towns.Delete(tx, first))
 			return found(tx)
 		})
-		refused(t, db, alice, fault.TooManyNets, "towns", found)
+		refused(t, db, alice, apierror.TooManyNets, "towns", found)
 	})
 
 	t.Run("in one transaction", func(t *testing.T) {
 		t.Parallel()
 		db := open(t, limits(map[string]int{"towns": 2}))
-		refused(t, db, alice, fault.TooManyNets, "2 of 2", func(tx *kind.Tx) error {
+		refused(t, db, alice, apierror.TooManyNets, "2 of 2", func(tx *kind.Tx) error {
 			must(found(tx))
 			must(found(tx))
 			return found(tx)
@@ -101,7 +101,7 @@ func TestQuotas(t *testing.T) {
 		}
 		update(t, db, alice, build(a.TownId))
 		update(t, db, alice, build(a.TownId))
-		refused(t, db, alice, fault.TooManyCertificates, "The quota houses is reached: 2 of 2 are used.", build(a.TownId))
+		refused(t, db, alice, apierror.TooManyCertificates, "The quota houses is reached: 2 of 2 are used.", build(a.TownId))
 		update(t, db, alice, build(b.TownId))
 		for range 3 {
 			update(t, db, alice, build("")) // what belongs to no town uses none of its places
@@ -143,10 +143,10 @@ func TestQuotas(t *testing.T) {
 	t.Run("none at all", func(t *testing.T) {
 		t.Parallel()
 		db := open(t, limits(map[string]int{"towns": 0}))
-		refused(t, db, alice, fault.TooManyNets, "0 of 0", found)
+		refused(t, db, alice, apierror.TooManyNets, "0 of 0", found)
 		update(t, db, alice, func(tx *kind.Tx) error {
 			own := tx.Unlimited()
-			must(own.CheckLimit("towns", fault.TooManyNets, 1))
+			must(own.CheckLimit("towns", apierror.TooManyNets, 1))
 			return found(own.In(alice)) // the region's own needs have no quota
 		})
 	})
@@ -156,10 +156,10 @@ func TestCheckLimit(t *testing.T) {
 	t.Parallel()
 	db := open(t, limits(map[string]int{"stones": 7}))
 	view(t, db, alice, func(tx *kind.Tx) {
-		must(tx.CheckLimit("stones", fault.TooManyNets, 7))
-		must(tx.CheckLimit("pebbles", fault.TooManyNets, 1_000_000)) // which has no limit
-		err := tx.CheckLimit("stones", fault.TooManyNets, 8)
-		if !fault.TooManyNets.Is(err) || !strings.Contains(err.Error(), "The quota stones is 7, and 8 would be used.") {
+		must(tx.CheckLimit("stones", apierror.TooManyNets, 7))
+		must(tx.CheckLimit("pebbles", apierror.TooManyNets, 1_000_000)) // which has no limit
+		err := tx.CheckLimit("stones", apierror.TooManyNets, 8)
+		if !apierror.TooManyNets.Is(err) || !strings.Contains(err.Error(), "The quota stones is 7, and 8 would be used.") {
 			t.Errorf("8 of 7 stones: %v", err)
 		}
 	})

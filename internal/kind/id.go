@@ -6,7 +6,7 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 )
 
 // ID is a typed identifier: a string on the wire, a type of its own in Go that
@@ -57,10 +57,10 @@ func Random(chance io.Reader, length int, alphabet string) string {
 func (f Form) Check(s string) error {
 	symbols, ok := strings.CutPrefix(s, f.Prefix)
 	if !ok {
-		return fault.InvalidID.Errorf("'%s' is not an identifier of the form %s.", s, f)
+		return apierror.InvalidID.Errorf("'%s' is not an identifier of the form %s.", s, f)
 	}
 	if len(symbols) != f.Length || strings.Trim(symbols, f.Alphabet) != "" {
-		return fault.MalformedID.Errorf("'%s' is not an identifier of the form %s.", s, f)
+		return apierror.MalformedID.Errorf("'%s' is not an identifier of the form %s.", s, f)
 	}
 	return nil
 }

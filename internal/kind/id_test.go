@@ -10,7 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -21,25 +21,25 @@ func TestFormCheck(t *testing.T) {
 		name string
 		form kind.Form
 		id   string
-		want fault.Code // 0: it has the form
+		want apierror.Code // 0: it has the form
 	}{
 		{"right", hex("town-"), "town-0123abcd", 0},
 		{"of digits only", account, "123456789012", 0},
-		{"empty", hex("town-"), "", fault.InvalidID},
-		{"of another kind", hex("town-"), "house-0123abcd", fault.InvalidID},
-		{"prefix in upper case", hex("town-"), "TOWN-0123abcd", fault.InvalidID},
-		{"space before", hex("town-"), " town-0123abcd", fault.InvalidID},
-		{"prefix cut short", hex("town-"), "town", fault.InvalidID},
-		{"prefix only", hex("town-"), "town-", fault.MalformedID},
-		{"too short", hex("town-"), "town-0123abc", fault.MalformedID},
-		{"too long", hex("town-"), "town-0123abcde", fault.MalformedID},
-		{"upper case", hex("town-"), "town-0123ABCD", fault.MalformedID},
-		{"wrong symbol inside", hex("town-"), "town-0123gbcd", fault.MalformedID},
-		{"wrong symbol at the end", hex("town-"), "town-0123abc\n", fault.MalformedID},
-		{"as long in bytes, not in symbols", hex("town-"), "town-0123abé", fault.MalformedID},
-		{"prefix twice", hex("town-"), "town-town-012", fault.MalformedID},
-		{"letters in an account", account, "12345678901a", fault.MalformedID},
-		{"no account", account, "", fault.MalformedID},
+		{"empty", hex("town-"), "", apierror.InvalidID},
+		{"of another kind", hex("town-"), "house-0123abcd", apierror.InvalidID},
+		{"prefix in upper case", hex("town-"), "TOWN-0123abcd", apierror.InvalidID},
+		{"space before", hex("town-"), " town-0123abcd", apierror.InvalidID},
+		{"prefix cut short", hex("town-"), "town", apierror.InvalidID},
+		{"prefix only", hex("town-"), "town-", apierror.MalformedID},
+		{"too short", hex("town-"), "town-0123abc", apierror.MalformedID},
+		{"too long", hex("town-"), "town-0123abcde", apierror.MalformedID},
+		{"upper case", hex("town-"), "town-0123ABCD", apierror.MalformedID},
+		{"wrong symbol inside", hex("town-"), "town-0123gbcd", apierror.MalformedID},
+		{"wrong symbol at the end", hex("town-"), "town-0123abc\n", apierror.MalformedID},
+		{"as long in bytes, not in symbols", hex("town-"), "town-0123abé", apierror.MalformedID},
+		{"prefix twice", hex("town-"), "town-town-012", apierror.MalformedID},
+		{"letters in an account", account, "12345678901a", apierror.MalformedID},
+		{"no account", account, "", apierror.MalformedID},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -18,7 +18,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
 	"github.com/bastide-cloud/bastide/internal/store"
 )
@@ -33,24 +33,24 @@ import (
 //   - `ref:"weak"`: a reference that does not keep its target; the rule that
 //     deletes the target sees to it.
 type Kind[T any, I ID] struct {
-	Name    string     // as the API calls one of them: "Subnet"
-	Plural  string     // as the API calls several; Name and an s if empty
-	Tag     string     // the resource type in ReadTags; empty: it has no tags
-	Missing fault.Code // when there is none of an id; ObjectNotFound if zero
-	Held    fault.Code // when a reference keeps it from being deleted; InUse if zero
+	Name    string        // as the API calls one of them: "Subnet"
+	Plural  string        // as the API calls several; Name and an s if empty
+	Tag     string        // the resource type in ReadTags; empty: it has no tags
+	Missing apierror.Code // when there is none of an id; ObjectNotFound if zero
+	Held    apierror.Code // when a reference keeps it from being deleted; InUse if zero
 	Quota   *Quota
 
 	// Unique names fields whose value no two living resources of the account
 	// share. Taken answers the second.
 	Unique []string
-	Taken  fault.Code
+	Taken  apierror.Code
 
 	// Life says which events lead from which state to which; nil: it has no
 	// states. The state is the field of T that has their type. A resource whose
 	// state does not allow an event is refused with Forbidden; InvalidState if
 	// zero.
 	Life      lifecycle.Life
-	Forbidden fault.Code
+	Forbidden apierror.Code
 
 	// Keep is how long a deleted resource stays readable.
 	Keep time.Duration
@@ -65,9 +65,9 @@ type Kind[T any, I ID] struct {
 
 // Quota says which limit counts the resources of a kind.
 type Quota struct {
-	Name string     // as ReadQuotas calls it
-	Code fault.Code // when it is reached
-	Per  string     // the field of the reference that is counted on its own: "NetId" counts per Net
+	Name string        // as ReadQuotas calls it
+	Code apierror.Code // when it is reached
+	Per  string        // the field of the reference that is counted on its own: "NetId" counts per Net
 }
 
 // Secret is a text that is sealed wherever it leaves memory, and never shown.
@@ -253,7 +253,7 @@ func (k *Kind[T, I]) own(tx *Tx, o *store.Object) *T {
 func (k *Kind[T, I]) missing(id string) error {
 	code := k.Missing
 	if code == 0 {
-		code = fault.ObjectNotFound
+		code = apierror.ObjectNotFound
 	}
 	return code.Missing(reflect.TypeFor[I]().Name()+"Id", id)
 }
@@ -364,7 +364,7 @@ func (k *Kind[T, I]) insert(tx *Tx, v *T) error {
 	if id.Len() == 0 {
 		id.SetString(string(k.NewID(tx)))
 	} else if k.known(tx, id.String()) {
-		return fault.AlreadyExists.Errorf("The %s '%s' exists already.", k.Name, id.String())
+		return apierror.AlreadyExists.Errorf("The %s '%s' exists already.", k.Name, id.String())
 	}
 	if err := k.checkQuota(tx, reflect.ValueOf(v).Elem()); err != nil {
 		return err
@@ -473,7 +473,7 @@ func (k *Kind[T, I]) remove(tx *Tx, v *T) error {
 	if holders := tx.holders(reflect.TypeFor[I](), id); len(holders) > 0 {
 		code := k.Held
 		if code == 0 {
-			code = fault.InUse
+			code = apierror.InUse
 		}
 		return code.Errorf("The %s %s is in use by %s.", k.Name, id, strings.Join(holders, ", "))
 	}

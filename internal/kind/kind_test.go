@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -55,7 +55,7 @@ func TestInsert(t *testing.T) {
 			}
 		}
 	})
-	refused(t, db, alice, fault.AlreadyExists, "town-00000001", func(tx *kind.Tx) error {
+	refused(t, db, alice, apierror.AlreadyExists, "town-00000001", func(tx *kind.Tx) error {
 		return towns.Insert(tx, &town{TownId: "town-00000001"})
 	})
 	// An id belongs to an account.
@@ -84,7 +84,7 @@ func TestInsertAvoidsKnownIDs(t *testing.T) {
 	}
 	// The id of a letter that is only readable still is not free.
 	update(t, db, alice, func(tx *kind.Tx) error { return letters.Delete(tx, second) })
-	refused(t, db, alice, fault.AlreadyExists, string(second.LetterId), func(tx *kind.Tx) error { return letters.Insert(tx, &letter{LetterId: second.LetterId}) })
+	refused(t, db, alice, apierror.AlreadyExists, string(second.LetterId), func(tx *kind.Tx) error { return letters.Insert(tx, &letter{LetterId: second.LetterId}) })
 }
 
 func TestNewIDIsFreeInAllAccounts(t *testing.T) {
@@ -111,14 +111,14 @@ func TestMissing(t *testing.T) {
 			name string
 			get  func() error
 			has  bool
-			code fault.Code
+			code apierror.Code
 			says string
 		}{
-			{"its kind's own code", func() error { _, err := towns.Get(tx, "town-0"); return err }, towns.Has(tx, "town-0"), fault.NetNotFound, "The TownId 'town-0' doesn't exist."},
-			{"another account's", func() error { _, err := towns.Get(tx, foreign.TownId); return err }, towns.Has(tx, foreign.TownId), fault.NetNotFound, string(foreign.TownId)},
-			{"no code of its own", func() error { _, err := keys.Get(tx, "key-0"); return err }, keys.Has(tx, "key-0"), fault.ObjectNotFound, "The KeyId 'key-0' doesn't exist."},
-			{"deleted and readable", func() error { _, err := letters.Get(tx, gone.LetterId); return err }, letters.Has(tx, gone.LetterId), fault.ObjectNotFound, string(gone.LetterId)},
-			{"no id", func() error { _, err := towns.Get(tx, ""); return err }, towns.Has(tx, ""), fault.NetNotFound, "''"},
+			{"its kind's own code", func() error { _, err := towns.Get(tx, "town-0"); return err }, towns.Has(tx, "town-0"), apierror.NetNotFound, "The TownId 'town-0' doesn't exist."},
+			{"another account's", func() error { _, err := towns.Get(tx, foreign.TownId); return err }, towns.Has(tx, foreign.TownId), apierror.NetNotFound, string(foreign.TownId)},
+			{"no code of its own", func() error { _, err := keys.Get(tx, "key-0"); return err }, keys.Has(tx, "key-0"), apierror.ObjectNotFound, "The KeyId 'key-0' doesn't exist."},
+			{"deleted and readable", func() error { _, err := letters.Get(tx, gone.LetterId); return err }, letters.Has(tx, gone.LetterId), apierror.ObjectNotFound, string(gone.LetterId)},
+			{"no id", func() error { _, err := towns.Get(tx, ""); return err }, towns.Has(tx, ""), apierror.NetNotFound, "''"},
 		} {
 			if err := test.get(); !test.code.Is(err) || !strings.Contains(err.Error(), test.says) {
 				t.Errorf("%s: Get answers %v, want the code %s and the words %q", test.name, err, test.code, test.says)
@@ -226,7 +226,7 @@ func TestDelete(t *testing.T) {
 			t.Error("a deleted town is still readable, and its kind does not keep it")
 		}
 	})
-	refused(t, db, alice, fault.NetNotFound, string(made.TownId), func(tx *kind.Tx) error { return towns.Delete(tx, made) })
+	refused(t, db, alice, apierror.NetNotFound, string(made.TownId), func(tx *kind.Tx) error { return towns.Delete(tx, made) })
 	insert(t, db, alice, towns, *made) // its id is free
 }
 
@@ -259,7 +259,7 @@ func TestDeletedStaysReadable(t *testing.T) {
 			t.Errorf("living are %q and counted %d", got, letters.Count(tx))
 		}
 	})
-	refused(t, db, alice, fault.ObjectNotFound, string(first.LetterId), func(tx *kind.Tx) error { return letters.Delete(tx, first) })
+	refused(t, db, alice, apierror.ObjectNotFound, string(first.LetterId), func(tx *kind.Tx) error { return letters.Delete(tx, first) })
 	// A letter that is only readable holds nothing.
 	update(t, db, alice, func(tx *kind.Tx) error { return houses.Delete(tx, office) })
 

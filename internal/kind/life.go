@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"reflect"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
 
@@ -167,7 +167,7 @@ func (k *Kind[T, I]) end(tx *Tx, v *T) error {
 func (k *Kind[T, I]) forbidden(v *T, event string) error {
 	code := k.Forbidden
 	if code == 0 {
-		code = fault.InvalidState
+		code = apierror.InvalidState
 	}
 	return code.Errorf("The %s %s is %s, so it cannot be %s.", k.Name, reflect.ValueOf(v).Elem().Field(k.layout().id), k.state(v), event)
 }

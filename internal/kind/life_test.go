@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
@@ -43,7 +43,7 @@ const (
 
 var (
 	disks = &kind.Kind[disk, Disk]{
-		Name: "Disk", Keep: time.Hour, Forbidden: fault.NetInUse,
+		Name: "Disk", Keep: time.Hour, Forbidden: apierror.NetInUse,
 		Life: lifecycle.Table[diskState]{
 			"":      {diskCreated: "new"},
 			"new":   {diskFormatted: "ready"},
@@ -73,10 +73,10 @@ func TestTransitions(t *testing.T) {
 	if d.State != "new" {
 		t.Fatalf("a disk is made %q", d.State)
 	}
-	refused(t, db, alice, fault.NetInUse, "is new, so it cannot be deleted", func(tx *kind.Tx) error {
+	refused(t, db, alice, apierror.NetInUse, "is new, so it cannot be deleted", func(tx *kind.Tx) error {
 		return kind.Transition(tx, disks, d, diskDeleted)
 	})
-	refused(t, db, alice, fault.NetInUse, "is new, so it cannot be deleted", func(tx *kind.Tx) error { return disks.Delete(tx, d) })
+	refused(t, db, alice, apierror.NetInUse, "is new, so it cannot be deleted", func(tx *kind.Tx) error { return disks.Delete(tx, d) })
 	update(t, db, alice, func(tx *kind.Tx) error {
 		if ok, err := kind.Try(tx, disks, d, diskDeleted); ok || err != nil || d.State != "new" {
 			t.Errorf("an event that is not allowed happened (%v, %v) and led to %q", ok, err, d.State)

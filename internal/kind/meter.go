@@ -3,7 +3,7 @@ package kind
 import (
 	"iter"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 )
 
 // Meter reads how much of a quota is used, where that is not the number of the
@@ -28,7 +28,7 @@ func GlobalMeter(quota string, used func(*Tx) int) Meter {
 }
 
 // CheckLimit refuses a use of a quota above its limit.
-func (tx *Tx) CheckLimit(quota string, code fault.Code, use int) error {
+func (tx *Tx) CheckLimit(quota string, code apierror.Code, use int) error {
 	if limit, ok := tx.Limit(quota); ok && use > limit {
 		return code.Errorf("The quota %s is %d, and %d would be used.", quota, limit, use)
 	}

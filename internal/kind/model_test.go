@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -58,28 +58,28 @@ func (m *model) living(id Letter) bool {
 // wrongTown, wrongHouse and wrongLetter say why a resource may not be written;
 // nothing: it may.
 
-func (m *model) wrongHouse(h house) (reasons []fault.Code) {
+func (m *model) wrongHouse(h house) (reasons []apierror.Code) {
 	if h.TownId != "" && m.town(h.TownId) == nil {
-		reasons = append(reasons, fault.NetNotFound)
+		reasons = append(reasons, apierror.NetNotFound)
 	}
 	if h.Name != "" && slices.ContainsFunc(m.houses, func(o house) bool { return o.HouseId != h.HouseId && o.Name == h.Name }) {
-		reasons = append(reasons, fault.UserNameTaken)
+		reasons = append(reasons, apierror.UserNameTaken)
 	}
 	return reasons
 }
 
-func (m *model) wrongLetter(l letter) (reasons []fault.Code) {
+func (m *model) wrongLetter(l letter) (reasons []apierror.Code) {
 	if l.Answers != "" && !m.living(l.Answers) {
-		reasons = append(reasons, fault.ObjectNotFound)
+		reasons = append(reasons, apierror.ObjectNotFound)
 	}
 	for _, id := range append(stopsOf(l), l.From) {
 		if id != "" && m.house(id) == nil {
-			reasons = append(reasons, fault.SubnetNotFound)
+			reasons = append(reasons, apierror.SubnetNotFound)
 		}
 	}
 	for _, id := range passedBy(l) {
 		if id != "" && m.town(id) == nil {
-			reasons = append(reasons, fault.NetNotFound)
+			reasons = append(reasons, apierror.NetNotFound)
 		}
 	}
 	return reasons
@@ -123,11 +123,11 @@ func (c *country) open() {
 }
 
 // try runs a step that should fail for one of the reasons, or else succeed.
-func (c *country) try(t *rapid.T, account string, reasons []fault.Code, step func(*kind.Tx) error) (done bool) {
+func (c *country) try(t *rapid.T, account string, reasons []apierror.Code, step func(*kind.Tx) error) (done bool) {
 	// The transaction is one of the other account, where it writes through In.
 	caller := kind.Caller{Account: rapid.SampledFrom([]string{alice, bob}).Draw(t, "caller")}
 	err := c.db.Update(context.Background(), caller, func(tx *kind.Tx) error { return step(tx.In(account)) })
-	if (err == nil) != (len(reasons) == 0) || err != nil && !slices.ContainsFunc(reasons, func(code fault.Code) bool { return code.Is(err) }) {
+	if (err == nil) != (len(reasons) == 0) || err != nil && !slices.ContainsFunc(reasons, func(code apierror.Code) bool { return code.Is(err) }) {
 		t.Fatalf("the step answered %v, want one of the codes %v", err, reasons)
 	}
 	return err == nil
@@ -272,12 +272,12 @@ func (c *country) changeLetter(t *rapid.T) {
 func (c *country) deleteTown(t *rapid.T) {
 	account, m := c.drawAccount(t)
 	id := c.drawTown(t)
-	var reasons []fault.Code
+	var reasons []apierror.Code
 	if m.town(id) == nil {
-		reasons = append(reasons, fault.NetNotFound)
+		reasons = append(reasons, apierror.NetNotFound)
 	} else if slices.ContainsFunc(m.houses, func(h house) bool { return h.TownId == id }) ||
 		m.held(func(l letter) bool { return slices.Contains(passedBy(l), id) }) {
-		reasons = append(reasons, fault.NetInUse)
+		reasons = append(reasons, apierror.NetInUse)
 	}
 	if c.try(t, account, reasons, func(tx *kind.Tx) error { return towns.Delete(tx, &town{TownId: id}) }) {
 		m.towns = slices.DeleteFunc(m.towns, func(v town) bool { return v.TownId == id })
@@ -287,11 +287,11 @@ func (c *country) deleteTown(t *rapid.T) {
 func (c *country) deleteHouse(t *rapid.T) {
 	account, m := c.drawAccount(t)
 	id := c.drawHouse(t)
-	var reasons []fault.Code
+	var reasons []apierror.Code
 	if m.house(id) == nil {
-		reasons = append(reasons, fault.SubnetNotFound)
+		reasons = append(reasons, apierror.SubnetNotFound)
 	} else if m.held(func(l letter) bool { return slices.Contains(stopsOf(l), id) }) {
-		reasons = append(reasons, fault.SubnetInUse)
+		reasons = append(reasons, apierror.SubnetInUse)
 	}
 	if c.try(t, account, reasons, func(tx *kind.Tx) error { return houses.Delete(tx, &house{HouseId: id}) }) {
 		m.houses = slices.DeleteFunc(m.houses, func(v house) bool { return v.HouseId == id })
@@ -301,11 +301,11 @@ func (c *country) deleteHouse(t *rapid.T) {
 func (c *country) deleteLetter(t *rapid.T) {
 	account, m := c.drawAccount(t)
 	v := letter{LetterId: c.drawLetter(t), Text: "read"}
-	var reasons []fault.Code
+	var reasons []apierror.Code
 	if !m.living(v.LetterId) {
-		reasons = append(reasons, fault.ObjectNotFound)
+		reasons = append(reasons, apierror.ObjectNotFound)
 	} else if m.held(func(l letter) bool { return l.Answers == v.LetterId && l.LetterId != v.LetterId }) {
-		reasons = append(reasons, fault.InUse)
+		reasons = append(reasons, apierror.InUse)
 	}
 	if c.try(t, account, reasons, func(tx *kind.Tx) error { return letters.Delete(tx, &v) }) {
 		set(&m.letters, v, func(o letter) bool { return o.LetterId == v.LetterId })
@@ -315,7 +315,7 @@ func (c *country) deleteLetter(t *rapid.T) {
 
 // changeMind writes to both accounts and then fails.
 func (c *country) changeMind(t *rapid.T) {
-	c.try(t, alice, []fault.Code{fault.InvalidState}, func(tx *kind.Tx) error {
+	c.try(t, alice, []apierror.Code{apierror.InvalidState}, func(tx *kind.Tx) error {
 		for _, account := range []string{bob, alice} {
 			tx := tx.In(account)
 			made := town{}
@@ -323,13 +323,13 @@ func (c *country) changeMind(t *rapid.T) {
 			must(houses.Insert(tx, &house{TownId: made.TownId}))
 			for l := range letters.All(tx) {
 				l.Text = "torn"
-				if err := letters.Delete(tx, l); err != nil && !fault.InUse.Is(err) {
+				if err := letters.Delete(tx, l); err != nil && !apierror.InUse.Is(err) {
 					return err
 				}
 			}
 			letters.Purge(tx)
 		}
-		return fault.InvalidState.Bare()
+		return apierror.InvalidState.Bare()
 	})
 }
 

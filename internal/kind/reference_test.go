@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -23,25 +23,25 @@ func TestReferencesLeadSomewhere(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		put  func(*kind.Tx) error
-		code fault.Code // 0: it is accepted
+		code apierror.Code // 0: it is accepted
 		says string
 	}{
 		{"living", func(tx *kind.Tx) error { return houses.Insert(tx, &house{TownId: of.TownId}) }, 0, ""},
 		{"empty", func(tx *kind.Tx) error { return houses.Insert(tx, &house{}) }, 0, ""},
-		{"absent", func(tx *kind.Tx) error { return houses.Insert(tx, &house{TownId: "town-0"}) }, fault.NetNotFound, "TownId 'town-0'"},
-		{"another account's", func(tx *kind.Tx) error { return houses.Insert(tx, &house{TownId: foreign.TownId}) }, fault.NetNotFound, string(foreign.TownId)},
-		{"by Put", func(tx *kind.Tx) error { return houses.Put(tx, &house{HouseId: here.HouseId, TownId: "town-0"}) }, fault.NetNotFound, "town-0"},
-		{"weak", func(tx *kind.Tx) error { return letters.Insert(tx, &letter{From: "house-0"}) }, fault.SubnetNotFound, "house-0"},
+		{"absent", func(tx *kind.Tx) error { return houses.Insert(tx, &house{TownId: "town-0"}) }, apierror.NetNotFound, "TownId 'town-0'"},
+		{"another account's", func(tx *kind.Tx) error { return houses.Insert(tx, &house{TownId: foreign.TownId}) }, apierror.NetNotFound, string(foreign.TownId)},
+		{"by Put", func(tx *kind.Tx) error { return houses.Put(tx, &house{HouseId: here.HouseId, TownId: "town-0"}) }, apierror.NetNotFound, "town-0"},
+		{"weak", func(tx *kind.Tx) error { return letters.Insert(tx, &letter{From: "house-0"}) }, apierror.SubnetNotFound, "house-0"},
 		{"in a list", func(tx *kind.Tx) error {
 			return letters.Insert(tx, &letter{Stops: []stop{{HouseId: here.HouseId}, {HouseId: "house-0"}}})
-		}, fault.SubnetNotFound, "house-0"},
+		}, apierror.SubnetNotFound, "house-0"},
 		{"in a list behind a pointer in a list", func(tx *kind.Tx) error {
 			return letters.Insert(tx, &letter{Stops: []stop{{}, {Past: &route{Towns: []Town{of.TownId, "town-0"}}}}})
-		}, fault.NetNotFound, "town-0"},
+		}, apierror.NetNotFound, "town-0"},
 		{"all at once", func(tx *kind.Tx) error {
 			return letters.Insert(tx, &letter{From: here.HouseId, Stops: []stop{{HouseId: here.HouseId, Past: &route{Towns: []Town{of.TownId}}}}})
 		}, 0, ""},
-		{"its own kind's, deleted and readable", func(tx *kind.Tx) error { return letters.Insert(tx, &letter{Answers: gone.LetterId}) }, fault.ObjectNotFound, string(gone.LetterId)},
+		{"its own kind's, deleted and readable", func(tx *kind.Tx) error { return letters.Insert(tx, &letter{Answers: gone.LetterId}) }, apierror.ObjectNotFound, string(gone.LetterId)},
 		{"no reference", func(tx *kind.Tx) error { return letters.Insert(tx, &letter{Reader: "house-0"}) }, 0, ""},
 		{"made in the same transaction", func(tx *kind.Tx) error {
 			made := town{}
@@ -53,7 +53,7 @@ func TestReferencesLeadSomewhere(t *testing.T) {
 			must(towns.Insert(tx, &made))
 			must(towns.Delete(tx, &made))
 			return houses.Insert(tx, &house{TownId: made.TownId})
-		}, fault.NetNotFound, "town-9"},
+		}, apierror.NetNotFound, "town-9"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -85,11 +85,11 @@ func TestReferencesHold(t *testing.T) {
 	}
 	err := db.Update(t.Context(), kind.Caller{Account: alice}, deleteTown)
 	want := fmt.Sprintf("The Town %s is in use by %s.", of.TownId, strings.Join(ids[:5], ", "))
-	if !fault.NetInUse.Is(err) || fault.From(err).Details != want {
-		t.Errorf("the refusal is %v, want the code %s and %q", err, fault.NetInUse, want)
+	if !apierror.NetInUse.Is(err) || apierror.From(err).Details != want {
+		t.Errorf("the refusal is %v, want the code %s and %q", err, apierror.NetInUse, want)
 	}
 	deleteHouses(ids[:5]...)
-	refused(t, db, alice, fault.NetInUse, strings.Join(ids[5:], ", ")+".", deleteTown)
+	refused(t, db, alice, apierror.NetInUse, strings.Join(ids[5:], ", ")+".", deleteTown)
 	// What holds it may go in the same transaction.
 	update(t, db, alice, func(tx *kind.Tx) error {
 		for h := range houses.Of(tx, of.TownId) {
@@ -122,13 +122,13 @@ func TestWhatHolds(t *testing.T) {
 			l := insert(t, db, alice, letters, test.letter(of.TownId, here.HouseId))
 			deleteHouse := func(tx *kind.Tx) error { return houses.Delete(tx, here) }
 			if test.house {
-				refused(t, db, alice, fault.SubnetInUse, fmt.Sprintf("in use by %s.", l.LetterId), deleteHouse)
+				refused(t, db, alice, apierror.SubnetInUse, fmt.Sprintf("in use by %s.", l.LetterId), deleteHouse)
 				return
 			}
 			update(t, db, alice, deleteHouse)
 			deleteTown := func(tx *kind.Tx) error { return towns.Delete(tx, of) }
 			if test.town {
-				refused(t, db, alice, fault.NetInUse, fmt.Sprintf("in use by %s.", l.LetterId), deleteTown)
+				refused(t, db, alice, apierror.NetInUse, fmt.Sprintf("in use by %s.", l.LetterId), deleteTown)
 			} else {
 				update(t, db, alice, deleteTown)
 			}
@@ -142,7 +142,7 @@ func TestHeldWithoutACode(t *testing.T) {
 	db := open(t)
 	first := insert(t, db, alice, letters, letter{})
 	second := insert(t, db, alice, letters, letter{Answers: first.LetterId})
-	refused(t, db, alice, fault.InUse, string(second.LetterId), func(tx *kind.Tx) error { return letters.Delete(tx, first) })
+	refused(t, db, alice, apierror.InUse, string(second.LetterId), func(tx *kind.Tx) error { return letters.Delete(tx, first) })
 }
 
 // A resource that refers to itself, as the rules of a group do, does not keep
@@ -156,7 +156,7 @@ func TestNothingHoldsItself(t *testing.T) {
 		return letters.Put(tx, l)
 	})
 	other := insert(t, db, alice, letters, letter{Answers: l.LetterId})
-	refused(t, db, alice, fault.InUse, fmt.Sprintf("in use by %s.", other.LetterId), func(tx *kind.Tx) error { return letters.Delete(tx, l) })
+	refused(t, db, alice, apierror.InUse, fmt.Sprintf("in use by %s.", other.LetterId), func(tx *kind.Tx) error { return letters.Delete(tx, l) })
 	update(t, db, alice, func(tx *kind.Tx) error {
 		must(letters.Delete(tx, other))
 		return letters.Delete(tx, l)
@@ -174,7 +174,7 @@ func TestHoldersAreNamedOnce(t *testing.T) {
 	db := open(t, func(o *kind.Options) { o.Kinds = []kind.Any{towns, tunnels} })
 	of := insert(t, db, alice, towns, town{})
 	dug := insert(t, db, alice, tunnels, tunnel{From: of.TownId, To: of.TownId})
-	refused(t, db, alice, fault.NetInUse, fmt.Sprintf("in use by %s.", dug.KeyId), func(tx *kind.Tx) error { return towns.Delete(tx, of) })
+	refused(t, db, alice, apierror.NetInUse, fmt.Sprintf("in use by %s.", dug.KeyId), func(tx *kind.Tx) error { return towns.Delete(tx, of) })
 }
 
 // Domains are above each other: what is below may point to what is above, and

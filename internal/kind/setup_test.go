@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/seal"
 	"github.com/bastide-cloud/bastide/internal/store"
@@ -86,13 +86,13 @@ type key struct {
 
 var (
 	towns = &kind.Kind[town, Town]{
-		Name: "Town", Tag: "town", Missing: fault.NetNotFound, Held: fault.NetInUse,
-		Quota: &kind.Quota{Name: "towns", Code: fault.TooManyNets},
+		Name: "Town", Tag: "town", Missing: apierror.NetNotFound, Held: apierror.NetInUse,
+		Quota: &kind.Quota{Name: "towns", Code: apierror.TooManyNets},
 	}
 	houses = &kind.Kind[house, House]{
-		Name: "House", Tag: "house", Missing: fault.SubnetNotFound, Held: fault.SubnetInUse,
-		Quota:  &kind.Quota{Name: "houses", Code: fault.TooManyCertificates, Per: "TownId"},
-		Unique: []string{"Name"}, Taken: fault.UserNameTaken,
+		Name: "House", Tag: "house", Missing: apierror.SubnetNotFound, Held: apierror.SubnetInUse,
+		Quota:  &kind.Quota{Name: "houses", Code: apierror.TooManyCertificates, Per: "TownId"},
+		Unique: []string{"Name"}, Taken: apierror.UserNameTaken,
 	}
 	letters = &kind.Kind[letter, Letter]{Name: "Letter", Tag: "letter", Keep: time.Hour}
 	keys    = &kind.Kind[key, Key]{Name: "Key", Plural: "Keyes"}
@@ -164,7 +164,7 @@ func update(t tb, db *kind.DB, account string, rule func(*kind.Tx) error) {
 }
 
 // refused runs a rule that must fail with this code and these words.
-func refused(t tb, db *kind.DB, account string, code fault.Code, words string, rule func(*kind.Tx) error) {
+func refused(t tb, db *kind.DB, account string, code apierror.Code, words string, rule func(*kind.Tx) error) {
 	t.Helper()
 	err := db.Update(context.Background(), kind.Caller{Account: account}, rule)
 	if !code.Is(err) || !strings.Contains(err.Error(), words) {

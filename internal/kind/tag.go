@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 )
 
 // ResourceTag is a key and a value that an account attaches to its resources.
@@ -35,11 +35,11 @@ const MaxTags = 50
 func (t ResourceTag) Check() error {
 	switch {
 	case t.Key == "":
-		return fault.InvalidTagKey.Errorf("The key of a tag has at least one character.")
+		return apierror.InvalidTagKey.Errorf("The key of a tag has at least one character.")
 	case utf8.RuneCountInString(t.Key) > maxTagLength:
-		return fault.InvalidLength.Errorf("The key of a tag has at most %d characters.", maxTagLength)
+		return apierror.InvalidLength.Errorf("The key of a tag has at most %d characters.", maxTagLength)
 	case utf8.RuneCountInString(t.Value) > maxTagLength:
-		return fault.TagValueTooLong.Errorf("The value of a tag has at most %d characters.", maxTagLength)
+		return apierror.TagValueTooLong.Errorf("The value of a tag has at most %d characters.", maxTagLength)
 	}
 	return nil
 }
@@ -112,7 +112,7 @@ func (tx *Tx) NotTagged(id string) error {
 			return k.missing(id)
 		}
 	}
-	return fault.ResourceNotFound.Errorf("The resource '%.100s' doesn't exist, or it cannot have tags.", id)
+	return apierror.ResourceNotFound.Errorf("The resource '%.100s' doesn't exist, or it cannot have tags.", id)
 }
 
 // AllTagged yields every living resource that has at least one tag, kind by

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -18,15 +18,15 @@ func TestTagCheck(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		tag  kind.ResourceTag
-		want fault.Code // 0: it may be had
+		want apierror.Code // 0: it may be had
 	}{
 		{"a key and a value", kind.ResourceTag{Key: "k", Value: "v"}, 0},
 		{"no value", kind.ResourceTag{Key: "k"}, 0},
-		{"no key", kind.ResourceTag{Value: "v"}, fault.InvalidTagKey},
+		{"no key", kind.ResourceTag{Value: "v"}, apierror.InvalidTagKey},
 		{"a long key", kind.ResourceTag{Key: strings.Repeat("é", 255)}, 0},
-		{"a key too long", kind.ResourceTag{Key: strings.Repeat("k", 256)}, fault.InvalidLength},
+		{"a key too long", kind.ResourceTag{Key: strings.Repeat("k", 256)}, apierror.InvalidLength},
 		{"a long value", kind.ResourceTag{Key: "k", Value: strings.Repeat("é", 255)}, 0},
-		{"a value too long", kind.ResourceTag{Key: "k", Value: strings.Repeat("v", 256)}, fault.TagValueTooLong},
+		{"a value too long", kind.ResourceTag{Key: "k", Value: strings.Repeat("v", 256)}, apierror.TagValueTooLong},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

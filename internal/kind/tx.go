@@ -12,7 +12,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
 	"github.com/bastide-cloud/bastide/internal/store"
 )
@@ -204,7 +204,7 @@ func (db *DB) Update(ctx context.Context, caller Caller, fn func(*Tx) error, oth
 		return db.look(&Tx{Caller: caller, db: db, account: caller.Account, ctx: ctx, write: tx, chance: chance, spent: &chance.spent, owned: map[ownKey]any{}}, fn)
 	}, others...)
 	if large, ok := errors.AsType[store.TooLarge](err); ok {
-		return fault.InsufficientCapacity.Errorf("The call would write more than %d MiB, the most that one call can: ask for less at once.", int(large)>>20)
+		return apierror.InsufficientCapacity.Errorf("The call would write more than %d MiB, the most that one call can: ask for less at once.", int(large)>>20)
 	}
 	return err
 }

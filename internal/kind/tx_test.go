@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/store"
 )
@@ -213,7 +213,7 @@ func TestBound(t *testing.T) {
 			return nil
 		}
 	}
-	refused(t, db, alice, fault.InsufficientCapacity, "more than 1 MiB", rule(1<<20, 1<<19))
+	refused(t, db, alice, apierror.InsufficientCapacity, "more than 1 MiB", rule(1<<20, 1<<19))
 	for _, account := range []string{alice, bob} {
 		view(t, db, account, func(tx *kind.Tx) {
 			if n := letters.Count(tx); n != 0 || tx.Version() != 0 {

@@ -12,8 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/driver"
-	"github.com/bastide-cloud/bastide/internal/fault"
 )
 
 // Exporter writes what is on disks to a store, as files in some format.
@@ -36,7 +36,7 @@ func (x *Exporter) Write(ctx context.Context, e driver.Export, size int64, conte
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	f, ok := errors.AsType[*fault.Error](err)
+	f, ok := errors.AsType[*apierror.Error](err)
 	if ok && err == error(f) {
 		return complaint(f.Details)
 	}
@@ -57,10 +57,10 @@ func (x *Exporter) write(ctx context.Context, e driver.Export, size int64, conte
 	program := ""
 	if slices.Contains(converted, e.Format) {
 		if program, err = x.program(); err != nil {
-			return fault.InvalidValue.Errorf("The region cannot make the format %s: the program qemu-img is not installed.", e.Format)
+			return apierror.InvalidValue.Errorf("The region cannot make the format %s: the program qemu-img is not installed.", e.Format)
 		}
 	} else if e.Format != "raw" {
-		return fault.InvalidValue.Errorf("The region cannot make the format %s.", e.Format)
+		return apierror.InvalidValue.Errorf("The region cannot make the format %s.", e.Format)
 	}
 	dir, err := os.MkdirTemp(x.Dir, "export-")
 	if err != nil {

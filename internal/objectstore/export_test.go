@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/driver"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/objectstore"
 	"github.com/bastide-cloud/bastide/internal/objectstore/directory"
 )
@@ -168,7 +168,7 @@ func TestWriteFails(t *testing.T) {
 type hopeless struct{ objectstore.Store }
 
 func (hopeless) Put(context.Context, objectstore.Bucket, string, io.ReaderAt, int64) error {
-	return errors.Join(fault.StoreUnreachable.Errorf("The object store does not answer."), errors.New("10.0.0.1 is on fire"))
+	return errors.Join(apierror.StoreUnreachable.Errorf("The object store does not answer."), errors.New("10.0.0.1 is on fire"))
 }
 
 func TestWriteToNobody(t *testing.T) {

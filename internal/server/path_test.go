@@ -13,7 +13,7 @@ import (
 	"testing/iotest"
 
 	"github.com/bastide-cloud/bastide/internal/api"
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/gate"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/region"
@@ -39,7 +39,7 @@ func things(t *testing.T, change ...func(*region.Options)) (h http.Handler, r *r
 	read := api.Do("Thing", func(_ *kind.Tx, req *ReadThingRequest) (*ReadThingResponse, error) {
 		switch req.Size {
 		case 1:
-			return nil, fault.InUse.Errorf("The thing is in the way.")
+			return nil, apierror.InUse.Errorf("The thing is in the way.")
 		case 2:
 			return nil, errors.New("the cause that nobody outside learns")
 		case 3:

@@ -20,8 +20,8 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/apilog"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/gate"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/wire"
@@ -200,15 +200,15 @@ func proven(caller kind.Caller, err error) bool {
 		return false
 	}
 	_, throttled := errors.AsType[*gate.Throttled](err)
-	return err == nil || fault.NoAccessRule.Is(err) || throttled && caller.AccessKey != ""
+	return err == nil || apierror.NoAccessRule.Is(err) || throttled && caller.AccessKey != ""
 }
 
 // refuse makes the answer to a call that failed. A cause that is our own goes
 // to our log, under the request id that the caller gets.
 func (s *Server) refuse(x *exchange, header http.Header, err error) {
-	f := fault.From(err)
+	f := apierror.From(err)
 	// Who has hung up learns nothing, and nothing is wrong.
-	if f.Code == fault.Internal && !errors.Is(err, context.Canceled) {
+	if f.Code == apierror.Internal && !errors.Is(err, context.Canceled) {
 		s.Logger.Error("a call failed", "request", x.id, "action", x.call.Action, "account", x.caller.Account, "error", err)
 	}
 	if t, ok := errors.AsType[*gate.Throttled](err); ok {
@@ -250,13 +250,13 @@ func readBody(r *http.Request) ([]byte, error) {
 	case len(body) > maxBody:
 		return nil, tooLarge()
 	case err != nil:
-		return nil, fault.InvalidType.Errorf("The body of the request ended too early.")
+		return nil, apierror.InvalidType.Errorf("The body of the request ended too early.")
 	}
 	return body, nil
 }
 
 func tooLarge() error {
-	return fault.InvalidLength.Errorf("The body of a request has at most %d bytes.", maxBody)
+	return apierror.InvalidLength.Errorf("The body of a request has at most %d bytes.", maxBody)
 }
 
 // requestID is a random UUID.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/bastide-cloud/bastide"
 	"github.com/bastide-cloud/bastide/internal/api"
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 )
 
 // document is what these tests read of openapi.json. That it is what the Go
@@ -129,7 +129,7 @@ func TestMissingActionsAreTheContracts(t *testing.T) {
 		switch {
 		case err == nil:
 			return "is there"
-		case !fault.UnknownAction.Is(err):
+		case !apierror.UnknownAction.Is(err):
 			return err.Error()
 		}
 		for _, way := range []string{"does not have yet", "in any version", "does not exist in version " + v.String() + " "} {

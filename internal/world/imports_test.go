@@ -45,7 +45,7 @@ var (
 // downwards; what is below does not know what is above.
 var rules = []rule{
 	{
-		of:  []string{"internal/fault", "internal/lifecycle", "internal/driver", "internal/clock", "internal/seal", "internal/metadata"},
+		of:  []string{"internal/apierror", "internal/lifecycle", "internal/driver", "internal/clock", "internal/seal", "internal/metadata"},
 		not: []string{"internal/...", others},
 		why: "everything may stand on them, so they stand on the standard library only",
 	},
@@ -76,13 +76,13 @@ var rules = []rule{
 	{
 		of:  []string{"internal/objectstore"},
 		not: []string{"internal/...", others, "net/http"},
-		but: []string{"internal/fault", "internal/driver"},
+		but: []string{"internal/apierror", "internal/driver"},
 		why: "the families ask it, and which store there is was chosen above",
 	},
 	{
 		of:  []string{"internal/objectstore/*"},
 		not: []string{"internal/..."},
-		but: []string{"internal/fault", "internal/objectstore", "internal/objectstore/*"},
+		but: []string{"internal/apierror", "internal/objectstore", "internal/objectstore/*"},
 		why: "an object store knows nothing of what is in the objects",
 	},
 	{
@@ -98,13 +98,13 @@ var rules = []rule{
 	{
 		of:  []string{"internal/kind"},
 		not: []string{"internal/..."},
-		but: []string{"internal/fault", "internal/lifecycle", "internal/store"},
+		but: []string{"internal/apierror", "internal/lifecycle", "internal/store"},
 		why: "a kind states what is true of a resource, whoever asks for it",
 	},
 	{
 		of:  []string{"internal/api"},
 		not: []string{"internal/..."},
-		but: []string{"internal/fault", "internal/kind", "internal/lifecycle"},
+		but: []string{"internal/apierror", "internal/kind", "internal/lifecycle"},
 		why: "an action sees resources through their kinds, and not how the call came or what is kept where",
 	},
 	{
@@ -352,7 +352,7 @@ func TestImportsAreSeen(t *testing.T) {
 		{"the store and another module", "internal/store", "github.com/google/uuid", true},
 		{"the store and the standard library", "internal/store", "log/slog", false},
 		{"the store and a kind", "internal/store", module + "/internal/kind", true},
-		{"faults and another module", "internal/fault", "golang.org/x/sys/unix", true},
+		{"faults and another module", "internal/apierror", "golang.org/x/sys/unix", true},
 		{"a journal and a database", "internal/store/sqljournal", "zombiezen.com/go/sqlite/sqlitex", false},
 		{"a journal and the database that nodes share", "internal/store/sqljournal", "github.com/jackc/pgx/v5/pgxpool", false},
 		{"tests' servers and a database", "internal/store/sqljournal/postgrestest", "github.com/jackc/pgx/v5", false},

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -33,8 +33,8 @@ func (houseID) Form() kind.Form {
 
 // townKinds take the quotas of Nets and Subnets.
 func townKinds() (*kind.Kind[town, townID], *kind.Kind[house, houseID]) {
-	return &kind.Kind[town, townID]{Name: "Town", Quota: &kind.Quota{Name: "vpc_limit", Code: fault.TooManyNets}},
-		&kind.Kind[house, houseID]{Name: "House", Quota: &kind.Quota{Name: "subnet_limit", Code: fault.TooManyNets, Per: "TownId"}}
+	return &kind.Kind[town, townID]{Name: "Town", Quota: &kind.Quota{Name: "vpc_limit", Code: apierror.TooManyNets}},
+		&kind.Kind[house, houseID]{Name: "House", Quota: &kind.Quota{Name: "subnet_limit", Code: apierror.TooManyNets, Per: "TownId"}}
 }
 
 type quotasPage struct {

@@ -12,8 +12,8 @@ import (
 	"strings"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
 	"github.com/bastide-cloud/bastide/internal/objectstore"
@@ -86,7 +86,7 @@ func Actions(region Region) []api.Action {
 // checkSubregion refuses the name of a Subregion that the region does not have.
 func (region Region) checkSubregion(name string) error {
 	if !slices.Contains(region.Subregions, name) {
-		return fault.SubregionNotFound.Errorf("The SubregionName '%.100s' is none of %s.", name, strings.Join(region.Subregions, ", "))
+		return apierror.SubregionNotFound.Errorf("The SubregionName '%.100s' is none of %s.", name, strings.Join(region.Subregions, ", "))
 	}
 	return nil
 }

@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -29,10 +29,10 @@ type DedicatedGroup struct {
 // DedicatedGroups are the dedicated groups of the region.
 var DedicatedGroups = &kind.Kind[DedicatedGroup, id.DedicatedGroup]{
 	Name: "DedicatedGroup",
-	Held: fault.InUse,
+	Held: apierror.InUse,
 	// Each group has at least one server. The catalogue has no code for too many
 	// of them: that of VMs is nearest.
-	Quota: &kind.Quota{Name: "dedicated_server_limit", Code: fault.TooManyVms},
+	Quota: &kind.Quota{Name: "dedicated_server_limit", Code: apierror.TooManyVms},
 }
 
 func dedicatedGroupActions(region Region) []api.Action {
@@ -88,7 +88,7 @@ const maxName = 255
 // Check reports a name that is empty or too long.
 func (n Name) Check() error {
 	if length := utf8.RuneCountInString(string(n)); length == 0 || length > maxName {
-		return fault.InvalidLength.Errorf("A name has between 1 and %d characters, and this one has %d.", maxName, length)
+		return apierror.InvalidLength.Errorf("A name has between 1 and %d characters, and this one has %d.", maxName, length)
 	}
 	return nil
 }
@@ -142,7 +142,7 @@ func deleteDedicatedGroup(tx *kind.Tx, req *DeleteDedicatedGroupRequest) (*Delet
 		return nil, err
 	}
 	if shown := viewDedicatedGroup(tx, g); !req.Force && len(shown.VmIds)+len(shown.NetIds) > 0 {
-		return nil, fault.InUse.Errorf("The dedicated group %s has %s in it.", g.DedicatedGroupId, some(shown.VmIds, shown.NetIds))
+		return nil, apierror.InUse.Errorf("The dedicated group %s has %s in it.", g.DedicatedGroupId, some(shown.VmIds, shown.NetIds))
 	}
 	for _, vm := range g.vms(tx) {
 		if err := terminate(tx, vm); err != nil {
@@ -194,10 +194,10 @@ func (v *Vm) joinGroup(tx *kind.Tx) error {
 	}
 	v.DedicatedGroupId = g.DedicatedGroupId
 	if g.SubregionName != v.Placement.SubregionName {
-		return fault.SubregionMismatch.Errorf("The dedicated group %s is in %s, and the VM is to be in %s.", tenancy, g.SubregionName, v.Placement.SubregionName)
+		return apierror.SubregionMismatch.Errorf("The dedicated group %s is in %s, and the VM is to be in %s.", tenancy, g.SubregionName, v.Placement.SubregionName)
 	}
 	if want := fmt.Sprint("v", g.CpuGeneration); v.generation() != "" && v.generation() != want {
-		return fault.InvalidParameter.Errorf("The processors of the dedicated group %s are of the generation %s, and the VM is to be a %s.", tenancy, want, v.VmType)
+		return apierror.InvalidParameter.Errorf("The processors of the dedicated group %s are of the generation %s, and the VM is to be a %s.", tenancy, want, v.VmType)
 	}
 	return nil
 }

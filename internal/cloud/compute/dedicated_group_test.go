@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -38,13 +38,13 @@ func TestCreateDedicatedGroup(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		with object
-		code fault.Code
+		code apierror.Code
 	}{
-		"no such Subregion":      {object{"SubregionName": "test-1c"}, fault.SubregionNotFound},
-		"no generation":          {object{"CpuGeneration": 0}, fault.InvalidValue},
-		"a generation not known": {object{"CpuGeneration": 8}, fault.InvalidValue},
-		"no name":                {object{"Name": ""}, fault.InvalidLength},
-		"a long name":            {object{"Name": strings.Repeat("é", 256)}, fault.InvalidLength},
+		"no such Subregion":      {object{"SubregionName": "test-1c"}, apierror.SubregionNotFound},
+		"no generation":          {object{"CpuGeneration": 0}, apierror.InvalidValue},
+		"a generation not known": {object{"CpuGeneration": 8}, apierror.InvalidValue},
+		"no name":                {object{"Name": ""}, apierror.InvalidLength},
+		"a long name":            {object{"Name": strings.Repeat("é", 256)}, apierror.InvalidLength},
 	} {
 		request := object{"CpuGeneration": 4, "Name": strings.Repeat("é", 255), "SubregionName": "test-1b"}
 		for k, v := range test.with {
@@ -61,7 +61,7 @@ func TestDedicatedServersAreLimited(t *testing.T) {
 	t.Parallel()
 	l := newDesk(t, labRegion, map[string]int{"dedicated_server_limit": 1})
 	l.group(alice, nil)
-	l.refused(fault.TooManyVms, alice, "CreateDedicatedGroup", object{"CpuGeneration": 4, "Name": "two", "SubregionName": "test-1b"})
+	l.refused(apierror.TooManyVms, alice, "CreateDedicatedGroup", object{"CpuGeneration": 4, "Name": "two", "SubregionName": "test-1b"})
 	l.group(bob, nil)
 }
 
@@ -96,10 +96,10 @@ func TestWhatIsInADedicatedGroup(t *testing.T) {
 		t.Errorf("the tenancy of the Net is %v", net["Tenancy"])
 	}
 	l.call(alice, "CreateNet", object{"IpRange": "10.0.0.0/16", "Tenancy": "dedicated"})
-	l.refused(fault.ObjectNotFound, alice, "CreateNet", object{"IpRange": "10.0.0.0/16", "Tenancy": "ded-00000000"})
-	l.refused(fault.ObjectNotFound, bob, "CreateNet", object{"IpRange": "10.0.0.0/16", "Tenancy": a})
-	l.refused(fault.InvalidTenancy, alice, "CreateNet", object{"IpRange": "10.0.0.0/16", "Tenancy": "ded-1"})
-	l.refused(fault.InvalidTenancy, alice, "CreateNet", object{"IpRange": "10.0.0.0/16", "Tenancy": "mine"})
+	l.refused(apierror.ObjectNotFound, alice, "CreateNet", object{"IpRange": "10.0.0.0/16", "Tenancy": "ded-00000000"})
+	l.refused(apierror.ObjectNotFound, bob, "CreateNet", object{"IpRange": "10.0.0.0/16", "Tenancy": a})
+	l.refused(apierror.InvalidTenancy, alice, "CreateNet", object{"IpRange": "10.0.0.0/16", "Tenancy": "ded-1"})
+	l.refused(apierror.InvalidTenancy, alice, "CreateNet", object{"IpRange": "10.0.0.0/16", "Tenancy": "mine"})
 	renamed := l.one("DedicatedGroup", alice, "UpdateDedicatedGroup", object{"DedicatedGroupId": a, "Name": "c"})
 	if got, want := fmt.Sprintln(renamed["Name"], renamed["VmIds"], renamed["NetIds"]), fmt.Sprintln("c", []any{vm}, []any{net["NetId"]}); got != want {
 		t.Errorf("in it is %s, want %s", got, want)
@@ -118,9 +118,9 @@ func TestDeleteDedicatedGroup(t *testing.T) {
 	net := l.one("Net", alice, "CreateNet", object{"IpRange": "10.0.0.0/16", "Tenancy": a})["NetId"].(string)
 	subnet := l.one("Subnet", alice, "CreateSubnet", object{"NetId": net, "IpRange": "10.0.0.0/24"})["SubnetId"].(string)
 	for _, group := range []string{a, "ded-00000000"} {
-		l.refused(fault.ObjectNotFound, bob, "DeleteDedicatedGroup", object{"DedicatedGroupId": group, "Force": true})
+		l.refused(apierror.ObjectNotFound, bob, "DeleteDedicatedGroup", object{"DedicatedGroupId": group, "Force": true})
 	}
-	err := l.refused(fault.InUse, alice, "DeleteDedicatedGroup", object{"DedicatedGroupId": a})
+	err := l.refused(apierror.InUse, alice, "DeleteDedicatedGroup", object{"DedicatedGroupId": a})
 	for _, want := range []string{string(vms[0]), string(vms[1]), net} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("it does not say that %s is in it: %v", want, err)
@@ -131,9 +131,9 @@ func TestDeleteDedicatedGroup(t *testing.T) {
 	}
 	force := object{"DedicatedGroupId": a, "Force": true}
 	protect(true)
-	l.refused(fault.DeletionProtected, alice, "DeleteDedicatedGroup", force)
+	l.refused(apierror.DeletionProtected, alice, "DeleteDedicatedGroup", force)
 	protect(false)
-	l.refused(fault.NetInUse, alice, "DeleteDedicatedGroup", force)
+	l.refused(apierror.NetInUse, alice, "DeleteDedicatedGroup", force)
 	if states := l.vmStates(alice, vms); states != "running stopped running" {
 		t.Errorf("a refusal left the VMs %s", states)
 	}
@@ -175,7 +175,7 @@ func TestAGroupOfTerminatedVms(t *testing.T) {
 	vm := l.vm(alice, in(a), func(vm *Vm) { vm.State = VmShuttingDown })
 	l.vm(alice, in(a))
 	l.end(alice, vm)
-	l.refused(fault.InUse, alice, "DeleteDedicatedGroup", object{"DedicatedGroupId": a})
+	l.refused(apierror.InUse, alice, "DeleteDedicatedGroup", object{"DedicatedGroupId": a})
 	l.call(alice, "DeleteDedicatedGroup", object{"DedicatedGroupId": a, "Force": true})
 }
 
@@ -186,7 +186,7 @@ func TestManyInADedicatedGroup(t *testing.T) {
 	for range 7 {
 		l.vm(alice, in(a))
 	}
-	err := l.refused(fault.InUse, alice, "DeleteDedicatedGroup", object{"DedicatedGroupId": a})
+	err := l.refused(apierror.InUse, alice, "DeleteDedicatedGroup", object{"DedicatedGroupId": a})
 	if n := strings.Count(err.Error(), "i-"); n != 5 || !strings.Contains(err.Error(), "2 more") {
 		t.Errorf("%v", err)
 	}
@@ -199,14 +199,14 @@ func TestWhoMayBeInADedicatedGroup(t *testing.T) {
 	for name, test := range map[string]struct {
 		account, vmType, subregion string
 		tenancy                    string
-		code                       fault.Code
+		code                       apierror.Code
 	}{
 		"a VM that fits":               {alice, "tinav5.c1r1p1", "test-1a", a, 0},
 		"one of no generation":         {alice, "t2.small", "test-1a", a, 0},
-		"one of another generation":    {alice, "tinav6.c1r1p1", "test-1a", a, fault.InvalidParameter},
-		"one in another Subregion":     {alice, "tinav5.c1r1p1", "test-1b", a, fault.SubregionMismatch},
-		"one of another account":       {bob, "tinav5.c1r1p1", "test-1a", a, fault.ObjectNotFound},
-		"a group that is not there":    {alice, "tinav5.c1r1p1", "test-1a", "ded-00000000", fault.ObjectNotFound},
+		"one of another generation":    {alice, "tinav6.c1r1p1", "test-1a", a, apierror.InvalidParameter},
+		"one in another Subregion":     {alice, "tinav5.c1r1p1", "test-1b", a, apierror.SubregionMismatch},
+		"one of another account":       {bob, "tinav5.c1r1p1", "test-1a", a, apierror.ObjectNotFound},
+		"a group that is not there":    {alice, "tinav5.c1r1p1", "test-1a", "ded-00000000", apierror.ObjectNotFound},
 		"one that shares":              {alice, "tinav6.c1r1p1", "test-1b", "default", 0},
 		"one that is alone":            {alice, "tinav6.c1r1p1", "test-1b", "dedicated", 0},
 		"one whose tenancy is unknown": {alice, "tinav6.c1r1p1", "test-1b", "", 0},

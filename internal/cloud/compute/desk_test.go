@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -106,7 +106,7 @@ func (l *desk) one(name, account, action string, request object) object {
 }
 
 // refused calls an action that must answer a code.
-func (l *desk) refused(code fault.Code, account, action string, request object) error {
+func (l *desk) refused(code apierror.Code, account, action string, request object) error {
 	l.Helper()
 	_, err := l.try(account, action, request)
 	if !code.Is(err) {

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
 	"github.com/bastide-cloud/bastide/internal/objectstore"
@@ -42,7 +42,7 @@ func (n BucketName) Check() error {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-._", r))
 	}
 	if len(n) < 3 || len(n) > 255 || strings.ContainsFunc(string(n), bad) || n[0] == '.' {
-		return fault.InvalidValue.Errorf("'%.100s' is not the name of a bucket: it has 3 to 255 letters, digits and any of -._ and begins with no dot.", string(n))
+		return apierror.InvalidValue.Errorf("'%.100s' is not the name of a bucket: it has 3 to 255 letters, digits and any of -._ and begins with no dot.", string(n))
 	}
 	return nil
 }
@@ -58,11 +58,11 @@ func (p ObjectPrefix) Check() error {
 	control := func(r rune) bool { return r < ' ' || r == 0x7f }
 	switch {
 	case len(p) > maxPrefix:
-		return fault.InvalidLength.Errorf("A prefix has at most %d bytes.", maxPrefix)
+		return apierror.InvalidLength.Errorf("A prefix has at most %d bytes.", maxPrefix)
 	case !utf8.ValidString(string(p)) || strings.ContainsFunc(string(p), control):
-		return fault.InvalidValue.Errorf("A prefix has no control characters.")
+		return apierror.InvalidValue.Errorf("A prefix has no control characters.")
 	case strings.HasPrefix(string(p), "/") || strings.Contains("/"+string(p), "/../") || strings.Contains("/"+string(p), "/./") || strings.Contains(string(p), "//"):
-		return fault.InvalidValue.Errorf("The prefix '%.200s' begins with a slash, or has a part that is empty or made of dots.", string(p))
+		return apierror.InvalidValue.Errorf("The prefix '%.200s' begins with a slash, or has a part that is empty or made of dots.", string(p))
 	}
 	return nil
 }
@@ -74,16 +74,16 @@ func (region Region) checkBucket(tx *kind.Tx, e *OsuExportToCreate) (struct{}, e
 	switch key := e.OsuApiKey; {
 	case key == nil:
 	case key.ApiKeyId == "":
-		return none, fault.MissingParameter.Errorf("ApiKeyId is required in OsuApiKey.")
+		return none, apierror.MissingParameter.Errorf("ApiKeyId is required in OsuApiKey.")
 	case key.SecretKey == "":
-		return none, fault.MissingParameter.Errorf("SecretKey is required in OsuApiKey.")
+		return none, apierror.MissingParameter.Errorf("SecretKey is required in OsuApiKey.")
 	}
 	if region.Objects == nil {
 		return none, errNoObjects()
 	}
 	target := e.target()
 	if err := region.Objects.CheckBucket(tx.Context(), target.bucket(tx.Account())); err != nil {
-		return none, fault.In("OsuExport", err)
+		return none, apierror.In("OsuExport", err)
 	}
 	return none, nil
 }
@@ -157,7 +157,7 @@ func (e *exports[T, I, S]) running(tx *kind.Tx) int { return int(e.Sums(tx)[0]) 
 // checkQuota refuses one more task than can run at the same time. The catalogue has
 // no code for too many exports: that of snapshots that are being taken is nearest.
 func (e *exports[T, I, S]) checkQuota(tx *kind.Tx) error {
-	return tx.CheckLimit(e.quota, fault.TooManyActiveSnapshots, e.running(tx)+1)
+	return tx.CheckLimit(e.quota, apierror.TooManyActiveSnapshots, e.running(tx)+1)
 }
 
 func (e *exports[T, I, S]) meter() kind.Meter { return kind.GlobalMeter(e.quota, e.running) }
@@ -283,10 +283,10 @@ func deleteExportTask(tx *kind.Tx, req *DeleteExportTaskRequest) (*DeleteExportT
 		task, err = snapshotExports.find(tx, id.SnapshotExportTask(req.ExportTaskId))
 	}
 	if err != nil {
-		return nil, fault.TaskNotFound.Missing("ExportTaskId", string(req.ExportTaskId))
+		return nil, apierror.TaskNotFound.Missing("ExportTaskId", string(req.ExportTaskId))
 	}
 	if task.hasEnded() {
-		return nil, fault.InvalidState.Errorf("The task %s has ended.", req.ExportTaskId)
+		return nil, apierror.InvalidState.Errorf("The task %s has ended.", req.ExportTaskId)
 	}
 	return &DeleteExportTaskResponse{}, task.end(tx, exportCancelled, "The export was cancelled.")
 }

@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
@@ -40,7 +40,7 @@ type OsuExportImageExportTask struct {
 var ImageExportTasks = &kind.Kind[ImageExportTask, id.ImageExportTask]{
 	Name:    "ImageExportTask",
 	Tag:     "task",
-	Missing: fault.TaskNotFound,
+	Missing: apierror.TaskNotFound,
 	Life:    imageExportLife,
 }
 
@@ -130,7 +130,7 @@ func createImageExportTask(tx *kind.Tx, req *CreateImageExportTaskRequest, _ str
 		return nil, err
 	}
 	if i.State != ImageAvailable {
-		return nil, fault.InvalidImageState.Errorf("The image %s is %s, not available.", i.ImageId, i.State)
+		return nil, apierror.InvalidImageState.Errorf("The image %s is %s, not available.", i.ImageId, i.State)
 	}
 	if err := imageExports.checkQuota(tx); err != nil {
 		return nil, err

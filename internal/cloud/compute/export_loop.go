@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/driver"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
 	"github.com/bastide-cloud/bastide/internal/objectstore"
@@ -145,7 +145,7 @@ func NewManifestLoop(db *kind.DB, objects objectstore.Store) reconcile.Loop {
 		},
 		Ensure: func(ctx context.Context, want imageManifest) (writtenManifest, error) {
 			location, err := want.write(ctx, objects)
-			if failure, failed := errors.AsType[*fault.Error](err); failed {
+			if failure, failed := errors.AsType[*apierror.Error](err); failed {
 				return writtenManifest{failure: failure.Details}, nil
 			}
 			return writtenManifest{location: location}, err

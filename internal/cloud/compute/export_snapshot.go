@@ -2,8 +2,8 @@ package compute
 
 import (
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
@@ -32,7 +32,7 @@ type OsuExportSnapshotExportTask struct {
 var SnapshotExportTasks = &kind.Kind[SnapshotExportTask, id.SnapshotExportTask]{
 	Name:    "SnapshotExportTask",
 	Tag:     "task",
-	Missing: fault.TaskNotFound,
+	Missing: apierror.TaskNotFound,
 	Life:    snapshotExportLife,
 }
 
@@ -95,12 +95,12 @@ func createSnapshotExportTask(tx *kind.Tx, req *CreateSnapshotExportTaskRequest,
 	s, err := Snapshots.Get(tx, req.SnapshotId)
 	if err != nil {
 		if owner, _, found := sharedSnapshots.find(tx, req.SnapshotId); found == nil {
-			err = fault.NotAuthorized.Errorf("The snapshot %s belongs to the account %s: copy it first.", req.SnapshotId, owner.Account())
+			err = apierror.NotAuthorized.Errorf("The snapshot %s belongs to the account %s: copy it first.", req.SnapshotId, owner.Account())
 		}
 		return nil, err
 	}
 	if s.State != SnapshotCompleted {
-		return nil, fault.InvalidState.Errorf("The snapshot %s is %s, not completed.", s.SnapshotId, s.State)
+		return nil, apierror.InvalidState.Errorf("The snapshot %s is %s, not completed.", s.SnapshotId, s.State)
 	}
 	if err := snapshotExports.checkQuota(tx); err != nil {
 		return nil, err

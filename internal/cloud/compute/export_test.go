@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/driver"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -91,7 +91,7 @@ func TestExportSnapshot(t *testing.T) {
 		now := l.task(anna, taskID)
 		if way := now.text("State") + " " + now.text("Progress"); now.text("State") != "completed" && !slices.Contains(ways, way) {
 			ways = append(ways, way)
-			l.refuse(fault.InUse, anna, "DeleteSnapshot", `{"SnapshotId": %q}`, s)
+			l.refuse(apierror.InUse, anna, "DeleteSnapshot", `{"SnapshotId": %q}`, s)
 		}
 		l.clock.AdvanceTo(next)
 	}
@@ -109,7 +109,7 @@ func TestExportSnapshot(t *testing.T) {
 	l.selects(l.list(anna, "ReadSnapshotExportTasks", `{"SnapshotIds": [%q]}`, s), "TaskId", taskID)
 	l.selects(l.list(anna, "ReadSnapshotExportTasks", `{"TaskIds": ["snap-export-00000000"]}`), "TaskId")
 	l.selects(l.list(ben, "ReadSnapshotExportTasks", `{}`), "TaskId")
-	l.refuse(fault.InvalidState, anna, "DeleteExportTask", `{"ExportTaskId": %q}`, taskID)
+	l.refuse(apierror.InvalidState, anna, "DeleteExportTask", `{"ExportTaskId": %q}`, taskID)
 }
 
 func TestExportImage(t *testing.T) {
@@ -120,7 +120,7 @@ func TestExportImage(t *testing.T) {
 	l.call(anna, "LinkVolume", `{"VmId": %q, "VolumeId": %q, "DeviceName": "/dev/xvdb"}`, vm, data)
 	l.machine(anna, vm)
 	image := l.one(anna, "CreateImage", `{"VmId": %q, "ImageName": "golden", "Description": "with data"}`, vm).text("ImageId")
-	l.refuse(fault.InvalidImageState, anna, "CreateImageExportTask", `{"ImageId": %q, "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "backups"}}`, image)
+	l.refuse(apierror.InvalidImageState, anna, "CreateImageExportTask", `{"ImageId": %q, "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "backups"}}`, image)
 	l.settle()
 
 	// What is written is told apart by the credentials.
@@ -184,18 +184,18 @@ func TestExportImage(t *testing.T) {
 		t.Errorf("an image of it is %v", byURL)
 	}
 	for n, place := range []string{"backups/images/" + taskID + ".json", "backups/images/" + taskID + ".qcow2"} {
-		l.refuse(fault.ManifestNotFound, ben, "CreateImage", `{"FileLocation": %q}`, place)
+		l.refuse(apierror.ManifestNotFound, ben, "CreateImage", `{"FileLocation": %q}`, place)
 		l.call(anna, "CreateImage", `{"FileLocation": %q, "ImageName": "again %d"}`, place, n)
 	}
-	l.refuse(fault.ManifestNotFound, anna, "CreateImage", `{"FileLocation": "backups/images/%s-xvdb.qcow2"}`, taskID)
-	l.refuse(fault.ManifestNotFound, ben, "CreateImage", `{"FileLocation": %q}`, strings.Replace(url, "Signature=", "Signature=0", 1))
+	l.refuse(apierror.ManifestNotFound, anna, "CreateImage", `{"FileLocation": "backups/images/%s-xvdb.qcow2"}`, taskID)
+	l.refuse(apierror.ManifestNotFound, ben, "CreateImage", `{"FileLocation": %q}`, strings.Replace(url, "Signature=", "Signature=0", 1))
 	l.settle()
 	if got := l.readImage(ben, byURL.text("ImageId")).text("State"); got != "available" {
 		t.Errorf("an image of it is %s", got)
 	}
 	l.advance(7 * 24 * time.Hour)
-	l.refuse(fault.ManifestNotFound, ben, "CreateImage", `{"FileLocation": %q, "ImageName": "late"}`, url)
-	l.refuse(fault.ManifestNotFound, anna, "CreateImage", `{"FileLocation": "backups/images/%s.json", "ImageName": "late"}`, taskID)
+	l.refuse(apierror.ManifestNotFound, ben, "CreateImage", `{"FileLocation": %q, "ImageName": "late"}`, url)
+	l.refuse(apierror.ManifestNotFound, anna, "CreateImage", `{"FileLocation": "backups/images/%s.json", "ImageName": "late"}`, taskID)
 }
 
 // A URL of the manifest that was given is the one that is shown.
@@ -227,7 +227,7 @@ func TestExportFails(t *testing.T) {
 		if now := l.task(anna, task.text("TaskId")); now.text("State") != "failed" || !strings.Contains(now.text("Comment"), "qemu-img is not installed") {
 			t.Errorf("it is %v", now)
 		}
-		l.refuse(fault.InvalidState, anna, "DeleteExportTask", `{"ExportTaskId": %q}`, task["TaskId"])
+		l.refuse(apierror.InvalidState, anna, "DeleteExportTask", `{"ExportTaskId": %q}`, task["TaskId"])
 	}
 	l.noSecrets(anna)
 	l.call(anna, "DeleteImage", `{"ImageId": %q}`, image)
@@ -271,22 +271,22 @@ func TestCancelExport(t *testing.T) {
 			if wait >= 0 {
 				l.advance(wait)
 			}
-			l.refuse(fault.TaskNotFound, ben, "DeleteExportTask", `{"ExportTaskId": %q}`, task)
+			l.refuse(apierror.TaskNotFound, ben, "DeleteExportTask", `{"ExportTaskId": %q}`, task)
 			l.call(anna, "DeleteExportTask", `{"ExportTaskId": %q}`, task)
 			l.settle()
 			if now := l.task(anna, task); now.text("State") != "cancelled" {
 				t.Errorf("%s: it is %v", name, now)
 			}
-			l.refuse(fault.InvalidState, anna, "DeleteExportTask", `{"ExportTaskId": %q}`, task)
+			l.refuse(apierror.InvalidState, anna, "DeleteExportTask", `{"ExportTaskId": %q}`, task)
 			l.noSecrets(anna)
 		}
 	}
 	if files := l.written(); len(files) != 0 {
 		t.Errorf("written are %s", files)
 	}
-	l.refuse(fault.TaskNotFound, anna, "DeleteExportTask", `{"ExportTaskId": "image-export-00000000"}`)
-	l.refuse(fault.TaskNotFound, anna, "DeleteExportTask", `{"ExportTaskId": "snap-export-00000000"}`)
-	l.refuse(fault.InvalidID, anna, "DeleteExportTask", `{"ExportTaskId": "snap-00000000"}`)
+	l.refuse(apierror.TaskNotFound, anna, "DeleteExportTask", `{"ExportTaskId": "image-export-00000000"}`)
+	l.refuse(apierror.TaskNotFound, anna, "DeleteExportTask", `{"ExportTaskId": "snap-export-00000000"}`)
+	l.refuse(apierror.InvalidID, anna, "DeleteExportTask", `{"ExportTaskId": "snap-00000000"}`)
 }
 
 func TestExportRefused(t *testing.T) {
@@ -300,23 +300,23 @@ func TestExportRefused(t *testing.T) {
 	const fine = `"DiskImageFormat": "raw", "OsuBucket": "backups"`
 	for _, test := range []struct {
 		name, snapshot, export string
-		want                   fault.Code
+		want                   apierror.Code
 	}{
-		{"another account's", private, fine, fault.SnapshotNotFound},
-		{"a shared one", shared, fine, fault.NotAuthorized},
-		{"no format", s, `"OsuBucket": "backups"`, fault.MissingParameter},
-		{"no bucket", s, `"DiskImageFormat": "raw"`, fault.MissingParameter},
-		{"another format", s, `"DiskImageFormat": "iso", "OsuBucket": "backups"`, fault.InvalidValue},
-		{"a short bucket", s, `"DiskImageFormat": "raw", "OsuBucket": "ab"`, fault.InvalidValue},
-		{"a bucket with a slash", s, `"DiskImageFormat": "raw", "OsuBucket": "a/b"`, fault.InvalidValue},
-		{"a hidden bucket", s, `"DiskImageFormat": "raw", "OsuBucket": "..."`, fault.InvalidValue},
-		{"a prefix that goes up", s, fine + `, "OsuPrefix": "a/../../b"`, fault.InvalidValue},
-		{"a prefix from the root", s, fine + `, "OsuPrefix": "/a"`, fault.InvalidValue},
-		{"a prefix with nothing in it", s, fine + `, "OsuPrefix": "a//b"`, fault.InvalidValue},
-		{"a prefix with a new line", s, fine + `, "OsuPrefix": "a\nb"`, fault.InvalidValue},
-		{"a long prefix", s, fine + `, "OsuPrefix": "` + strings.Repeat("a", 901) + `"`, fault.InvalidLength},
-		{"half a key", s, fine + `, "OsuApiKey": {"ApiKeyId": "A"}`, fault.MissingParameter},
-		{"the other half of a key", s, fine + `, "OsuApiKey": {"SecretKey": "B"}`, fault.MissingParameter},
+		{"another account's", private, fine, apierror.SnapshotNotFound},
+		{"a shared one", shared, fine, apierror.NotAuthorized},
+		{"no format", s, `"OsuBucket": "backups"`, apierror.MissingParameter},
+		{"no bucket", s, `"DiskImageFormat": "raw"`, apierror.MissingParameter},
+		{"another format", s, `"DiskImageFormat": "iso", "OsuBucket": "backups"`, apierror.InvalidValue},
+		{"a short bucket", s, `"DiskImageFormat": "raw", "OsuBucket": "ab"`, apierror.InvalidValue},
+		{"a bucket with a slash", s, `"DiskImageFormat": "raw", "OsuBucket": "a/b"`, apierror.InvalidValue},
+		{"a hidden bucket", s, `"DiskImageFormat": "raw", "OsuBucket": "..."`, apierror.InvalidValue},
+		{"a prefix that goes up", s, fine + `, "OsuPrefix": "a/../../b"`, apierror.InvalidValue},
+		{"a prefix from the root", s, fine + `, "OsuPrefix": "/a"`, apierror.InvalidValue},
+		{"a prefix with nothing in it", s, fine + `, "OsuPrefix": "a//b"`, apierror.InvalidValue},
+		{"a prefix with a new line", s, fine + `, "OsuPrefix": "a\nb"`, apierror.InvalidValue},
+		{"a long prefix", s, fine + `, "OsuPrefix": "` + strings.Repeat("a", 901) + `"`, apierror.InvalidLength},
+		{"half a key", s, fine + `, "OsuApiKey": {"ApiKeyId": "A"}`, apierror.MissingParameter},
+		{"the other half of a key", s, fine + `, "OsuApiKey": {"SecretKey": "B"}`, apierror.MissingParameter},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			l.refuse(test.want, anna, "CreateSnapshotExportTask", `{"SnapshotId": %q, "OsuExport": {%s}}`, test.snapshot, test.export)
@@ -324,11 +324,11 @@ func TestExportRefused(t *testing.T) {
 	}
 	l.settle()
 	l.call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, young)
-	for _, refusal := range []error{fault.BucketNotFound.Errorf("No."), fault.StoreUnreachable.Errorf("No.")} {
+	for _, refusal := range []error{apierror.BucketNotFound.Errorf("No."), apierror.StoreUnreachable.Errorf("No.")} {
 		l.bucket = refusal
-		l.refuse(fault.From(refusal).Code, anna, "CreateSnapshotExportTask", `{"SnapshotId": %q, "OsuExport": {%s}}`, s, fine)
+		l.refuse(apierror.From(refusal).Code, anna, "CreateSnapshotExportTask", `{"SnapshotId": %q, "OsuExport": {%s}}`, s, fine)
 		image, _ := l.image(anna)
-		l.refuse(fault.From(refusal).Code, anna, "CreateImageExportTask", `{"ImageId": %q, "OsuExport": {%s}}`, image, fine)
+		l.refuse(apierror.From(refusal).Code, anna, "CreateImageExportTask", `{"ImageId": %q, "OsuExport": {%s}}`, image, fine)
 	}
 }
 
@@ -357,9 +357,9 @@ func TestExportQuotas(t *testing.T) {
 	}
 	one := l.one(anna, "CreateImageExportTask", `{"ImageId": %q, %s}`, image, export)
 	l.call(anna, "CreateImageExportTask", `{"ImageId": %q, %s}`, image, export)
-	l.refuse(fault.TooManyActiveSnapshots, anna, "CreateImageExportTask", `{"ImageId": %q, %s}`, image, export)
+	l.refuse(apierror.TooManyActiveSnapshots, anna, "CreateImageExportTask", `{"ImageId": %q, %s}`, image, export)
 	l.call(anna, "CreateSnapshotExportTask", `{"SnapshotId": %q, %s}`, snapshot, export)
-	l.refuse(fault.TooManyActiveSnapshots, anna, "CreateSnapshotExportTask", `{"SnapshotId": %q, %s}`, snapshot, export)
+	l.refuse(apierror.TooManyActiveSnapshots, anna, "CreateSnapshotExportTask", `{"SnapshotId": %q, %s}`, snapshot, export)
 	if i, s := used(); i != 2 || s != 1 {
 		t.Errorf("%d and %d exports are running", i, s)
 	}
@@ -378,15 +378,15 @@ func TestNoObjects(t *testing.T) {
 	l := newLab(t)
 	region := Region{Name: "test-1"}
 	l.view(anna, func(tx *kind.Tx) error {
-		if _, err := region.checkBucket(tx, &OsuExportToCreate{}); !fault.StoreUnreachable.Is(err) {
+		if _, err := region.checkBucket(tx, &OsuExportToCreate{}); !apierror.StoreUnreachable.Is(err) {
 			t.Errorf("an export: %v", err)
 		}
-		if _, err := region.readManifest(tx, &CreateImageRequest{FileLocation: "https://example.com/"}); !fault.StoreUnreachable.Is(err) {
+		if _, err := region.readManifest(tx, &CreateImageRequest{FileLocation: "https://example.com/"}); !apierror.StoreUnreachable.Is(err) {
 			t.Errorf("an import: %v", err)
 		}
 		return nil
 	})
-	if _, err := (&imageManifest{}).write(t.Context(), nil); !fault.StoreUnreachable.Is(err) {
+	if _, err := (&imageManifest{}).write(t.Context(), nil); !apierror.StoreUnreachable.Is(err) {
 		t.Errorf("a manifest: %v", err)
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
@@ -39,9 +39,9 @@ type FlexibleGpu struct {
 var FlexibleGpus = &kind.Kind[Gpu, id.FlexibleGpu]{
 	Name:    "FlexibleGpu",
 	Tag:     "flexible-gpu",
-	Missing: fault.FlexibleGpuNotFound,
-	Held:    fault.InUse,
-	Quota:   &kind.Quota{Name: "gpu_limit", Code: fault.TooManyFlexibleGpus},
+	Missing: apierror.FlexibleGpuNotFound,
+	Held:    apierror.InUse,
+	Quota:   &kind.Quota{Name: "gpu_limit", Code: apierror.TooManyFlexibleGpus},
 	Life:    gpuLife,
 }
 
@@ -125,7 +125,7 @@ func (region Region) createFlexibleGpu(_ *kind.Tx, req *CreateFlexibleGpuRequest
 		generation = model.Generations[0]
 	}
 	if !slices.Contains(model.Generations, generation) {
-		return nil, fault.InvalidValue.Errorf("The Generation '%.100s' does not go with %s, only %s.", generation, model.ModelName, strings.Join(model.Generations, ", "))
+		return nil, apierror.InvalidValue.Errorf("The Generation '%.100s' does not go with %s, only %s.", generation, model.ModelName, strings.Join(model.Generations, ", "))
 	}
 	if err := region.checkSubregion(req.SubregionName); err != nil {
 		return nil, err
@@ -178,7 +178,7 @@ func checkUnlinked(_ *kind.Tx, g *Gpu) error {
 	case kind.Allows(FlexibleGpus, g, gpuDeleted):
 		return nil
 	case kind.Allows(FlexibleGpus, g, gpuUnlinked):
-		return fault.InUse.Errorf("The flexible GPU %s is linked to %s.", g.FlexibleGpuId, g.VmId)
+		return apierror.InUse.Errorf("The flexible GPU %s is linked to %s.", g.FlexibleGpuId, g.VmId)
 	}
-	return fault.InUse.Errorf("The flexible GPU %s is in %s until that VM is stopped.", g.FlexibleGpuId, g.VmId)
+	return apierror.InUse.Errorf("The flexible GPU %s is in %s until that VM is stopped.", g.FlexibleGpuId, g.VmId)
 }

@@ -3,8 +3,8 @@ package compute
 import (
 	"slices"
 
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -39,7 +39,7 @@ type ReadFlexibleGpuCatalogRequest struct{}
 func modelNamed(name string) (FlexibleGpuCatalog, error) {
 	i := slices.IndexFunc(gpuCatalog, func(m FlexibleGpuCatalog) bool { return m.ModelName == name })
 	if i < 0 {
-		return FlexibleGpuCatalog{}, fault.InvalidValue.Errorf("The ModelName '%.100s' is not in the catalogue: see ReadFlexibleGpuCatalog.", name)
+		return FlexibleGpuCatalog{}, apierror.InvalidValue.Errorf("The ModelName '%.100s' is not in the catalogue: see ReadFlexibleGpuCatalog.", name)
 	}
 	return gpuCatalog[i], nil
 }
@@ -85,7 +85,7 @@ func (g *Gpu) name(tx *kind.Tx) gpuName { return gpuName(tx.Account() + "/" + st
 func (region Region) takeGpu(tx *kind.Tx, g *Gpu) error {
 	shelf := tx.In(g.shelf())
 	if has := region.gpusOf(g.SubregionName, g.ModelName); allocatedGpus.Count(shelf) >= has {
-		return fault.InsufficientCapacity.Errorf("No %s is left in %s.", g.ModelName, g.SubregionName)
+		return apierror.InsufficientCapacity.Errorf("No %s is left in %s.", g.ModelName, g.SubregionName)
 	}
 	return allocatedGpus.Insert(shelf, &allocatedGpu{Name: g.name(tx), Account: id.Account(tx.Account())})
 }

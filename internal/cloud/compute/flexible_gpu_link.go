@@ -3,9 +3,9 @@ package compute
 import (
 	"slices"
 
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
@@ -33,14 +33,14 @@ func linkFlexibleGpu(tx *kind.Tx, req *LinkFlexibleGpuRequest) (*LinkFlexibleGpu
 		return nil, err
 	}
 	if vm.State != VmRunning && vm.State != VmStopped {
-		return nil, fault.InvalidVmState.Errorf("The VM %s is %s: a flexible GPU is linked to one that is running or stopped.", vm.VmId, vm.State)
+		return nil, apierror.InvalidVmState.Errorf("The VM %s is %s: a flexible GPU is linked to one that is running or stopped.", vm.VmId, vm.State)
 	}
 	if err := g.fits(vm); err != nil {
 		return nil, err
 	}
 	for other := range FlexibleGpus.Of(tx, vm.VmId) {
 		if other.ModelName != g.ModelName {
-			return nil, fault.GpuMismatch.Errorf("The VM %s has %s of the model %s already, and %s is of the model %s.", vm.VmId, other.FlexibleGpuId, other.ModelName, g.FlexibleGpuId, g.ModelName)
+			return nil, apierror.GpuMismatch.Errorf("The VM %s has %s of the model %s already, and %s is of the model %s.", vm.VmId, other.FlexibleGpuId, other.ModelName, g.FlexibleGpuId, g.ModelName)
 		}
 	}
 	g.VmId = vm.VmId
@@ -54,10 +54,10 @@ func (g *Gpu) fits(vm *Vm) error {
 		return err
 	}
 	if g.SubregionName != vm.Placement.SubregionName {
-		return fault.SubregionMismatch.Errorf("The flexible GPU %s is in %s, and the VM %s in %s.", g.FlexibleGpuId, g.SubregionName, vm.VmId, vm.Placement.SubregionName)
+		return apierror.SubregionMismatch.Errorf("The flexible GPU %s is in %s, and the VM %s in %s.", g.FlexibleGpuId, g.SubregionName, vm.VmId, vm.Placement.SubregionName)
 	}
 	mismatch := func(format string, args ...any) error {
-		return fault.GpuMismatch.Errorf("The flexible GPU %s does not go with the VM %s: "+format, append([]any{g.FlexibleGpuId, vm.VmId}, args...)...)
+		return apierror.GpuMismatch.Errorf("The flexible GPU %s does not go with the VM %s: "+format, append([]any{g.FlexibleGpuId, vm.VmId}, args...)...)
 	}
 	switch {
 	case vm.generation() != g.Generation:
@@ -91,9 +91,9 @@ func unlinkFlexibleGpu(tx *kind.Tx, req *UnlinkFlexibleGpuRequest) (*UnlinkFlexi
 	}
 	switch {
 	case g.VmId == "":
-		return nil, fault.InvalidState.Errorf("The flexible GPU %s is linked to no VM.", g.FlexibleGpuId)
+		return nil, apierror.InvalidState.Errorf("The flexible GPU %s is linked to no VM.", g.FlexibleGpuId)
 	case !kind.Allows(FlexibleGpus, g, gpuUnlinked):
-		return nil, fault.InvalidState.Errorf("The flexible GPU %s is unlinked from %s already: stop that VM.", g.FlexibleGpuId, g.VmId)
+		return nil, apierror.InvalidState.Errorf("The flexible GPU %s is unlinked from %s already: stop that VM.", g.FlexibleGpuId, g.VmId)
 	}
 	vm, err := Vms.Get(tx, g.VmId)
 	if err != nil {

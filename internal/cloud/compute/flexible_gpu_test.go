@@ -9,9 +9,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -96,16 +96,16 @@ func TestCreateFlexibleGpu(t *testing.T) {
 	for name, test := range map[string]struct {
 		request    object
 		generation string // of what is made; empty: it is refused
-		code       fault.Code
+		code       apierror.Code
 	}{
 		"the only generation":  {object{"ModelName": "nvidia-p6"}, "v5", 0},
 		"the oldest":           {object{"ModelName": "nvidia-h200"}, "v7", 0},
 		"another":              {object{"ModelName": "nvidia-h200", "Generation": "v104"}, "v104", 0},
-		"one that it lacks":    {object{"ModelName": "nvidia-p6", "Generation": "v6"}, "", fault.InvalidValue},
-		"no such model":        {object{"ModelName": "nvidia-k3"}, "", fault.InvalidValue},
-		"no such Subregion":    {object{"ModelName": "nvidia-p6", "SubregionName": "test-1c"}, "", fault.SubregionNotFound},
-		"an empty Subregion":   {object{"ModelName": "nvidia-p6", "SubregionName": ""}, "", fault.SubregionNotFound},
-		"a generation of none": {object{"ModelName": "nvidia-p6", "Generation": "5"}, "", fault.InvalidValue},
+		"one that it lacks":    {object{"ModelName": "nvidia-p6", "Generation": "v6"}, "", apierror.InvalidValue},
+		"no such model":        {object{"ModelName": "nvidia-k3"}, "", apierror.InvalidValue},
+		"no such Subregion":    {object{"ModelName": "nvidia-p6", "SubregionName": "test-1c"}, "", apierror.SubregionNotFound},
+		"an empty Subregion":   {object{"ModelName": "nvidia-p6", "SubregionName": ""}, "", apierror.SubregionNotFound},
+		"a generation of none": {object{"ModelName": "nvidia-p6", "Generation": "5"}, "", apierror.InvalidValue},
 	} {
 		if test.request["SubregionName"] == nil {
 			test.request["SubregionName"] = "test-1b"
@@ -142,7 +142,7 @@ func TestGpusOfAllAccountsComeOutOfOneStock(t *testing.T) {
 				switch {
 				case err == nil:
 					made[i] = append(made[i], answer["FlexibleGpu"].(object)["FlexibleGpuId"].(string))
-				case !fault.InsufficientCapacity.Is(err):
+				case !apierror.InsufficientCapacity.Is(err):
 					t.Error(err)
 				}
 			}
@@ -160,7 +160,7 @@ func TestGpusOfAllAccountsComeOutOfOneStock(t *testing.T) {
 		for name, value := range other {
 			request[name] = value
 		}
-		l.refused(fault.InsufficientCapacity, alice, "CreateFlexibleGpu", request)
+		l.refused(apierror.InsufficientCapacity, alice, "CreateFlexibleGpu", request)
 	}
 	l.gpu(bob, object{"ModelName": "nvidia-k2"})
 
@@ -171,7 +171,7 @@ func TestGpusOfAllAccountsComeOutOfOneStock(t *testing.T) {
 	}
 	l.call(giver, "DeleteFlexibleGpu", object{"FlexibleGpuId": gpus[0]})
 	l.gpu(taker, nil)
-	l.refused(fault.InsufficientCapacity, giver, "CreateFlexibleGpu", object{"ModelName": "nvidia-p6", "SubregionName": "test-1a"})
+	l.refused(apierror.InsufficientCapacity, giver, "CreateFlexibleGpu", object{"ModelName": "nvidia-p6", "SubregionName": "test-1a"})
 }
 
 func TestGpuQuota(t *testing.T) {
@@ -179,7 +179,7 @@ func TestGpuQuota(t *testing.T) {
 	l := newDesk(t, labRegion, map[string]int{"gpu_limit": 2})
 	l.gpu(alice, nil)
 	first := l.gpu(alice, object{"ModelName": "nvidia-k2"})
-	l.refused(fault.TooManyFlexibleGpus, alice, "CreateFlexibleGpu", object{"ModelName": "nvidia-p6", "SubregionName": "test-1a"})
+	l.refused(apierror.TooManyFlexibleGpus, alice, "CreateFlexibleGpu", object{"ModelName": "nvidia-p6", "SubregionName": "test-1a"})
 	l.gpu(bob, nil)
 	l.call(alice, "DeleteFlexibleGpu", object{"FlexibleGpuId": first})
 	l.gpu(alice, nil)
@@ -194,28 +194,28 @@ func TestWhichVmsAGpuFits(t *testing.T) {
 	for name, test := range map[string]struct {
 		gpu  object
 		vm   func(*Vm)
-		code fault.Code
+		code apierror.Code
 	}{
 		"as it is":                    {nil, func(*Vm) {}, 0},
 		"stopped":                     {nil, func(vm *Vm) { vm.State = VmStopped }, 0},
-		"pending":                     {nil, func(vm *Vm) { vm.State = VmPending }, fault.InvalidVmState},
-		"stopping":                    {nil, func(vm *Vm) { vm.State = VmStopping }, fault.InvalidVmState},
-		"on its way out":              {nil, func(vm *Vm) { vm.State = VmShuttingDown }, fault.InvalidVmState},
+		"pending":                     {nil, func(vm *Vm) { vm.State = VmPending }, apierror.InvalidVmState},
+		"stopping":                    {nil, func(vm *Vm) { vm.State = VmStopping }, apierror.InvalidVmState},
+		"on its way out":              {nil, func(vm *Vm) { vm.State = VmShuttingDown }, apierror.InvalidVmState},
 		"without its performance":     {nil, typed("tinav5.c2r4", 2, 4), 0},
-		"of another generation":       {nil, typed("tinav6.c2r4p1", 2, 4), fault.GpuMismatch},
+		"of another generation":       {nil, typed("tinav6.c2r4p1", 2, 4), apierror.GpuMismatch},
 		"of the asked-for generation": {object{"ModelName": "nvidia-a10", "Generation": "v6"}, typed("tinav6.c2r4p1", 2, 4), 0},
-		"of an older generation":      {object{"ModelName": "nvidia-a10", "Generation": "v6"}, typed("tinav5.c2r4p1", 2, 4), fault.GpuMismatch},
+		"of an older generation":      {object{"ModelName": "nvidia-a10", "Generation": "v6"}, typed("tinav5.c2r4p1", 2, 4), apierror.GpuMismatch},
 		"of a three-digit generation": {object{"ModelName": "nvidia-h200", "Generation": "v104"}, typed("tinav104.c130r2300p1", 130, 2300), 0},
-		"one of the vendor's aliases": {nil, typed("m4.large", 2, 8), fault.GpuMismatch},
-		"of a type with no form":      {nil, typed("tinav5", 2, 8), fault.GpuMismatch},
+		"one of the vendor's aliases": {nil, typed("m4.large", 2, 8), apierror.GpuMismatch},
+		"of a type with no form":      {nil, typed("tinav5", 2, 8), apierror.GpuMismatch},
 		"with as many vCores":         {nil, typed("tinav5.c80r4p1", 80, 4), 0},
-		"with too many vCores":        {nil, typed("tinav5.c81r4p1", 81, 4), fault.GpuMismatch},
+		"with too many vCores":        {nil, typed("tinav5.c81r4p1", 81, 4), apierror.GpuMismatch},
 		"with as much memory":         {object{"ModelName": "nvidia-v100"}, typed("tinav5.c35r250p1", 35, 250), 0},
-		"with too much memory":        {object{"ModelName": "nvidia-v100"}, typed("tinav5.c35r251p1", 35, 251), fault.GpuMismatch},
-		"of high performance":         {nil, func(vm *Vm) { vm.Performance = PerformanceHigh }, fault.GpuMismatch},
-		"in another Subregion":        {nil, func(vm *Vm) { vm.Placement.SubregionName = "test-1b" }, fault.SubregionMismatch},
-		"dedicated":                   {nil, func(vm *Vm) { vm.Placement.Tenancy = network.TenancyDedicated }, fault.GpuMismatch},
-		"in a dedicated group":        {nil, func(vm *Vm) { vm.Placement.Tenancy = "ded-12345678" }, fault.GpuMismatch},
+		"with too much memory":        {object{"ModelName": "nvidia-v100"}, typed("tinav5.c35r251p1", 35, 251), apierror.GpuMismatch},
+		"of high performance":         {nil, func(vm *Vm) { vm.Performance = PerformanceHigh }, apierror.GpuMismatch},
+		"in another Subregion":        {nil, func(vm *Vm) { vm.Placement.SubregionName = "test-1b" }, apierror.SubregionMismatch},
+		"dedicated":                   {nil, func(vm *Vm) { vm.Placement.Tenancy = network.TenancyDedicated }, apierror.GpuMismatch},
+		"in a dedicated group":        {nil, func(vm *Vm) { vm.Placement.Tenancy = "ded-12345678" }, apierror.GpuMismatch},
 	} {
 		vm, gpu := l.vm(alice, test.vm), l.gpu(alice, test.gpu)
 		_, err := l.try(alice, "LinkFlexibleGpu", object{"FlexibleGpuId": gpu, "VmId": vm})
@@ -251,13 +251,13 @@ func TestLinkAndUnlinkFlexibleGpu(t *testing.T) {
 			}
 		})
 	}
-	l.refused(fault.InvalidState, alice, "UnlinkFlexibleGpu", only)
+	l.refused(apierror.InvalidState, alice, "UnlinkFlexibleGpu", only)
 	l.call(alice, "LinkFlexibleGpu", linked(vm))
 	expect("attaching " + string(vm))
 	has(0)
-	l.refused(fault.InUse, alice, "LinkFlexibleGpu", linked(vm))
-	l.refused(fault.InUse, alice, "LinkFlexibleGpu", linked(other))
-	if err := l.refused(fault.InUse, alice, "DeleteFlexibleGpu", only); !strings.Contains(err.Error(), string(vm)) {
+	l.refused(apierror.InUse, alice, "LinkFlexibleGpu", linked(vm))
+	l.refused(apierror.InUse, alice, "LinkFlexibleGpu", linked(other))
+	if err := l.refused(apierror.InUse, alice, "DeleteFlexibleGpu", only); !strings.Contains(err.Error(), string(vm)) {
 		t.Errorf("it does not say what it is linked to: %v", err)
 	}
 
@@ -279,9 +279,9 @@ func TestLinkAndUnlinkFlexibleGpu(t *testing.T) {
 	l.call(alice, "UnlinkFlexibleGpu", only)
 	expect("detaching " + string(vm))
 	has(1)
-	l.refused(fault.InvalidState, alice, "UnlinkFlexibleGpu", only)
-	l.refused(fault.InUse, alice, "LinkFlexibleGpu", linked(other))
-	l.refused(fault.InUse, alice, "DeleteFlexibleGpu", only)
+	l.refused(apierror.InvalidState, alice, "UnlinkFlexibleGpu", only)
+	l.refused(apierror.InUse, alice, "LinkFlexibleGpu", linked(other))
+	l.refused(apierror.InUse, alice, "DeleteFlexibleGpu", only)
 	l.stop(alice, vm)
 	expect("allocated")
 	has(0)
@@ -294,9 +294,9 @@ func TestLinkAndUnlinkFlexibleGpu(t *testing.T) {
 	l.call(alice, "UnlinkFlexibleGpu", only)
 	expect("allocated")
 
-	l.refused(fault.VmNotFound, alice, "LinkFlexibleGpu", linked(l.vm(bob)))
-	l.refused(fault.FlexibleGpuNotFound, bob, "LinkFlexibleGpu", linked(l.vm(bob)))
-	l.refused(fault.FlexibleGpuNotFound, bob, "UnlinkFlexibleGpu", only)
+	l.refused(apierror.VmNotFound, alice, "LinkFlexibleGpu", linked(l.vm(bob)))
+	l.refused(apierror.FlexibleGpuNotFound, bob, "LinkFlexibleGpu", linked(l.vm(bob)))
+	l.refused(apierror.FlexibleGpuNotFound, bob, "UnlinkFlexibleGpu", only)
 	l.call(alice, "DeleteFlexibleGpu", only)
 	expect("gone")
 }
@@ -308,7 +308,7 @@ func TestGpusOfOneVmAreOfOneModel(t *testing.T) {
 	for _, gpu := range []string{l.gpu(alice, nil), l.gpu(alice, nil), l.gpu(alice, nil)} {
 		l.call(alice, "LinkFlexibleGpu", object{"FlexibleGpuId": gpu, "VmId": vm})
 	}
-	l.refused(fault.GpuMismatch, alice, "LinkFlexibleGpu", object{"FlexibleGpuId": l.gpu(alice, object{"ModelName": "nvidia-p100"}), "VmId": vm})
+	l.refused(apierror.GpuMismatch, alice, "LinkFlexibleGpu", object{"FlexibleGpuId": l.gpu(alice, object{"ModelName": "nvidia-p100"}), "VmId": vm})
 	l.start(alice, vm)
 	if got := l.texts("State", "FlexibleGpus", alice, "ReadFlexibleGpus", object{"VmIds": []any{vm}}); !slices.Equal(got, []string{"attached", "attached", "attached"}) {
 		t.Errorf("they are %v", got)
@@ -362,7 +362,7 @@ func TestUpdateFlexibleGpu(t *testing.T) {
 	if g := l.one("FlexibleGpu", alice, "UpdateFlexibleGpu", object{"FlexibleGpuId": gpu, "DeleteOnVmDeletion": false}); g["DeleteOnVmDeletion"] != false {
 		t.Errorf("%v", g)
 	}
-	l.refused(fault.FlexibleGpuNotFound, bob, "UpdateFlexibleGpu", object{"FlexibleGpuId": gpu, "DeleteOnVmDeletion": true})
+	l.refused(apierror.FlexibleGpuNotFound, bob, "UpdateFlexibleGpu", object{"FlexibleGpuId": gpu, "DeleteOnVmDeletion": true})
 }
 
 func TestFlexibleGpuFilters(t *testing.T) {
@@ -419,7 +419,7 @@ func TestAnyLifeOfGpus(t *testing.T) {
 		gpu := func() string { return rapid.SampledFrom(append(gpus, "fgpu-00000000")).Draw(t, "GPU") }
 		do := func(action string, request object) object {
 			answer, err := l.try(alice, action, request)
-			if fault.From(err).Code == fault.Internal && err != nil {
+			if apierror.From(err).Code == apierror.Internal && err != nil {
 				t.Fatalf("%s %v: %v", action, request, err)
 			}
 			return answer

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
@@ -80,10 +80,10 @@ type StateComment struct {
 var Images = &kind.Kind[Image, id.Image]{
 	Name:    "Image",
 	Tag:     "image",
-	Missing: fault.ImageNotFound,
-	Held:    fault.InUse,
+	Missing: apierror.ImageNotFound,
+	Held:    apierror.InUse,
 	Unique:  []string{"ImageName"},
-	Taken:   fault.ImageNameTaken,
+	Taken:   apierror.ImageNameTaken,
 	Life:    imageLife,
 }
 
@@ -116,7 +116,7 @@ var imageNames = regexp.MustCompile(`^[A-Za-z0-9_ ()/.-]{3,128}$`)
 // for none.
 func (n ImageName) Check() error {
 	if n != "" && !imageNames.MatchString(string(n)) {
-		return fault.InvalidImageName.Errorf("'%.200s' is not a name: it has 3 to 128 letters, digits, spaces, and any of _ - . / ( and ).", string(n))
+		return apierror.InvalidImageName.Errorf("'%.200s' is not a name: it has 3 to 128 letters, digits, spaces, and any of _ - . / ( and ).", string(n))
 	}
 	return nil
 }
@@ -129,7 +129,7 @@ var productCodes = regexp.MustCompile(`^([0-9]{4}|pty-[0-9a-f]{8})$`)
 // Check reports a text that is no product code.
 func (c ProductCode) Check() error {
 	if !productCodes.MatchString(string(c)) {
-		return fault.InvalidValue.Errorf("'%.100s' is not a product code such as 0001.", string(c))
+		return apierror.InvalidValue.Errorf("'%.100s' is not a product code such as 0001.", string(c))
 	}
 	return nil
 }
@@ -225,7 +225,7 @@ func productTypesOf(tx *kind.Tx, codes []string) (all []ProductType) {
 func launchable(tx *kind.Tx, imageID id.Image) (owner *kind.Tx, i *Image, err error) {
 	owner, i, err = sharedImages.find(tx, imageID)
 	if err == nil && i.State != ImageAvailable {
-		err = fault.InvalidImageState.Errorf("The image %s is %s, not available.", imageID, i.State)
+		err = apierror.InvalidImageState.Errorf("The image %s is %s, not available.", imageID, i.State)
 	}
 	return owner, i, err
 }
@@ -247,7 +247,7 @@ func ownImage(tx *kind.Tx, imageID id.Image) (*Image, error) {
 		return i, nil
 	}
 	if owner, _, found := sharedImages.find(tx, imageID); found == nil {
-		return nil, fault.NotAuthorized.Errorf("The image %s belongs to the account %s: copy it first.", imageID, owner.Account())
+		return nil, apierror.NotAuthorized.Errorf("The image %s belongs to the account %s: copy it first.", imageID, owner.Account())
 	}
 	return nil, err
 }
@@ -343,12 +343,12 @@ func updateImage(tx *kind.Tx, req *UpdateImageRequest) (*UpdateImageResponse, er
 		return nil, err
 	}
 	if req.PermissionsToLaunch == nil && req.Description == nil && req.ProductCodes == nil {
-		return nil, fault.MissingParameter.Errorf("One of PermissionsToLaunch, Description and ProductCodes is required.")
+		return nil, apierror.MissingParameter.Errorf("One of PermissionsToLaunch, Description and ProductCodes is required.")
 	}
 	if req.PermissionsToLaunch != nil {
 		to, err := req.PermissionsToLaunch.apply(i.PermissionsToLaunch)
 		if err != nil {
-			return nil, fault.In("PermissionsToLaunch", err)
+			return nil, apierror.In("PermissionsToLaunch", err)
 		}
 		if err := sharedImages.permit(tx, i, to); err != nil {
 			return nil, err

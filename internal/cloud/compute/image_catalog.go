@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -64,7 +64,7 @@ func ReadPublicImages(r io.Reader) (images []PublicImage, err error) {
 			i.Content = string(i.ImageName)
 		}
 		if err := i.check(); err != nil {
-			return nil, fmt.Errorf("image %d: %s", n+1, fault.From(err).Details)
+			return nil, fmt.Errorf("image %d: %s", n+1, apierror.From(err).Details)
 		}
 		if ids[i.ImageId] || names[i.ImageName] {
 			return nil, fmt.Errorf("image %d: the ID %s or the name %s is used already", n+1, i.ImageId, i.ImageName)
@@ -75,7 +75,7 @@ func ReadPublicImages(r io.Reader) (images []PublicImage, err error) {
 }
 
 func (i *PublicImage) check() error {
-	wrong := func(format string, args ...any) error { return fault.InvalidValue.Errorf(format, args...) }
+	wrong := func(format string, args ...any) error { return apierror.InvalidValue.Errorf(format, args...) }
 	switch {
 	case i.ImageId.Form().Check(string(i.ImageId)) != nil:
 		return wrong("the ImageId '%s' is not of the form ami-12345678", i.ImageId)

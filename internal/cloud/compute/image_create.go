@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -87,11 +87,11 @@ func (req *CreateImageRequest) checkWay() error {
 		return !slices.ContainsFunc(ways, func(p string) bool { return !slices.Contains(allowed, p) })
 	}
 	missing := func(parameter string) error {
-		return fault.MissingParameter.Errorf("%s is required with %s.", parameter, ways[0])
+		return apierror.MissingParameter.Errorf("%s is required with %s.", parameter, ways[0])
 	}
 	switch {
 	case len(ways) == 0:
-		return fault.MissingParameter.Errorf("One of VmId, SourceImageId, BlockDeviceMappings and FileLocation is required.")
+		return apierror.MissingParameter.Errorf("One of VmId, SourceImageId, BlockDeviceMappings and FileLocation is required.")
 	case together("VmId", "NoReboot"):
 		if req.VmId == "" {
 			return missing("VmId")
@@ -112,7 +112,7 @@ func (req *CreateImageRequest) checkWay() error {
 		}
 	case together("FileLocation"):
 	default:
-		return fault.InvalidParameterSet.Errorf("%s cannot be given together: an image is of a VM (VmId), a copy (SourceImageId), of snapshots (BlockDeviceMappings) or of a file (FileLocation).", strings.Join(ways, " and "))
+		return apierror.InvalidParameterSet.Errorf("%s cannot be given together: an image is of a VM (VmId), a copy (SourceImageId), of snapshots (BlockDeviceMappings) or of a file (FileLocation).", strings.Join(ways, " and "))
 	}
 	return nil
 }
@@ -197,7 +197,7 @@ func imageOf(tx *kind.Tx, vmID id.Vm, noReboot bool) (*newImage, error) {
 		return nil, err
 	}
 	if vm.State != VmRunning && vm.State != VmStopped {
-		return nil, fault.InvalidVmState.Errorf("The VM %s is %s, neither running nor stopped.", vmID, vm.State)
+		return nil, apierror.InvalidVmState.Errorf("The VM %s is %s, neither running nor stopped.", vmID, vm.State)
 	}
 	n := &newImage{Image: Image{
 		Architecture: Architecture(vm.Architecture), RootDeviceName: string(RootDevice), ProductCodes: vm.ProductCodes, BootModes: []BootMode{vm.BootMode},
@@ -220,7 +220,7 @@ func imageOf(tx *kind.Tx, vmID id.Vm, noReboot bool) (*newImage, error) {
 		n.take(mapping, s)
 	}
 	if !slices.ContainsFunc(n.BlockDeviceMappings, func(m BlockDeviceMappingImage) bool { return m.DeviceName == RootDevice }) {
-		return nil, fault.InvalidVmState.Errorf("The VM %s has no root device.", vmID)
+		return nil, apierror.InvalidVmState.Errorf("The VM %s has no root device.", vmID)
 	}
 	if !noReboot && vm.State == VmRunning {
 		n.off = vmID
@@ -264,7 +264,7 @@ var ephemeralNames = regexp.MustCompile(`^ephemeral[0-9]{1,2}$`)
 // register is an image of snapshots that are there already.
 func (req *CreateImageRequest) register(tx *kind.Tx) (*newImage, error) {
 	if req.RootDeviceName != RootDevice {
-		return nil, fault.InvalidDeviceName.Errorf("The RootDeviceName '%s' is not %s.", req.RootDeviceName, RootDevice)
+		return nil, apierror.InvalidDeviceName.Errorf("The RootDeviceName '%s' is not %s.", req.RootDeviceName, RootDevice)
 	}
 	n := &newImage{Image: Image{Architecture: req.Architecture, RootDeviceName: string(req.RootDeviceName)}}
 	if n.Architecture == "" {
@@ -274,9 +274,9 @@ func (req *CreateImageRequest) register(tx *kind.Tx) (*newImage, error) {
 	for _, mapping := range req.BlockDeviceMappings {
 		switch {
 		case mapping.DeviceName == "":
-			return nil, fault.MissingParameter.Errorf("DeviceName is required in each of BlockDeviceMappings.")
+			return nil, apierror.MissingParameter.Errorf("DeviceName is required in each of BlockDeviceMappings.")
 		case seen[mapping.DeviceName]:
-			return nil, fault.InvalidMappings.Errorf("The DeviceName %s is given twice.", mapping.DeviceName)
+			return nil, apierror.InvalidMappings.Errorf("The DeviceName %s is given twice.", mapping.DeviceName)
 		}
 		seen[mapping.DeviceName] = true
 		registered, err := n.complete(tx, mapping)
@@ -288,7 +288,7 @@ func (req *CreateImageRequest) register(tx *kind.Tx) (*newImage, error) {
 	if !slices.ContainsFunc(n.BlockDeviceMappings, func(m BlockDeviceMappingImage) bool {
 		return m.DeviceName == req.RootDeviceName && m.Bsu.SnapshotId != ""
 	}) {
-		return nil, fault.InvalidRootMapping.Errorf("None of BlockDeviceMappings has the DeviceName %s, that of the root device, and a SnapshotId.", req.RootDeviceName)
+		return nil, apierror.InvalidRootMapping.Errorf("None of BlockDeviceMappings has the DeviceName %s, that of the root device, and a SnapshotId.", req.RootDeviceName)
 	}
 	return n, nil
 }
@@ -298,7 +298,7 @@ func (n *newImage) complete(tx *kind.Tx, m BlockDeviceMappingImage) (BlockDevice
 	if m.VirtualDeviceName != "" {
 		m.Bsu.DeleteOnVmDeletion = false // which is there unasked
 		if !ephemeralNames.MatchString(m.VirtualDeviceName) || m.Bsu != (BsuToCreate{}) {
-			return m, fault.InvalidVirtualName.Errorf("The VirtualDeviceName '%.100s' is not of the form ephemeralN, or it has a volume.", m.VirtualDeviceName)
+			return m, apierror.InvalidVirtualName.Errorf("The VirtualDeviceName '%.100s' is not of the form ephemeralN, or it has a volume.", m.VirtualDeviceName)
 		}
 		return m, nil
 	}
@@ -309,7 +309,7 @@ func (n *newImage) complete(tx *kind.Tx, m BlockDeviceMappingImage) (BlockDevice
 			return m, err
 		}
 		if s.State != SnapshotCompleted {
-			return m, fault.InvalidState.Errorf("The snapshot %s is %s, not completed.", of, s.State)
+			return m, apierror.InvalidState.Errorf("The snapshot %s is %s, not completed.", of, s.State)
 		}
 		if least = s.VolumeSize; owner.Account() == tx.Account() {
 			n.Snapshots = append(n.Snapshots, of)
@@ -328,11 +328,11 @@ func (b *BsuToCreate) complete(device DeviceName, least int) error {
 	}
 	switch {
 	case b.VolumeSize == 0 && least == 0:
-		return fault.MissingParameter.Errorf("VolumeSize is required for %s, whose volume has no snapshot.", device)
+		return apierror.MissingParameter.Errorf("VolumeSize is required for %s, whose volume has no snapshot.", device)
 	case b.VolumeSize == 0:
 		b.VolumeSize = least
 	case b.VolumeSize < least:
-		return fault.VolumeTooSmall.Errorf("The VolumeSize %d of %s is less than %d, that of the snapshot %s.", b.VolumeSize, device, least, b.SnapshotId)
+		return apierror.VolumeTooSmall.Errorf("The VolumeSize %d of %s is less than %d, that of the snapshot %s.", b.VolumeSize, device, least, b.SnapshotId)
 	}
 	p := VolumeUpdateParameters{Iops: b.Iops, Size: b.VolumeSize, VolumeType: b.VolumeType}
 	return p.complete()

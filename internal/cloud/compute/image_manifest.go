@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -59,7 +59,7 @@ func (region Region) readManifest(tx *kind.Tx, req *CreateImageRequest) (*manife
 	if !strings.Contains(location, "://") {
 		task, ok := exported(tx, location)
 		if !ok {
-			return nil, fault.ManifestNotFound.Errorf("The FileLocation '%.200s' is neither the pre-signed URL of a manifest nor the bucket and key of an image that the account has exported.", location)
+			return nil, apierror.ManifestNotFound.Errorf("The FileLocation '%.200s' is neither the pre-signed URL of a manifest nor the bucket and key of an image that the account has exported.", location)
 		}
 		location = string(task.ManifestUrl)
 	}
@@ -68,33 +68,33 @@ func (region Region) readManifest(tx *kind.Tx, req *CreateImageRequest) (*manife
 	}
 	text, err := region.Objects.Fetch(tx.Context(), location, maxManifest)
 	if err != nil {
-		return nil, fault.In("FileLocation", err)
+		return nil, apierror.In("FileLocation", err)
 	}
 	return parseManifest(text)
 }
 
 // errNoObjects refuses what needs an object store.
-func errNoObjects() error { return fault.StoreUnreachable.Errorf("The region has no object store.") }
+func errNoObjects() error { return apierror.StoreUnreachable.Errorf("The region has no object store.") }
 
 // parseManifest reads a manifest and checks its form.
 func parseManifest(text []byte) (*manifest, error) {
 	var m manifest
 	d := json.NewDecoder(strings.NewReader(string(text)))
 	if err := d.Decode(&m); err != nil {
-		return nil, fault.InvalidManifestFormat.Errorf("The manifest is not the JSON document that it should be.")
+		return nil, apierror.InvalidManifestFormat.Errorf("The manifest is not the JSON document that it should be.")
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, fault.InvalidManifestFormat.Errorf("The manifest is more than one JSON document.")
+		return nil, apierror.InvalidManifestFormat.Errorf("The manifest is more than one JSON document.")
 	}
 	if m.Version != manifestVersion {
-		return nil, fault.UnknownManifestVersion.Errorf("The manifest is of version %d, not %d.", m.Version, manifestVersion)
+		return nil, apierror.UnknownManifestVersion.Errorf("The manifest is of version %d, not %d.", m.Version, manifestVersion)
 	}
 	return &m, m.check()
 }
 
 func (m *manifest) check() error {
 	wrong := func(format string, args ...any) error {
-		return fault.InvalidManifest.Errorf("The manifest: "+format, args...)
+		return apierror.InvalidManifest.Errorf("The manifest: "+format, args...)
 	}
 	i := &m.Image
 	if i.Architecture == "" {
@@ -111,17 +111,17 @@ func (m *manifest) check() error {
 		return wrong("a VM cannot have %d volumes.", len(i.Snapshots))
 	}
 	if err := ImageName(i.Name).Check(); err != nil {
-		return wrong("the Name %v", fault.From(err).Details)
+		return wrong("the Name %v", apierror.From(err).Details)
 	}
 	for _, code := range i.ProductTypes {
 		if err := ProductCode(code).Check(); err != nil {
-			return wrong("the ProductTypes: %v", fault.From(err).Details)
+			return wrong("the ProductTypes: %v", apierror.From(err).Details)
 		}
 	}
 	devices := map[string]bool{}
 	for _, s := range i.Snapshots {
 		if err := s.check(); err != nil {
-			return wrong("%v", fault.From(err).Details)
+			return wrong("%v", apierror.From(err).Details)
 		}
 		if devices[s.Device] {
 			return wrong("the Device %s is there twice.", s.Device)
@@ -140,16 +140,16 @@ var manifestDevices = regexp.MustCompile(`^/dev/(sd|xvd)[a-z]{1,2}[0-9]{0,2}$`)
 
 func (s *manifestSnapshot) check() error {
 	if !manifestDevices.MatchString(s.Device) {
-		return fault.InvalidManifest.Errorf("'%.100s' is not the name of a device such as /dev/sda1.", s.Device)
+		return apierror.InvalidManifest.Errorf("'%.100s' is not the name of a device such as /dev/sda1.", s.Device)
 	}
 	if !slices.Contains(VolumeType("").Literals(), s.VolumeType) {
-		return fault.InvalidManifest.Errorf("the VolumeType '%.100s' of %s is none of standard, gp2 and io1.", s.VolumeType, s.Device)
+		return apierror.InvalidManifest.Errorf("the VolumeType '%.100s' of %s is none of standard, gp2 and io1.", s.VolumeType, s.Device)
 	}
 	if !isFile(s.PreSignedUrl) {
-		return fault.InvalidManifest.Errorf("the PreSignedUrl of %s is not a URL.", s.Device)
+		return apierror.InvalidManifest.Errorf("the PreSignedUrl of %s is not a URL.", s.Device)
 	}
 	if s.Size < 1 || s.Size > maxVolumeSize*gib {
-		return fault.InvalidManifest.Errorf("the Size %d of %s is not between 1 and %d bytes.", s.Size, s.Device, int64(maxVolumeSize*gib))
+		return apierror.InvalidManifest.Errorf("the Size %d of %s is not between 1 and %d bytes.", s.Size, s.Device, int64(maxVolumeSize*gib))
 	}
 	bsu := s.bsu()
 	return bsu.complete(DeviceName(s.Device), 0)
@@ -173,7 +173,7 @@ func (m *manifest) image(tx *kind.Tx) (*newImage, error) {
 	}}
 	for _, s := range m.Image.Snapshots {
 		if at, ok := expiry(s.PreSignedUrl); ok && tx.Now().After(at) {
-			return nil, fault.InvalidManifest.Errorf("The manifest has expired: the URL of %s worked until %s.", s.Device, at.Format(time.RFC3339))
+			return nil, apierror.InvalidManifest.Errorf("The manifest has expired: the URL of %s worked until %s.", s.Device, at.Format(time.RFC3339))
 		}
 		bsu := s.bsu()
 		n.take(BlockDeviceMappingImage{DeviceName: DeviceName(s.Device), Bsu: bsu},
@@ -220,7 +220,7 @@ func (i *Image) describe() (manifest, error) {
 		m.Image.Snapshots = append(m.Image.Snapshots, s)
 	}
 	if len(m.Image.Snapshots) == 0 {
-		return m, fault.InvalidImageState.Errorf("The image %s has no snapshots.", i.ImageId)
+		return m, apierror.InvalidImageState.Errorf("The image %s has no snapshots.", i.ImageId)
 	}
 	return m, nil
 }

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/driver/sim"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -85,7 +85,7 @@ func TestImageOfVm(t *testing.T) {
 		t.Errorf("the image is %s", got)
 	}
 	// It goes without its snapshots, which do not go without it.
-	l.refuse(fault.InUse, anna, "DeleteSnapshot", `{"SnapshotId": %q}`, set.Parts[1].SnapshotId)
+	l.refuse(apierror.InUse, anna, "DeleteSnapshot", `{"SnapshotId": %q}`, set.Parts[1].SnapshotId)
 	l.call(anna, "DeleteImage", `{"ImageId": %q}`, i["ImageId"])
 	l.selects(l.list(anna, "ReadImages", `{}`), "ImageId")
 	l.selects(l.list(anna, "ReadSnapshots", `{}`), "SnapshotId", string(set.Parts[0].SnapshotId), string(set.Parts[1].SnapshotId))
@@ -220,12 +220,12 @@ func TestImageOfVmRefused(t *testing.T) {
 	vm, root := l.vmWithRoot(anna, VmRunning, 1)
 	for _, state := range []VmStateName{VmPending, VmStopping, VmShuttingDown} {
 		other, _ := l.vmWithRoot(anna, state, 1)
-		l.refuse(fault.InvalidVmState, anna, "CreateImage", `{"VmId": %q}`, other)
+		l.refuse(apierror.InvalidVmState, anna, "CreateImage", `{"VmId": %q}`, other)
 	}
 	l.setVm(anna, vm, VmStopped)
 	l.call(anna, "UnlinkVolume", `{"VolumeId": %q}`, root)
-	l.refuse(fault.InvalidVmState, anna, "CreateImage", `{"VmId": %q}`, vm) // its root device is going
-	l.refuse(fault.VmNotFound, ben, "CreateImage", `{"VmId": %q}`, vm)
+	l.refuse(apierror.InvalidVmState, anna, "CreateImage", `{"VmId": %q}`, vm) // its root device is going
+	l.refuse(apierror.VmNotFound, ben, "CreateImage", `{"VmId": %q}`, vm)
 }
 
 // An image is failed if one of its snapshots is.
@@ -241,8 +241,8 @@ func TestImageFails(t *testing.T) {
 	if want := "map[StateCode:Server.InternalError StateMessage:The snapshot " + snapshot + " has failed.]"; got.text("State") != "failed" || got.text("StateComment") != want {
 		t.Errorf("it is %s: %s", got["State"], got["StateComment"])
 	}
-	l.refuse(fault.InvalidImageState, anna, "CreateImage", `{"SourceImageId": %q, "SourceRegionName": "test-1"}`, i["ImageId"])
-	l.refuse(fault.InvalidImageState, anna, "CreateImageExportTask", `{"ImageId": %q, "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "bucket"}}`, i["ImageId"])
+	l.refuse(apierror.InvalidImageState, anna, "CreateImage", `{"SourceImageId": %q, "SourceRegionName": "test-1"}`, i["ImageId"])
+	l.refuse(apierror.InvalidImageState, anna, "CreateImageExportTask", `{"ImageId": %q, "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "bucket"}}`, i["ImageId"])
 	l.call(anna, "DeleteImage", `{"ImageId": %q}`, i["ImageId"])
 	l.call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, snapshot)
 }
@@ -260,31 +260,31 @@ func TestImageWays(t *testing.T) {
 	file := `"FileLocation": "https://example.com/manifest.json"`
 	for _, test := range []struct {
 		name, request string
-		want          fault.Code
+		want          apierror.Code
 	}{
-		{"nothing", ``, fault.MissingParameter},
-		{"only a name", `"ImageName": "golden"`, fault.MissingParameter},
-		{"a VM and a copy", of + `, ` + copied, fault.InvalidParameterSet},
-		{"a VM and snapshots", of + `, ` + registered, fault.InvalidParameterSet},
-		{"a VM and an architecture", of + `, "Architecture": "i386"`, fault.InvalidParameterSet},
-		{"a VM and a region", of + `, "SourceRegionName": "test-1"`, fault.InvalidParameterSet},
-		{"a copy and snapshots", copied + `, ` + mappings, fault.InvalidParameterSet},
-		{"a copy without reboot", copied + `, "NoReboot": true`, fault.InvalidParameterSet},
-		{"a file and a VM", of + `, ` + file, fault.InvalidParameterSet},
-		{"a file and a copy", copied + `, ` + file, fault.InvalidParameterSet},
-		{"a file and snapshots", registered + `, ` + file, fault.InvalidParameterSet},
-		{"reboot of nothing", `"NoReboot": true`, fault.MissingParameter},
-		{"a copy of nothing", `"SourceRegionName": "test-1"`, fault.MissingParameter},
-		{"a copy from nowhere", fmt.Sprintf(`"SourceImageId": %q`, image), fault.MissingParameter},
-		{"a copy from elsewhere", fmt.Sprintf(`"SourceImageId": %q, "SourceRegionName": "elsewhere"`, image), fault.InvalidValue},
-		{"snapshots without a root device", mappings, fault.MissingParameter},
-		{"a root device without snapshots", `"RootDeviceName": "/dev/sda1"`, fault.MissingParameter},
-		{"an architecture alone", `"Architecture": "x86_64"`, fault.MissingParameter},
-		{"a short name", of + `, "ImageName": "ab"`, fault.InvalidImageName},
-		{"a long name", of + `, "ImageName": "` + strings.Repeat("a", 129) + `"`, fault.InvalidImageName},
-		{"a name with a letter that is none of those", of + `, "ImageName": "café"`, fault.InvalidImageName},
-		{"a product that nothing is billed as", of + `, "ProductCodes": ["free"]`, fault.InvalidValue},
-		{"a boot mode of no machine", of + `, "BootModes": ["floppy"]`, fault.InvalidValue},
+		{"nothing", ``, apierror.MissingParameter},
+		{"only a name", `"ImageName": "golden"`, apierror.MissingParameter},
+		{"a VM and a copy", of + `, ` + copied, apierror.InvalidParameterSet},
+		{"a VM and snapshots", of + `, ` + registered, apierror.InvalidParameterSet},
+		{"a VM and an architecture", of + `, "Architecture": "i386"`, apierror.InvalidParameterSet},
+		{"a VM and a region", of + `, "SourceRegionName": "test-1"`, apierror.InvalidParameterSet},
+		{"a copy and snapshots", copied + `, ` + mappings, apierror.InvalidParameterSet},
+		{"a copy without reboot", copied + `, "NoReboot": true`, apierror.InvalidParameterSet},
+		{"a file and a VM", of + `, ` + file, apierror.InvalidParameterSet},
+		{"a file and a copy", copied + `, ` + file, apierror.InvalidParameterSet},
+		{"a file and snapshots", registered + `, ` + file, apierror.InvalidParameterSet},
+		{"reboot of nothing", `"NoReboot": true`, apierror.MissingParameter},
+		{"a copy of nothing", `"SourceRegionName": "test-1"`, apierror.MissingParameter},
+		{"a copy from nowhere", fmt.Sprintf(`"SourceImageId": %q`, image), apierror.MissingParameter},
+		{"a copy from elsewhere", fmt.Sprintf(`"SourceImageId": %q, "SourceRegionName": "elsewhere"`, image), apierror.InvalidValue},
+		{"snapshots without a root device", mappings, apierror.MissingParameter},
+		{"a root device without snapshots", `"RootDeviceName": "/dev/sda1"`, apierror.MissingParameter},
+		{"an architecture alone", `"Architecture": "x86_64"`, apierror.MissingParameter},
+		{"a short name", of + `, "ImageName": "ab"`, apierror.InvalidImageName},
+		{"a long name", of + `, "ImageName": "` + strings.Repeat("a", 129) + `"`, apierror.InvalidImageName},
+		{"a name with a letter that is none of those", of + `, "ImageName": "café"`, apierror.InvalidImageName},
+		{"a product that nothing is billed as", of + `, "ProductCodes": ["free"]`, apierror.InvalidValue},
+		{"a boot mode of no machine", of + `, "BootModes": ["floppy"]`, apierror.InvalidValue},
 	} {
 		t.Run(test.name, func(t *testing.T) { l.refuse(test.want, anna, "CreateImage", `{%s}`, test.request) })
 	}
@@ -328,29 +328,29 @@ func TestRegisterImageRefused(t *testing.T) {
 	root := fmt.Sprintf(`{"DeviceName": "/dev/sda1", "Bsu": {"SnapshotId": %q}}`, s)
 	for _, test := range []struct {
 		name, mappings string
-		want           fault.Code
+		want           apierror.Code
 	}{
-		{"no device", fmt.Sprintf(`{"Bsu": {"SnapshotId": %q}}`, s), fault.MissingParameter},
-		{"no root device", fmt.Sprintf(`{"DeviceName": "/dev/sdb", "Bsu": {"SnapshotId": %q}}`, s), fault.InvalidRootMapping},
-		{"a root device without a snapshot", `{"DeviceName": "/dev/sda1", "Bsu": {"VolumeSize": 10}}`, fault.InvalidRootMapping},
-		{"a device twice", root + `, ` + root, fault.InvalidMappings},
-		{"a device that is none", root + `, {"DeviceName": "/dev/hda", "Bsu": {"VolumeSize": 1}}`, fault.InvalidDeviceName},
-		{"a snapshot of another account", fmt.Sprintf(`{"DeviceName": "/dev/sda1", "Bsu": {"SnapshotId": %q}}`, theirs), fault.SnapshotNotFound},
-		{"a snapshot that is not completed", fmt.Sprintf(`{"DeviceName": "/dev/sda1", "Bsu": {"SnapshotId": %q}}`, young), fault.InvalidState},
-		{"less than the snapshot", fmt.Sprintf(`{"DeviceName": "/dev/sda1", "Bsu": {"SnapshotId": %q, "VolumeSize": 9}}`, s), fault.VolumeTooSmall},
-		{"no size", root + `, {"DeviceName": "/dev/sdb", "Bsu": {}}`, fault.MissingParameter},
-		{"too large", root + `, {"DeviceName": "/dev/sdb", "Bsu": {"VolumeSize": 14902}}`, fault.InvalidVolumeSize},
-		{"operations of a type without a choice", root + `, {"DeviceName": "/dev/sdb", "Bsu": {"VolumeSize": 10, "Iops": 200}}`, fault.InvalidParameter},
-		{"io1 without operations", root + `, {"DeviceName": "/dev/sdb", "Bsu": {"VolumeSize": 10, "VolumeType": "io1"}}`, fault.MissingParameter},
-		{"too many operations", root + `, {"DeviceName": "/dev/sdb", "Bsu": {"VolumeSize": 100, "VolumeType": "io1", "Iops": 13001}}`, fault.InvalidIops},
-		{"a virtual device that is none", root + `, {"DeviceName": "/dev/sdb", "VirtualDeviceName": "temporary"}`, fault.InvalidVirtualName},
-		{"a virtual device with a volume", root + `, {"DeviceName": "/dev/sdb", "VirtualDeviceName": "ephemeral0", "Bsu": {"VolumeSize": 1}}`, fault.InvalidVirtualName},
+		{"no device", fmt.Sprintf(`{"Bsu": {"SnapshotId": %q}}`, s), apierror.MissingParameter},
+		{"no root device", fmt.Sprintf(`{"DeviceName": "/dev/sdb", "Bsu": {"SnapshotId": %q}}`, s), apierror.InvalidRootMapping},
+		{"a root device without a snapshot", `{"DeviceName": "/dev/sda1", "Bsu": {"VolumeSize": 10}}`, apierror.InvalidRootMapping},
+		{"a device twice", root + `, ` + root, apierror.InvalidMappings},
+		{"a device that is none", root + `, {"DeviceName": "/dev/hda", "Bsu": {"VolumeSize": 1}}`, apierror.InvalidDeviceName},
+		{"a snapshot of another account", fmt.Sprintf(`{"DeviceName": "/dev/sda1", "Bsu": {"SnapshotId": %q}}`, theirs), apierror.SnapshotNotFound},
+		{"a snapshot that is not completed", fmt.Sprintf(`{"DeviceName": "/dev/sda1", "Bsu": {"SnapshotId": %q}}`, young), apierror.InvalidState},
+		{"less than the snapshot", fmt.Sprintf(`{"DeviceName": "/dev/sda1", "Bsu": {"SnapshotId": %q, "VolumeSize": 9}}`, s), apierror.VolumeTooSmall},
+		{"no size", root + `, {"DeviceName": "/dev/sdb", "Bsu": {}}`, apierror.MissingParameter},
+		{"too large", root + `, {"DeviceName": "/dev/sdb", "Bsu": {"VolumeSize": 14902}}`, apierror.InvalidVolumeSize},
+		{"operations of a type without a choice", root + `, {"DeviceName": "/dev/sdb", "Bsu": {"VolumeSize": 10, "Iops": 200}}`, apierror.InvalidParameter},
+		{"io1 without operations", root + `, {"DeviceName": "/dev/sdb", "Bsu": {"VolumeSize": 10, "VolumeType": "io1"}}`, apierror.MissingParameter},
+		{"too many operations", root + `, {"DeviceName": "/dev/sdb", "Bsu": {"VolumeSize": 100, "VolumeType": "io1", "Iops": 13001}}`, apierror.InvalidIops},
+		{"a virtual device that is none", root + `, {"DeviceName": "/dev/sdb", "VirtualDeviceName": "temporary"}`, apierror.InvalidVirtualName},
+		{"a virtual device with a volume", root + `, {"DeviceName": "/dev/sdb", "VirtualDeviceName": "ephemeral0", "Bsu": {"VolumeSize": 1}}`, apierror.InvalidVirtualName},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			l.refuse(test.want, anna, "CreateImage", `{"RootDeviceName": "/dev/sda1", "BlockDeviceMappings": [%s]}`, test.mappings)
 		})
 	}
-	l.refuse(fault.InvalidDeviceName, anna, "CreateImage", `{"RootDeviceName": "/dev/sdb", "BlockDeviceMappings": [%s]}`, root)
+	l.refuse(apierror.InvalidDeviceName, anna, "CreateImage", `{"RootDeviceName": "/dev/sdb", "BlockDeviceMappings": [%s]}`, root)
 }
 
 // An image of a snapshot that another account has shared keeps to that snapshot,
@@ -370,7 +370,7 @@ func TestImageOfLentSnapshot(t *testing.T) {
 		t.Errorf("a copy is %s", got)
 	}
 	l.call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, s)
-	l.refuse(fault.SnapshotNotFound, ben, "CreateImage", `{"SourceImageId": %q, "SourceRegionName": "test-1"}`, i["ImageId"])
+	l.refuse(apierror.SnapshotNotFound, ben, "CreateImage", `{"SourceImageId": %q, "SourceRegionName": "test-1"}`, i["ImageId"])
 	l.call(ben, "DeleteImage", `{"ImageId": %q}`, i["ImageId"])
 }
 
@@ -387,8 +387,8 @@ func TestSharedWithTooMany(t *testing.T) {
 		return jsonOf(ids)
 	}
 	l.call(anna, "UpdateImage", `{"ImageId": %q, "PermissionsToLaunch": {"Additions": {"AccountIds": %s}}}`, image, accounts(100, maxShared))
-	l.refuse(fault.InvalidCount, anna, "UpdateImage", `{"ImageId": %q, "PermissionsToLaunch": {"Additions": {"AccountIds": %s}}}`, image, accounts(5000, 1))
-	l.refuse(fault.InvalidCount, anna, "UpdateSnapshot", `{"SnapshotId": %q, "PermissionsToCreateVolume": {"Additions": {"AccountIds": %s}}}`, snapshot, accounts(100, maxShared+1))
+	l.refuse(apierror.InvalidCount, anna, "UpdateImage", `{"ImageId": %q, "PermissionsToLaunch": {"Additions": {"AccountIds": %s}}}`, image, accounts(5000, 1))
+	l.refuse(apierror.InvalidCount, anna, "UpdateSnapshot", `{"SnapshotId": %q, "PermissionsToCreateVolume": {"Additions": {"AccountIds": %s}}}`, snapshot, accounts(100, maxShared+1))
 	l.call(anna, "UpdateImage", `{"ImageId": %q, "PermissionsToLaunch": {"Removals": {"AccountIds": %s}}}`, image, accounts(100, 1))
 	l.call(anna, "UpdateImage", `{"ImageId": %q, "PermissionsToLaunch": {"Additions": {"AccountIds": %s}}}`, image, accounts(5000, 1))
 	l.call(anna, "DeleteImage", `{"ImageId": %q}`, image)
@@ -408,7 +408,7 @@ func TestSharedImages(t *testing.T) {
 	}
 	for _, action := range []string{`DeleteImage {"ImageId": %q}`, `UpdateImage {"ImageId": %q, "Description": ""}`, `CreateImage {"SourceImageId": %q, "SourceRegionName": "test-1"}`, `CreateImageExportTask {"ImageId": %q, "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "bucket"}}`} {
 		name, request, _ := strings.Cut(action, " ")
-		l.refuse(fault.ImageNotFound, ben, name, request, private)
+		l.refuse(apierror.ImageNotFound, ben, name, request, private)
 	}
 	if got, want := share(`{"Additions": {"AccountIds": ["`+ben+`", "`+carol+`"]}}`), "map[AccountIds:["+ben+" "+carol+"] GlobalPermission:false]"; got != want {
 		t.Errorf("the permissions are %s, want %s", got, want)
@@ -426,10 +426,10 @@ func TestSharedImages(t *testing.T) {
 	l.selects(l.list(ben, "ReadImages", `{"AccountIds": [%q]}`, anna), "ImageId", private)
 
 	// Others copy it, and do nothing else with it; nor with its snapshot.
-	l.refuse(fault.NotAuthorized, ben, "DeleteImage", `{"ImageId": %q}`, private)
-	l.refuse(fault.NotAuthorized, ben, "UpdateImage", `{"ImageId": %q, "Description": "x"}`, private)
-	l.refuse(fault.NotAuthorized, ben, "CreateImageExportTask", `{"ImageId": %q, "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "bucket"}}`, private)
-	l.refuse(fault.SnapshotNotFound, ben, "CreateVolume", `{"SubregionName": "test-1a", "SnapshotId": %q}`, snapshot)
+	l.refuse(apierror.NotAuthorized, ben, "DeleteImage", `{"ImageId": %q}`, private)
+	l.refuse(apierror.NotAuthorized, ben, "UpdateImage", `{"ImageId": %q, "Description": "x"}`, private)
+	l.refuse(apierror.NotAuthorized, ben, "CreateImageExportTask", `{"ImageId": %q, "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "bucket"}}`, private)
+	l.refuse(apierror.SnapshotNotFound, ben, "CreateVolume", `{"SubregionName": "test-1a", "SnapshotId": %q}`, snapshot)
 	copied := l.one(ben, "CreateImage", `{"SourceImageId": %q, "SourceRegionName": "test-1"}`, private)
 	for name, want := range map[string]string{
 		"AccountId": ben, "Description": "mine", "ProductCodes": "[0004 0001]", "State": "pending", "Architecture": "i386",
@@ -457,14 +457,14 @@ func TestSharedImages(t *testing.T) {
 	l.call(ben, "DeleteImage", `{"ImageId": %q}`, public["ImageId"])
 	share(`{"Removals": {"GlobalPermission": true}}`)
 	share(`{"Removals": {"AccountIds": ["` + ben + `"]}}`)
-	l.refuse(fault.ImageNotFound, ben, "CreateImage", `{"SourceImageId": %q, "SourceRegionName": "test-1"}`, private)
+	l.refuse(apierror.ImageNotFound, ben, "CreateImage", `{"SourceImageId": %q, "SourceRegionName": "test-1"}`, private)
 	l.call(anna, "DeleteImage", `{"ImageId": %q}`, private)
 	l.selects(l.list(carol, "ReadImages", `{}`), "ImageId")
 
 	image, _ := l.image(anna)
-	l.refuse(fault.MissingParameter, anna, "UpdateImage", `{"ImageId": %q}`, image)
-	l.refuse(fault.MissingParameter, anna, "UpdateImage", `{"ImageId": %q, "PermissionsToLaunch": {}}`, image)
-	l.refuse(fault.InvalidParameterSet, anna, "UpdateImage", `{"ImageId": %q, "PermissionsToLaunch": {"Additions": {"GlobalPermission": true}, "Removals": {"GlobalPermission": true}}}`, image)
+	l.refuse(apierror.MissingParameter, anna, "UpdateImage", `{"ImageId": %q}`, image)
+	l.refuse(apierror.MissingParameter, anna, "UpdateImage", `{"ImageId": %q, "PermissionsToLaunch": {}}`, image)
+	l.refuse(apierror.InvalidParameterSet, anna, "UpdateImage", `{"ImageId": %q, "PermissionsToLaunch": {"Additions": {"GlobalPermission": true}, "Removals": {"GlobalPermission": true}}}`, image)
 }
 
 // An account calls an image so only once, in whichever way it is made.
@@ -473,7 +473,7 @@ func TestImageNames(t *testing.T) {
 	l := newLab(t)
 	vm, _ := l.vmWithRoot(anna, VmStopped, 1)
 	i := l.one(anna, "CreateImage", `{"VmId": %q, "ImageName": "golden"}`, vm)
-	l.refuse(fault.ImageNameTaken, anna, "CreateImage", `{"VmId": %q, "ImageName": "golden"}`, vm)
+	l.refuse(apierror.ImageNameTaken, anna, "CreateImage", `{"VmId": %q, "ImageName": "golden"}`, vm)
 	l.settle()
 	copied := l.one(anna, "CreateImage", `{"SourceImageId": %q, "SourceRegionName": "test-1"}`, i["ImageId"])
 	if copied["ImageName"] != copied["ImageId"] {
@@ -556,8 +556,8 @@ func TestPublish(t *testing.T) {
 		"PermissionsToLaunch": {"AccountIds": [], "GlobalPermission": true}, "ProductCodes": ["0001"], "RootDeviceName": "/dev/sda1", "RootDeviceType": "bsu",
 		"SecureBoot": false, "State": "available", "StateComment": {}, "Tags": [], "TpmMandatory": false,
 		"BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "Bsu": {"DeleteOnVmDeletion": true, "SnapshotId": "snap-deb12000", "VolumeSize": 10, "VolumeType": "standard"}}]}`)
-	l.refuse(fault.NotAuthorized, anna, "DeleteImage", `{"ImageId": "ami-deb12000"}`)
-	l.refuse(fault.SnapshotNotFound, anna, "CreateVolume", `{"SubregionName": "test-1a", "SnapshotId": "snap-deb12000"}`)
+	l.refuse(apierror.NotAuthorized, anna, "DeleteImage", `{"ImageId": "ami-deb12000"}`)
+	l.refuse(apierror.SnapshotNotFound, anna, "CreateVolume", `{"SubregionName": "test-1a", "SnapshotId": "snap-deb12000"}`)
 
 	// A copy has a snapshot that the world makes of the content it knows, and so
 	// has a volume.
@@ -691,12 +691,12 @@ func TestImportImage(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(s.Parts, want) {
 		t.Errorf("the world imports %v, %v", s.Parts, err)
 	}
-	l.refuse(fault.ImageNameTaken, anna, "CreateImage", `{"FileLocation": "https://example.com/manifest.json"}`)
+	l.refuse(apierror.ImageNameTaken, anna, "CreateImage", `{"FileLocation": "https://example.com/manifest.json"}`)
 	l.call(anna, "CreateImage", `{"FileLocation": "https://example.com/manifest.json", "ImageName": "another", "Description": "mine", "ProductCodes": ["0001"]}`)
 	l.advance(time.Date(2026, 11, 20, 11, 0, 0, 0, time.UTC).Sub(l.clock.Now()))
 	l.call(anna, "CreateImage", `{"FileLocation": "https://example.com/manifest.json", "ImageName": "the last one"}`)
 	l.advance(time.Second)
-	l.refuse(fault.InvalidManifest, anna, "CreateImage", `{"FileLocation": "https://example.com/manifest.json", "ImageName": "too late"}`)
+	l.refuse(apierror.InvalidManifest, anna, "CreateImage", `{"FileLocation": "https://example.com/manifest.json", "ImageName": "too late"}`)
 }
 
 func TestManifests(t *testing.T) {
@@ -707,30 +707,30 @@ func TestManifests(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name, old, by string
-		want          fault.Code
+		want          apierror.Code
 	}{
-		{"no document", `{"Version"`, `<xml`, fault.InvalidManifestFormat},
-		{"half a document", `]}}`, ``, fault.InvalidManifestFormat},
-		{"two documents", `]}}`, `]}} {}`, fault.InvalidManifestFormat},
-		{"a text for a number", `10737418241`, `"large"`, fault.InvalidManifestFormat},
-		{"another version", `"Version": 1`, `"Version": 2`, fault.UnknownManifestVersion},
-		{"no version", `"Version": 1, `, ``, fault.UnknownManifestVersion},
-		{"an odd name", `"imported"`, `"é"`, fault.InvalidManifest},
-		{"another type", `"machine"`, `"kernel"`, fault.InvalidManifest},
-		{"another architecture", `"x86_64"`, `"arm64"`, fault.InvalidManifest},
-		{"no product types", `["0002"]`, `[]`, fault.InvalidManifest},
-		{"odd product types", `["0002"]`, `["free"]`, fault.InvalidManifest},
-		{"no root device", `/dev/sda1`, `/dev/sdc`, fault.InvalidManifest},
-		{"a device twice", `/dev/sdb`, `/dev/sda1`, fault.InvalidManifest},
-		{"an odd device", `/dev/sdb`, `/dev/hdb`, fault.InvalidManifest},
-		{"another type of volume", `"standard"`, `"fast"`, fault.InvalidManifest},
-		{"operations of a type without a choice", `"io1"`, `"gp2"`, fault.InvalidManifest},
-		{"no operations", `300`, `null`, fault.InvalidManifest},
-		{"no URL", `"https://example.com/b"`, `""`, fault.InvalidManifest},
-		{"a URL of no file", `"https://example.com/b"`, `"https://example.com"`, fault.InvalidManifest},
-		{"a file of the world's own", `"https://example.com/b"`, `"file:///etc/passwd"`, fault.InvalidManifest},
-		{"a size below nothing", `5368709120`, `-1`, fault.InvalidManifest},
-		{"a size above all", `5368709120`, `16000829587457`, fault.InvalidManifest},
+		{"no document", `{"Version"`, `<xml`, apierror.InvalidManifestFormat},
+		{"half a document", `]}}`, ``, apierror.InvalidManifestFormat},
+		{"two documents", `]}}`, `]}} {}`, apierror.InvalidManifestFormat},
+		{"a text for a number", `10737418241`, `"large"`, apierror.InvalidManifestFormat},
+		{"another version", `"Version": 1`, `"Version": 2`, apierror.UnknownManifestVersion},
+		{"no version", `"Version": 1, `, ``, apierror.UnknownManifestVersion},
+		{"an odd name", `"imported"`, `"é"`, apierror.InvalidManifest},
+		{"another type", `"machine"`, `"kernel"`, apierror.InvalidManifest},
+		{"another architecture", `"x86_64"`, `"arm64"`, apierror.InvalidManifest},
+		{"no product types", `["0002"]`, `[]`, apierror.InvalidManifest},
+		{"odd product types", `["0002"]`, `["free"]`, apierror.InvalidManifest},
+		{"no root device", `/dev/sda1`, `/dev/sdc`, apierror.InvalidManifest},
+		{"a device twice", `/dev/sdb`, `/dev/sda1`, apierror.InvalidManifest},
+		{"an odd device", `/dev/sdb`, `/dev/hdb`, apierror.InvalidManifest},
+		{"another type of volume", `"standard"`, `"fast"`, apierror.InvalidManifest},
+		{"operations of a type without a choice", `"io1"`, `"gp2"`, apierror.InvalidManifest},
+		{"no operations", `300`, `null`, apierror.InvalidManifest},
+		{"no URL", `"https://example.com/b"`, `""`, apierror.InvalidManifest},
+		{"a URL of no file", `"https://example.com/b"`, `"https://example.com"`, apierror.InvalidManifest},
+		{"a file of the world's own", `"https://example.com/b"`, `"file:///etc/passwd"`, apierror.InvalidManifest},
+		{"a size below nothing", `5368709120`, `-1`, apierror.InvalidManifest},
+		{"a size above all", `5368709120`, `16000829587457`, apierror.InvalidManifest},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -761,7 +761,7 @@ func FuzzManifest(f *testing.F) {
 			if err != nil || !reflect.DeepEqual(m, again) {
 				t.Errorf("%v is read again as %v, %v", m, again, err)
 			}
-		case fault.From(err).Code == fault.Internal:
+		case apierror.From(err).Code == apierror.Internal:
 			t.Errorf("%s: %v", text, err)
 		}
 	})

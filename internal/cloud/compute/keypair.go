@@ -8,8 +8,8 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -28,10 +28,10 @@ type Keypair struct {
 var Keypairs = &kind.Kind[Keypair, id.Keypair]{
 	Name:    "Keypair",
 	Tag:     "keypair",
-	Missing: fault.KeypairNotFound,
-	Held:    fault.InUse,
+	Missing: apierror.KeypairNotFound,
+	Held:    apierror.InUse,
 	Unique:  []string{"KeypairName"},
-	Taken:   fault.KeypairNameTaken,
+	Taken:   apierror.KeypairNameTaken,
 }
 
 func keypairActions() []api.Action {
@@ -62,11 +62,11 @@ const maxKeypairName = 255
 // Check reports a name that no keypair can have.
 func (n KeypairName) Check() error {
 	if len(n) == 0 || len(n) > maxKeypairName {
-		return fault.InvalidKeypairName.Errorf("The name of a keypair has between 1 and %d characters, and this one has %d.", maxKeypairName, len(n))
+		return apierror.InvalidKeypairName.Errorf("The name of a keypair has between 1 and %d characters, and this one has %d.", maxKeypairName, len(n))
 	}
 	for _, c := range []byte(n) {
 		if c < ' ' || c > '~' {
-			return fault.InvalidKeypairName.Errorf("The name of a keypair is made of printable ASCII characters, and %q is not.", n)
+			return apierror.InvalidKeypairName.Errorf("The name of a keypair is made of printable ASCII characters, and %q is not.", n)
 		}
 	}
 	return nil
@@ -164,13 +164,13 @@ func deleteKeypair(tx *kind.Tx, req *DeleteKeypairRequest) (*DeleteKeypairRespon
 func (req *DeleteKeypairRequest) keypair(tx *kind.Tx) (*Keypair, error) {
 	switch {
 	case req.KeypairId == "" && req.KeypairName == "":
-		return nil, fault.MissingParameter.Errorf("KeypairId or KeypairName is required.")
+		return nil, apierror.MissingParameter.Errorf("KeypairId or KeypairName is required.")
 	case req.KeypairId == "":
 		return keypairNamed(tx, req.KeypairName)
 	}
 	k, err := Keypairs.Get(tx, req.KeypairId)
 	if err == nil && req.KeypairName != "" && req.KeypairName != k.KeypairName {
-		err = fault.InvalidParameter.Errorf("The KeypairName '%.255s' is not that of %s: give one of them only.", req.KeypairName, req.KeypairId)
+		err = apierror.InvalidParameter.Errorf("The KeypairName '%.255s' is not that of %s: give one of them only.", req.KeypairName, req.KeypairId)
 	}
 	return k, err
 }
@@ -180,5 +180,5 @@ func keypairNamed(tx *kind.Tx, name string) (*Keypair, error) {
 	for k := range Keypairs.Find(tx, "KeypairName", name) {
 		return k, nil
 	}
-	return nil, fault.KeypairNotFound.Missing("KeypairName", name)
+	return nil, apierror.KeypairNotFound.Missing("KeypairName", name)
 }

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 )
 
 // publicKey is the public half of a keypair, with what its owner noted of it.
@@ -56,13 +56,13 @@ func readPublicKey(text string) (publicKey, error) {
 	}
 	// No text that was given is repeated: it may be a private key by mistake.
 	if !ok {
-		return k, fault.InvalidKey.Errorf("PublicKey is not a public key in OpenSSH, RFC 4716, PEM or PKCS #8 form, nor one of them in Base64.")
+		return k, apierror.InvalidKey.Errorf("PublicKey is not a public key in OpenSSH, RFC 4716, PEM or PKCS #8 form, nor one of them in Base64.")
 	}
 	if !slices.Contains(keypairTypes, k.Type()) {
-		return k, fault.InvalidKey.Errorf("PublicKey is a key of the type %s, which is none of %s.", k.Type(), strings.Join(keypairTypes, ", "))
+		return k, apierror.InvalidKey.Errorf("PublicKey is a key of the type %s, which is none of %s.", k.Type(), strings.Join(keypairTypes, ", "))
 	}
 	if bits := k.rsaBits(); bits != 0 && (bits < minRSA || bits > maxRSA) {
-		return k, fault.InvalidKeySize.Errorf("PublicKey is an RSA key of %d bits, and those have between %d and %d.", bits, minRSA, maxRSA)
+		return k, apierror.InvalidKeySize.Errorf("PublicKey is an RSA key of %d bits, and those have between %d and %d.", bits, minRSA, maxRSA)
 	}
 	return k, nil
 }

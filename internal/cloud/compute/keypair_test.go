@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -172,25 +172,25 @@ func TestRefusedKeypairs(t *testing.T) {
 	secret := string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
 	for name, test := range map[string]struct {
 		text string
-		code fault.Code
+		code apierror.Code
 	}{
-		"no key":                     {"text", fault.InvalidKey},
-		"spaces":                     {"  ", fault.InvalidKey},
-		"a private key":              {secret, fault.InvalidKey},
-		"a private key in Base64":    {base64.StdEncoding.EncodeToString([]byte(secret)), fault.InvalidKey},
-		"DSA":                        {keys["refused-dsa.openssh"], fault.InvalidKey},
-		"RSA of 1024 bits":           {keys["refused-rsa-1024.openssh"], fault.InvalidKeySize},
-		"RSA of 32768 bits":          {base64.StdEncoding.EncodeToString(huge), fault.InvalidKeySize},
-		"two keys":                   {ed + "\n" + ed, fault.InvalidKey},
-		"a key after something else": {"hello\n" + ed, fault.InvalidKey},
-		"options":                    {`command="true" ` + ed, fault.InvalidKey},
-		"a key cut off":              {ed[:40], fault.InvalidKey},
-		"PEM cut off":                {keys["ssh-rsa.pem"][:200], fault.InvalidKey},
-		"PEM and more":               {keys["ssh-rsa.pem"] + "more", fault.InvalidKey},
-		"RFC 4716 cut off":           {keys["ssh-rsa.rfc4716"][:200], fault.InvalidKey},
-		"RFC 4716 of one line":       {rfc4716Begin, fault.InvalidKey},
-		"RFC 4716 without a key":     {rfc4716Begin + "\nComment: a\\\n" + rfc4716End, fault.InvalidKey},
-		"RFC 4716 of no key":         {rfc4716Begin + "\nAAAA\n" + rfc4716End, fault.InvalidKey},
+		"no key":                     {"text", apierror.InvalidKey},
+		"spaces":                     {"  ", apierror.InvalidKey},
+		"a private key":              {secret, apierror.InvalidKey},
+		"a private key in Base64":    {base64.StdEncoding.EncodeToString([]byte(secret)), apierror.InvalidKey},
+		"DSA":                        {keys["refused-dsa.openssh"], apierror.InvalidKey},
+		"RSA of 1024 bits":           {keys["refused-rsa-1024.openssh"], apierror.InvalidKeySize},
+		"RSA of 32768 bits":          {base64.StdEncoding.EncodeToString(huge), apierror.InvalidKeySize},
+		"two keys":                   {ed + "\n" + ed, apierror.InvalidKey},
+		"a key after something else": {"hello\n" + ed, apierror.InvalidKey},
+		"options":                    {`command="true" ` + ed, apierror.InvalidKey},
+		"a key cut off":              {ed[:40], apierror.InvalidKey},
+		"PEM cut off":                {keys["ssh-rsa.pem"][:200], apierror.InvalidKey},
+		"PEM and more":               {keys["ssh-rsa.pem"] + "more", apierror.InvalidKey},
+		"RFC 4716 cut off":           {keys["ssh-rsa.rfc4716"][:200], apierror.InvalidKey},
+		"RFC 4716 of one line":       {rfc4716Begin, apierror.InvalidKey},
+		"RFC 4716 without a key":     {rfc4716Begin + "\nComment: a\\\n" + rfc4716End, apierror.InvalidKey},
+		"RFC 4716 of no key":         {rfc4716Begin + "\nAAAA\n" + rfc4716End, apierror.InvalidKey},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := l.try(alice, "CreateKeypair", object{"KeypairName": "name", "PublicKey": test.text})
@@ -216,18 +216,18 @@ func TestKeypairNames(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		name string
-		code fault.Code
+		code apierror.Code
 	}{
 		"short":               {"a", 0},
 		"all that may be":     {printable, 0},
 		"long":                {strings.Repeat("a", 255), 0},
 		"taken by another":    {"bob's", 0},
-		"too long":            {strings.Repeat("a", 256), fault.InvalidKeypairName},
-		"empty":               {"", fault.InvalidKeypairName},
-		"accents":             {"clé", fault.InvalidKeypairName},
-		"lines":               {"a\nb", fault.InvalidKeypairName},
-		"a control character": {"a\x7f", fault.InvalidKeypairName},
-		"taken":               {"mine", fault.KeypairNameTaken},
+		"too long":            {strings.Repeat("a", 256), apierror.InvalidKeypairName},
+		"empty":               {"", apierror.InvalidKeypairName},
+		"accents":             {"clé", apierror.InvalidKeypairName},
+		"lines":               {"a\nb", apierror.InvalidKeypairName},
+		"a control character": {"a\x7f", apierror.InvalidKeypairName},
+		"taken":               {"mine", apierror.KeypairNameTaken},
 	} {
 		l.call(alice, "CreateKeypair", object{"KeypairName": "mine", "PublicKey": key})
 		l.call(bob, "CreateKeypair", object{"KeypairName": "bob's", "PublicKey": key})
@@ -248,16 +248,16 @@ func TestDeleteKeypair(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		ids[name] = l.one("Keypair", alice, "CreateKeypair", object{"KeypairName": name, "PublicKey": key})["KeypairId"]
 	}
-	l.refused(fault.MissingParameter, alice, "DeleteKeypair", object{})
-	l.refused(fault.MissingParameter, alice, "DeleteKeypair", object{"KeypairName": ""})
-	l.refused(fault.InvalidParameter, alice, "DeleteKeypair", object{"KeypairId": ids["a"], "KeypairName": "b"})
-	l.refused(fault.KeypairNotFound, alice, "DeleteKeypair", object{"KeypairName": "d"})
-	l.refused(fault.KeypairNotFound, bob, "DeleteKeypair", object{"KeypairName": "a"})
-	l.refused(fault.KeypairNotFound, bob, "DeleteKeypair", object{"KeypairId": ids["a"]})
+	l.refused(apierror.MissingParameter, alice, "DeleteKeypair", object{})
+	l.refused(apierror.MissingParameter, alice, "DeleteKeypair", object{"KeypairName": ""})
+	l.refused(apierror.InvalidParameter, alice, "DeleteKeypair", object{"KeypairId": ids["a"], "KeypairName": "b"})
+	l.refused(apierror.KeypairNotFound, alice, "DeleteKeypair", object{"KeypairName": "d"})
+	l.refused(apierror.KeypairNotFound, bob, "DeleteKeypair", object{"KeypairName": "a"})
+	l.refused(apierror.KeypairNotFound, bob, "DeleteKeypair", object{"KeypairId": ids["a"]})
 	l.call(alice, "DeleteKeypair", object{"KeypairId": ids["a"]})
 	l.call(alice, "DeleteKeypair", object{"KeypairName": "b"})
 	l.call(alice, "DeleteKeypair", object{"KeypairId": ids["c"], "KeypairName": "c"})
-	l.refused(fault.KeypairNotFound, alice, "DeleteKeypair", object{"KeypairId": ids["a"]})
+	l.refused(apierror.KeypairNotFound, alice, "DeleteKeypair", object{"KeypairId": ids["a"]})
 	if left := l.texts("KeypairName", "Keypairs", alice, "ReadKeypairs", nil); len(left) > 0 {
 		t.Errorf("left are %v", left)
 	}

@@ -15,11 +15,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/clock"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
 	"github.com/bastide-cloud/bastide/internal/driver/sim"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/objectstore"
 	"github.com/bastide-cloud/bastide/internal/objectstore/directory"
@@ -220,7 +220,7 @@ func (l *lab) list(account, action, filters string, args ...any) (all []reply) {
 
 // refuse calls an action that must be refused with a code and a sentence, and
 // must change nothing.
-func (l *lab) refuse(want fault.Code, account, action, format string, args ...any) {
+func (l *lab) refuse(want apierror.Code, account, action, format string, args ...any) {
 	l.Helper()
 	l.rest() // the loops write too
 	before := l.version(account)
@@ -230,7 +230,7 @@ func (l *lab) refuse(want fault.Code, account, action, format string, args ...an
 		l.Errorf("%s %s answers %v, want it refused with %s", action, body, answer, want)
 		return
 	}
-	refusal, ok := errors.AsType[*fault.Error](err)
+	refusal, ok := errors.AsType[*apierror.Error](err)
 	if !ok || refusal.Code != want {
 		l.Errorf("%s %s is refused with %v, want %s", action, body, err, want)
 	} else if !strings.HasSuffix(refusal.Details, ".") {

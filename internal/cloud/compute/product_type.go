@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -21,10 +21,10 @@ type ProductType struct {
 // region's.
 var ProductTypes = &kind.Kind[ProductType, id.ProductType]{
 	Name: "ProductType",
-	Held: fault.InUse,
+	Held: apierror.InUse,
 	// The catalogue has no code for too many of them: that of the VMs that are
 	// billed by them is nearest.
-	Quota: &kind.Quota{Name: "pty_limit", Code: fault.TooManyVms},
+	Quota: &kind.Quota{Name: "pty_limit", Code: apierror.TooManyVms},
 }
 
 // productTypes are everybody's: those seen on the real service, whose IDs are not
@@ -103,7 +103,7 @@ func deleteProductType(tx *kind.Tx, req *DeleteProductTypeRequest) (*DeleteProdu
 	}
 	for image := range Images.All(tx) {
 		if !req.Force && slices.Contains(image.ProductCodes, string(p.ProductTypeId)) {
-			return nil, fault.InUse.Errorf("The image %s has the product type %s.", image.ImageId, p.ProductTypeId)
+			return nil, apierror.InUse.Errorf("The image %s has the product type %s.", image.ImageId, p.ProductTypeId)
 		}
 	}
 	return &DeleteProductTypeResponse{}, ProductTypes.Delete(tx, p)

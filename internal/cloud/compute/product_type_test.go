@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -14,7 +14,7 @@ func TestProductTypes(t *testing.T) {
 	made := l.one("ProductType", alice, "CreateProductType", object{"Description": "Own", "Vendor": "Alice"})
 	own := made["ProductTypeId"].(string)
 	l.call(alice, "CreateProductType", object{"Description": ""})
-	l.refused(fault.TooManyVms, alice, "CreateProductType", object{"Description": "Own"})
+	l.refused(apierror.TooManyVms, alice, "CreateProductType", object{"Description": "Own"})
 	l.call(bob, "CreateProductType", object{"Description": "Bob's"})
 	for name, test := range map[string]struct {
 		account string
@@ -49,13 +49,13 @@ func TestDeleteProductType(t *testing.T) {
 	l := newDesk(t, labRegion, nil)
 	own := l.one("ProductType", alice, "CreateProductType", object{"Description": "Own"})["ProductTypeId"].(string)
 	only := object{"ProductTypeId": own}
-	l.refused(fault.ObjectNotFound, bob, "DeleteProductType", only)
-	l.refused(fault.InvalidID, alice, "DeleteProductType", object{"ProductTypeId": "0001"})
+	l.refused(apierror.ObjectNotFound, bob, "DeleteProductType", only)
+	l.refused(apierror.InvalidID, alice, "DeleteProductType", object{"ProductTypeId": "0001"})
 	l.image(alice, "0001")
 	image := l.image(alice, "0001", own)
-	l.refused(fault.InUse, alice, "DeleteProductType", only)
+	l.refused(apierror.InUse, alice, "DeleteProductType", only)
 	l.call(alice, "DeleteProductType", object{"ProductTypeId": own, "Force": true})
-	l.refused(fault.ObjectNotFound, alice, "DeleteProductType", only)
+	l.refused(apierror.ObjectNotFound, alice, "DeleteProductType", only)
 	l.view(alice, func(tx *kind.Tx) {
 		if kept, err := Images.Get(tx, image); err != nil || !slices.Contains(kept.ProductCodes, own) {
 			t.Errorf("the image has %v, %v", kept.ProductCodes, err)

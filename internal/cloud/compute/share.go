@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -51,10 +51,10 @@ const maxShared = 100
 func (c PermissionsOnResourceCreation) apply(p PermissionsOnResource) (PermissionsOnResource, error) {
 	switch {
 	case c.Additions != nil && c.Removals != nil:
-		return p, fault.InvalidParameterSet.Errorf("Additions and Removals cannot be given together.")
+		return p, apierror.InvalidParameterSet.Errorf("Additions and Removals cannot be given together.")
 	case c.Additions != nil:
 		if all := len(p.AccountIds) + len(c.Additions.AccountIds); all > maxShared {
-			return p, fault.InvalidCount.Errorf("A resource is shared with at most %d accounts, and not with %d: share it with everybody.", maxShared, all)
+			return p, apierror.InvalidCount.Errorf("A resource is shared with at most %d accounts, and not with %d: share it with everybody.", maxShared, all)
 		}
 		for _, account := range c.Additions.AccountIds {
 			if !slices.Contains(p.AccountIds, account) {
@@ -70,7 +70,7 @@ func (c PermissionsOnResourceCreation) apply(p PermissionsOnResource) (Permissio
 		p.GlobalPermission = p.GlobalPermission && !c.Removals.GlobalPermission
 		return p, nil
 	}
-	return p, fault.MissingParameter.Errorf("One of Additions and Removals is required.")
+	return p, apierror.MissingParameter.Errorf("One of Additions and Removals is required.")
 }
 
 // sharing is a kind whose resources accounts share.

@@ -2,8 +2,8 @@ package compute
 
 import (
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
@@ -34,11 +34,11 @@ type Snapshot struct {
 var Snapshots = &kind.Kind[Snapshot, id.Snapshot]{
 	Name:    "Snapshot",
 	Tag:     "snapshot",
-	Missing: fault.SnapshotNotFound,
-	Held:    fault.InUse,
-	Quota:   &kind.Quota{Name: "snapshot_limit", Code: fault.TooManySnapshots},
+	Missing: apierror.SnapshotNotFound,
+	Held:    apierror.InUse,
+	Quota:   &kind.Quota{Name: "snapshot_limit", Code: apierror.TooManySnapshots},
 	Unique:  []string{"ClientToken"},
-	Taken:   fault.AlreadyExists,
+	Taken:   apierror.AlreadyExists,
 	Life:    snapshotLife,
 }
 
@@ -261,7 +261,7 @@ type UpdateSnapshotRequest struct {
 func updateSnapshot(tx *kind.Tx, s *Snapshot, req *UpdateSnapshotRequest) error {
 	to, err := req.PermissionsToCreateVolume.apply(s.PermissionsToCreateVolume)
 	if err != nil {
-		return fault.In("PermissionsToCreateVolume", err)
+		return apierror.In("PermissionsToCreateVolume", err)
 	}
 	return sharedSnapshots.permit(tx, s, to)
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/objectstore"
 )
@@ -76,13 +76,13 @@ func (req *CreateSnapshotRequest) checkWay() error {
 	}
 	switch {
 	case ways > 1:
-		return fault.InvalidParameterSet.Errorf("A snapshot is of a volume (VolumeId), a copy (SourceSnapshotId and SourceRegionName) or an import (FileLocation and SnapshotSize), and of one of them only.")
+		return apierror.InvalidParameterSet.Errorf("A snapshot is of a volume (VolumeId), a copy (SourceSnapshotId and SourceRegionName) or an import (FileLocation and SnapshotSize), and of one of them only.")
 	case ways == 0:
-		return fault.MissingParameter.Errorf("One of VolumeId, SourceSnapshotId and FileLocation is required.")
+		return apierror.MissingParameter.Errorf("One of VolumeId, SourceSnapshotId and FileLocation is required.")
 	case (req.SourceSnapshotId == "") != (req.SourceRegionName == ""):
-		return fault.MissingParameter.Errorf("SourceSnapshotId and SourceRegionName are required together.")
+		return apierror.MissingParameter.Errorf("SourceSnapshotId and SourceRegionName are required together.")
 	case (req.FileLocation == "") != (req.SnapshotSize == 0):
-		return fault.MissingParameter.Errorf("FileLocation and SnapshotSize are required together.")
+		return apierror.MissingParameter.Errorf("FileLocation and SnapshotSize are required together.")
 	}
 	return nil
 }
@@ -91,7 +91,7 @@ func (req *CreateSnapshotRequest) checkWay() error {
 // one.
 func (region Region) checkSource(name string) error {
 	if name != region.Name {
-		return fault.InvalidValue.Errorf("The SourceRegionName '%.100s' is not %s, the Region of the account.", name, region.Name)
+		return apierror.InvalidValue.Errorf("The SourceRegionName '%.100s' is not %s, the Region of the account.", name, region.Name)
 	}
 	return nil
 }
@@ -110,7 +110,7 @@ func snapshotOf(tx *kind.Tx, volume id.Volume) (newSnapshot, error) {
 		return newSnapshot{}, err
 	}
 	if v.State != VolumeAvailable && v.State != VolumeInUse {
-		return newSnapshot{}, fault.InvalidVolumeState.Errorf("The volume %s is %s, neither available nor in-use.", v.VolumeId, v.State)
+		return newSnapshot{}, apierror.InvalidVolumeState.Errorf("The volume %s is %s, neither available nor in-use.", v.VolumeId, v.State)
 	}
 	return newSnapshot{&Snapshot{VolumeId: volume, VolumeSize: v.Size}, snapshotPart{Volume: volume}}, nil
 }
@@ -127,7 +127,7 @@ func copyOf(tx *kind.Tx, source id.Snapshot) (newSnapshot, error) {
 // copyFrom is a copy of a snapshot of an owner.
 func copyFrom(owner *kind.Tx, s *Snapshot) (newSnapshot, error) {
 	if s.State != SnapshotCompleted {
-		return newSnapshot{}, fault.InvalidState.Errorf("The snapshot %s is %s, not completed.", s.SnapshotId, s.State)
+		return newSnapshot{}, apierror.InvalidState.Errorf("The snapshot %s is %s, not completed.", s.SnapshotId, s.State)
 	}
 	part := snapshotPart{Copied: s.SnapshotId, CopiedFrom: id.Account(owner.Account())}
 	if s.Image != "" {
@@ -139,13 +139,13 @@ func copyFrom(owner *kind.Tx, s *Snapshot) (newSnapshot, error) {
 // importOf is a snapshot whose content is in a file, so many bytes of it.
 func importOf(tx *kind.Tx, location string, size int64) (newSnapshot, error) {
 	if !isFile(location) {
-		return newSnapshot{}, fault.InvalidURL.Errorf("The FileLocation is not the URL of a file, such as https://example.com/bucket/snapshot.qcow2.")
+		return newSnapshot{}, apierror.InvalidURL.Errorf("The FileLocation is not the URL of a file, such as https://example.com/bucket/snapshot.qcow2.")
 	}
 	if at, ok := expiry(location); ok && tx.Now().After(at) {
-		return newSnapshot{}, fault.InvalidURL.Errorf("The FileLocation has expired: it worked until %s.", at.Format(time.RFC3339))
+		return newSnapshot{}, apierror.InvalidURL.Errorf("The FileLocation has expired: it worked until %s.", at.Format(time.RFC3339))
 	}
 	if size < 1 || size > maxVolumeSize*gib {
-		return newSnapshot{}, fault.InvalidSnapshotSize.Errorf("The SnapshotSize %d is not between 1 and %d bytes.", size, int64(maxVolumeSize*gib))
+		return newSnapshot{}, apierror.InvalidSnapshotSize.Errorf("The SnapshotSize %d is not between 1 and %d bytes.", size, int64(maxVolumeSize*gib))
 	}
 	return newSnapshot{&Snapshot{VolumeSize: int((size + gib - 1) / gib)}, snapshotPart{FileLocation: kind.Secret(location)}}, nil
 }
@@ -166,7 +166,7 @@ func isFile(location string) bool {
 // takeSnapshots makes snapshots, all of one instant, at which a VM is off unless
 // it is empty. Each says what it is like.
 func takeSnapshots(tx *kind.Tx, vm id.Vm, all ...newSnapshot) error {
-	if err := tx.CheckLimit("concurrent_snapshot_limit", fault.TooManyActiveSnapshots, activeSnapshots(tx)+len(all)); err != nil {
+	if err := tx.CheckLimit("concurrent_snapshot_limit", apierror.TooManyActiveSnapshots, activeSnapshots(tx)+len(all)); err != nil {
 		return err
 	}
 	set := &snapshotSet{Vm: vm, Generation: 1}

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/driver"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -36,9 +36,9 @@ func TestSnapshotOfAVolume(t *testing.T) {
 	l.advance(delay / 4)
 	shown(read(), "completed", 100)
 
-	l.refuse(fault.SnapshotNotFound, ben, "DeleteSnapshot", `{"SnapshotId": %q}`, s["SnapshotId"])
+	l.refuse(apierror.SnapshotNotFound, ben, "DeleteSnapshot", `{"SnapshotId": %q}`, s["SnapshotId"])
 	l.call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, s["SnapshotId"])
-	l.refuse(fault.SnapshotNotFound, anna, "DeleteSnapshot", `{"SnapshotId": %q}`, s["SnapshotId"])
+	l.refuse(apierror.SnapshotNotFound, anna, "DeleteSnapshot", `{"SnapshotId": %q}`, s["SnapshotId"])
 	l.settle()
 	l.hasSnapshots()
 }
@@ -84,8 +84,8 @@ func TestCopyAndImport(t *testing.T) {
 	if copied["VolumeId"] != nil || copied.text("VolumeSize") != "7" || copied.text("Description") != "" || copied.text("SnapshotId") == s {
 		t.Errorf("a copy is %v", copied)
 	}
-	l.refuse(fault.InUse, anna, "DeleteSnapshot", `{"SnapshotId": %q}`, s) // it is being copied
-	l.refuse(fault.InvalidState, anna, "CreateSnapshot", `{"SourceSnapshotId": %q, "SourceRegionName": "test-1"}`, copied["SnapshotId"])
+	l.refuse(apierror.InUse, anna, "DeleteSnapshot", `{"SnapshotId": %q}`, s) // it is being copied
+	l.refuse(apierror.InvalidState, anna, "CreateSnapshot", `{"SourceSnapshotId": %q, "SourceRegionName": "test-1"}`, copied["SnapshotId"])
 	l.settle()
 	if got := l.source(copied.text("SnapshotId")); got.Copy == nil || *got.Copy != (driver.SnapshotName{Account: anna, ID: s}) || got.Size != 7 {
 		t.Errorf("the world copies %v", got)
@@ -124,32 +124,32 @@ func TestCreateSnapshotRefusals(t *testing.T) {
 	const url = `"FileLocation": "https://example.com/snap.qcow2"`
 	tests := []struct {
 		name, body string
-		want       fault.Code
+		want       apierror.Code
 	}{
-		{"nothing", ``, fault.MissingParameter},
-		{"a volume and a snapshot", `"VolumeId": "` + v + `", "SourceSnapshotId": "` + s + `", "SourceRegionName": "test-1"`, fault.InvalidParameterSet},
-		{"a volume and a file", `"VolumeId": "` + v + `", "SnapshotSize": 1, ` + url, fault.InvalidParameterSet},
-		{"a volume and a region", `"VolumeId": "` + v + `", "SourceRegionName": "test-1"`, fault.InvalidParameterSet},
-		{"a volume and a size", `"VolumeId": "` + v + `", "SnapshotSize": 1`, fault.InvalidParameterSet},
-		{"a copy without a region", `"SourceSnapshotId": "` + s + `"`, fault.MissingParameter},
-		{"a region without a copy", `"SourceRegionName": "test-1"`, fault.MissingParameter},
-		{"a copy from another region", `"SourceSnapshotId": "` + s + `", "SourceRegionName": "test-2"`, fault.InvalidValue},
-		{"a copy of nothing", `"SourceSnapshotId": "snap-00000000", "SourceRegionName": "test-1"`, fault.SnapshotNotFound},
-		{"a file without a size", url, fault.MissingParameter},
-		{"a size without a file", `"SnapshotSize": 1`, fault.MissingParameter},
-		{"a file of less than nothing", `"SnapshotSize": -1, ` + url, fault.InvalidSnapshotSize},
-		{"a file that is too large", fmt.Sprintf(`"SnapshotSize": %d, `, 14901<<30+1) + url, fault.InvalidSnapshotSize},
-		{"a file that was there", `"SnapshotSize": 1, "FileLocation": "https://example.com/snap.qcow2?Expires=1795168799&Signature=x"`, fault.InvalidURL},
-		{"a file without a name", `"SnapshotSize": 1, "FileLocation": "https://example.com/"`, fault.InvalidURL},
-		{"a file that is nowhere", `"SnapshotSize": 1, "FileLocation": "bucket/snap.qcow2"`, fault.InvalidURL},
-		{"a file of this machine", `"SnapshotSize": 1, "FileLocation": "file:///etc/passwd"`, fault.InvalidURL},
-		{"no volume", `"VolumeId": "vol-00000000"`, fault.VolumeNotFound},
-		{"what is no volume", `"VolumeId": "` + s + `"`, fault.InvalidID},
+		{"nothing", ``, apierror.MissingParameter},
+		{"a volume and a snapshot", `"VolumeId": "` + v + `", "SourceSnapshotId": "` + s + `", "SourceRegionName": "test-1"`, apierror.InvalidParameterSet},
+		{"a volume and a file", `"VolumeId": "` + v + `", "SnapshotSize": 1, ` + url, apierror.InvalidParameterSet},
+		{"a volume and a region", `"VolumeId": "` + v + `", "SourceRegionName": "test-1"`, apierror.InvalidParameterSet},
+		{"a volume and a size", `"VolumeId": "` + v + `", "SnapshotSize": 1`, apierror.InvalidParameterSet},
+		{"a copy without a region", `"SourceSnapshotId": "` + s + `"`, apierror.MissingParameter},
+		{"a region without a copy", `"SourceRegionName": "test-1"`, apierror.MissingParameter},
+		{"a copy from another region", `"SourceSnapshotId": "` + s + `", "SourceRegionName": "test-2"`, apierror.InvalidValue},
+		{"a copy of nothing", `"SourceSnapshotId": "snap-00000000", "SourceRegionName": "test-1"`, apierror.SnapshotNotFound},
+		{"a file without a size", url, apierror.MissingParameter},
+		{"a size without a file", `"SnapshotSize": 1`, apierror.MissingParameter},
+		{"a file of less than nothing", `"SnapshotSize": -1, ` + url, apierror.InvalidSnapshotSize},
+		{"a file that is too large", fmt.Sprintf(`"SnapshotSize": %d, `, 14901<<30+1) + url, apierror.InvalidSnapshotSize},
+		{"a file that was there", `"SnapshotSize": 1, "FileLocation": "https://example.com/snap.qcow2?Expires=1795168799&Signature=x"`, apierror.InvalidURL},
+		{"a file without a name", `"SnapshotSize": 1, "FileLocation": "https://example.com/"`, apierror.InvalidURL},
+		{"a file that is nowhere", `"SnapshotSize": 1, "FileLocation": "bucket/snap.qcow2"`, apierror.InvalidURL},
+		{"a file of this machine", `"SnapshotSize": 1, "FileLocation": "file:///etc/passwd"`, apierror.InvalidURL},
+		{"no volume", `"VolumeId": "vol-00000000"`, apierror.VolumeNotFound},
+		{"what is no volume", `"VolumeId": "` + s + `"`, apierror.InvalidID},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(*testing.T) { l.refuse(test.want, anna, "CreateSnapshot", "{%s}", test.body) })
 	}
-	l.refuse(fault.VolumeNotFound, ben, "CreateSnapshot", `{"VolumeId": %q}`, v)
+	l.refuse(apierror.VolumeNotFound, ben, "CreateSnapshot", `{"VolumeId": %q}`, v)
 }
 
 func TestClientTokenOfSnapshots(t *testing.T) {
@@ -160,7 +160,7 @@ func TestClientTokenOfSnapshots(t *testing.T) {
 	if again := l.one(anna, "CreateSnapshot", `{"VolumeId": %q, "ClientToken": "once"}`, v).text("SnapshotId"); again != first {
 		t.Errorf("the same request made %s, then %s", first, again)
 	}
-	l.refuse(fault.TokenMismatch, anna, "CreateSnapshot", `{"VolumeId": %q, "ClientToken": "once", "Description": "another"}`, v)
+	l.refuse(apierror.TokenMismatch, anna, "CreateSnapshot", `{"VolumeId": %q, "ClientToken": "once", "Description": "another"}`, v)
 	l.settle()
 	l.hasSnapshots([]string{first})
 }
@@ -196,8 +196,8 @@ func TestVolumeOutlivesItsSnapshots(t *testing.T) {
 			if state := l.read(anna, "ReadVolumes", "VolumeIds", v).text("State"); state != "deleting" {
 				t.Errorf("a volume that snapshots are taken of is %s when it is deleted", state)
 			}
-			l.refuse(fault.InvalidState, anna, "DeleteVolume", `{"VolumeId": %q}`, v)
-			l.refuse(fault.InvalidVolumeState, anna, "CreateSnapshot", `{"VolumeId": %q}`, v)
+			l.refuse(apierror.InvalidState, anna, "DeleteVolume", `{"VolumeId": %q}`, v)
+			l.refuse(apierror.InvalidVolumeState, anna, "CreateSnapshot", `{"VolumeId": %q}`, v)
 			end(first, second)
 			l.settle()
 			l.selects(l.list(anna, "ReadVolumes", `{}`), "VolumeId")
@@ -315,18 +315,18 @@ func TestSharedSnapshots(t *testing.T) {
 	if s, _, err := l.world.Snapshot(t.Context(), ben, copied.text("SnapshotId")); err != nil || *s.Parts[0].Copy != (driver.SnapshotName{Account: anna, ID: public}) {
 		t.Errorf("the world copies %v, %v", s, err)
 	}
-	l.refuse(fault.SnapshotNotFound, ben, "DeleteSnapshot", `{"SnapshotId": %q}`, public)
-	l.refuse(fault.SnapshotNotFound, ben, "UpdateSnapshot", `{"SnapshotId": %q, "PermissionsToCreateVolume": {"Additions": {"GlobalPermission": true}}}`, private)
+	l.refuse(apierror.SnapshotNotFound, ben, "DeleteSnapshot", `{"SnapshotId": %q}`, public)
+	l.refuse(apierror.SnapshotNotFound, ben, "UpdateSnapshot", `{"SnapshotId": %q, "PermissionsToCreateVolume": {"Additions": {"GlobalPermission": true}}}`, private)
 
 	// What is not shared any more is as if it was not there.
 	update(private, `{"Removals": {"AccountIds": ["`+ben+`", "123456789012"]}}`)
 	update(public, `{"Removals": {"GlobalPermission": true}}`)
 	sees(`{"AccountIds": ["`+anna+`"]}`, public)
-	l.refuse(fault.SnapshotNotFound, ben, "CreateVolume", `{"SubregionName": "test-1a", "SnapshotId": %q}`, private)
+	l.refuse(apierror.SnapshotNotFound, ben, "CreateVolume", `{"SubregionName": "test-1a", "SnapshotId": %q}`, private)
 	l.settle()
 	l.call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, public)
 	sees(`{"AccountIds": ["` + anna + `"]}`)
-	l.refuse(fault.SnapshotNotFound, ben, "CreateSnapshot", `{"SourceSnapshotId": %q, "SourceRegionName": "test-1"}`, public)
+	l.refuse(apierror.SnapshotNotFound, ben, "CreateSnapshot", `{"SourceSnapshotId": %q, "SourceRegionName": "test-1"}`, public)
 	l.update(anna, func(tx *kind.Tx) error {
 		for _, reader := range []string{ben, everybody} {
 			for entry := range shares.All(tx.In(sharedSnapshots.with(reader))) {
@@ -341,14 +341,14 @@ func TestUpdateSnapshotRefusals(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	s := l.snapshot(anna, l.volume(anna, `"Size": 1`))
-	for change, want := range map[string]fault.Code{
-		`{}`: fault.MissingParameter,
-		`{"Additions": {"GlobalPermission": true}, "Removals": {"AccountIds": ["` + ben + `"]}}`: fault.InvalidParameterSet,
-		`{"Additions": {"AccountIds": ["everybody"]}}`:                                           fault.MalformedID,
+	for change, want := range map[string]apierror.Code{
+		`{}`: apierror.MissingParameter,
+		`{"Additions": {"GlobalPermission": true}, "Removals": {"AccountIds": ["` + ben + `"]}}`: apierror.InvalidParameterSet,
+		`{"Additions": {"AccountIds": ["everybody"]}}`:                                           apierror.MalformedID,
 	} {
 		l.refuse(want, anna, "UpdateSnapshot", `{"SnapshotId": %q, "PermissionsToCreateVolume": %s}`, s, change)
 	}
-	l.refuse(fault.MissingParameter, anna, "UpdateSnapshot", `{"SnapshotId": %q}`, s)
+	l.refuse(apierror.MissingParameter, anna, "UpdateSnapshot", `{"SnapshotId": %q}`, s)
 }
 
 func TestSnapshotInUseByAnImage(t *testing.T) {
@@ -357,7 +357,7 @@ func TestSnapshotInUseByAnImage(t *testing.T) {
 	s := l.snapshot(anna, l.volume(anna, `"Size": 1`))
 	image := &Image{Snapshots: []id.Snapshot{id.Snapshot(s)}}
 	l.update(anna, func(tx *kind.Tx) error { return kind.Transition(tx, Images, image, ImageRegistered) })
-	l.refuse(fault.InUse, anna, "DeleteSnapshot", `{"SnapshotId": %q}`, s)
+	l.refuse(apierror.InUse, anna, "DeleteSnapshot", `{"SnapshotId": %q}`, s)
 	l.update(anna, func(tx *kind.Tx) error { return Images.Delete(tx, image) })
 	l.call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, s)
 }
@@ -421,10 +421,10 @@ func TestSnapshotQuotas(t *testing.T) {
 	v := l.volume(anna, `"Size": 1`)
 	first := l.one(anna, "CreateSnapshot", `{"VolumeId": %q}`, v).text("SnapshotId")
 	l.one(anna, "CreateSnapshot", `{"VolumeId": %q}`, v)
-	l.refuse(fault.TooManyActiveSnapshots, anna, "CreateSnapshot", `{"VolumeId": %q}`, v)
+	l.refuse(apierror.TooManyActiveSnapshots, anna, "CreateSnapshot", `{"VolumeId": %q}`, v)
 	l.settle()
 	l.snapshot(anna, v)
-	l.refuse(fault.TooManySnapshots, anna, "CreateSnapshot", `{"VolumeId": %q}`, v)
+	l.refuse(apierror.TooManySnapshots, anna, "CreateSnapshot", `{"VolumeId": %q}`, v)
 	l.call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, first)
 	l.snapshot(anna, v)
 }

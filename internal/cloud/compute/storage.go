@@ -1,7 +1,7 @@
 package compute
 
 import (
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -41,17 +41,17 @@ func (s *storage) change(tx *kind.Tx, from, to VolumeUpdateParameters) error {
 		ofType = VolumeUpdateParameters{}
 	}
 	if to.Size > from.Size {
-		if err := tx.CheckLimit("volume_size_limit", fault.TooMuchVolumeSize, s.size); err != nil {
+		if err := tx.CheckLimit("volume_size_limit", apierror.TooMuchVolumeSize, s.size); err != nil {
 			return err
 		}
 	}
 	if to.Size > ofType.Size {
-		if err := tx.CheckLimit(sizeQuota(to.VolumeType), fault.TooMuchVolumeSize, s.types[to.VolumeType]); err != nil {
+		if err := tx.CheckLimit(sizeQuota(to.VolumeType), apierror.TooMuchVolumeSize, s.types[to.VolumeType]); err != nil {
 			return err
 		}
 	}
 	if to.VolumeType == VolumeIo1 && to.Iops > ofType.Iops {
-		return tx.CheckLimit("iops_limit", fault.TooManyIops, s.iops)
+		return tx.CheckLimit("iops_limit", apierror.TooManyIops, s.iops)
 	}
 	return nil
 }

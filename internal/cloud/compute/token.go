@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 )
 
 // ClientToken makes a creation repeatable: as long as what it made is there, the
@@ -19,7 +19,7 @@ const maxClientToken = 64
 // Check reports a token that is too long.
 func (t ClientToken) Check() error {
 	if len(t) > maxClientToken {
-		return fault.InvalidLength.Errorf("A client token has at most %d characters.", maxClientToken)
+		return apierror.InvalidLength.Errorf("A client token has at most %d characters.", maxClientToken)
 	}
 	return nil
 }
@@ -38,7 +38,7 @@ func digest(req any) string {
 // checkRepeated refuses a client token that comes again with another request.
 func (t ClientToken) checkRepeated(req any, first string) error {
 	if digest(req) != first {
-		return fault.TokenMismatch.Errorf("The ClientToken '%s' came with another request before.", t)
+		return apierror.TokenMismatch.Errorf("The ClientToken '%s' came with another request before.", t)
 	}
 	return nil
 }

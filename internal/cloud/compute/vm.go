@@ -4,9 +4,9 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -112,9 +112,9 @@ func (v *Vm) Amounts() kind.Amounts { return kind.Amounts{int64(v.Vcores), int64
 var Vms = &kind.Kind[Vm, id.Vm]{
 	Name:    "Vm",
 	Tag:     "vm",
-	Missing: fault.VmNotFound,
-	Held:    fault.InUse,
-	Quota:   &kind.Quota{Name: "vm_limit", Code: fault.TooManyVms},
+	Missing: apierror.VmNotFound,
+	Held:    apierror.InUse,
+	Quota:   &kind.Quota{Name: "vm_limit", Code: apierror.TooManyVms},
 	Keep:    time.Hour, // as long as AWS shows terminated ones
 	Life:    vmLife,
 

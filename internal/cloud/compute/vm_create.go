@@ -4,9 +4,9 @@ import (
 	"slices"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -111,16 +111,16 @@ func (req *CreateVmsRequest) counts() (least, most int, err error) {
 	switch {
 	case req.MinVmsCount == nil && most >= 1:
 	case least < 1:
-		err = fault.InvalidCount.Errorf("MinVmsCount is at least 1.")
+		err = apierror.InvalidCount.Errorf("MinVmsCount is at least 1.")
 	case most < least:
-		err = fault.InvalidCount.Errorf("MaxVmsCount, %d, is less than MinVmsCount, %d.", most, least)
+		err = apierror.InvalidCount.Errorf("MaxVmsCount, %d, is less than MinVmsCount, %d.", most, least)
 	}
 	switch {
 	case err != nil:
 	case most < 1:
-		err = fault.InvalidCount.Errorf("MaxVmsCount is at least 1.")
+		err = apierror.InvalidCount.Errorf("MaxVmsCount is at least 1.")
 	case most > maxVmsPerCall:
-		err = fault.InvalidCount.Errorf("One call makes at most %d VMs.", maxVmsPerCall)
+		err = apierror.InvalidCount.Errorf("One call makes at most %d VMs.", maxVmsPerCall)
 	}
 	return least, most, err
 }
@@ -141,7 +141,7 @@ func (region Region) order(tx *kind.Tx, req *CreateVmsRequest) (*order, error) {
 	case err != nil:
 		return nil, err
 	case req.BsuOptimized:
-		return nil, fault.InvalidConfiguration.Errorf("BsuOptimized is not available.")
+		return nil, apierror.InvalidConfiguration.Errorf("BsuOptimized is not available.")
 	}
 	o := &order{userData: len(req.UserData), vm: Vm{
 		Architecture: string(image.Architecture), ClientToken: string(req.ClientToken), CreationDate: api.At(tx.Now()),
@@ -221,7 +221,7 @@ func (v *Vm) setShutdown(behavior ShutdownBehavior, config *ShutdownBehaviorConf
 		v.ShutdownBehaviorConfiguration = ShutdownBehaviorConfiguration{GuestStop, HostStop}
 	}
 	if behavior != "" && config != nil {
-		return fault.IncompatibleParameters.Errorf("VmInitiatedShutdownBehavior and ShutdownBehaviorConfiguration are the same: they cannot be given together.")
+		return apierror.IncompatibleParameters.Errorf("VmInitiatedShutdownBehavior and ShutdownBehaviorConfiguration are the same: they cannot be given together.")
 	}
 	now := &v.ShutdownBehaviorConfiguration
 	switch {
@@ -253,12 +253,12 @@ func (v *Vm) bootAs(image *Image, req *CreateVmsRequest) error {
 	case v.BootMode == "":
 		v.BootMode = BootLegacy
 	case len(image.BootModes) > 0 && !slices.Contains(image.BootModes, v.BootMode):
-		return fault.InvalidParameter.Errorf("The image %s does not boot by %s, only by %s.", image.ImageId, v.BootMode, image.BootModes)
+		return apierror.InvalidParameter.Errorf("The image %s does not boot by %s, only by %s.", image.ImageId, v.BootMode, image.BootModes)
 	}
 	v.TpmEnabled = image.TpmMandatory
 	if tpm := req.TpmEnabled; tpm != nil {
 		if image.TpmMandatory && !*tpm {
-			return fault.InvalidParameter.Errorf("The image %s needs a Trusted Platform Module.", image.ImageId)
+			return apierror.InvalidParameter.Errorf("The image %s needs a Trusted Platform Module.", image.ImageId)
 		}
 		v.TpmEnabled = *tpm
 	}
@@ -271,7 +271,7 @@ func (v *Vm) setNextBoot(actions *ActionsOnNextBoot) error {
 		return nil
 	}
 	if actions.SecureBoot != SecureBootNone && v.BootMode == BootLegacy {
-		return fault.InvalidParameter.Errorf("ActionsOnNextBoot.SecureBoot is for VMs that boot by %s, and this one boots by %s.", BootUefi, v.BootMode)
+		return apierror.InvalidParameter.Errorf("ActionsOnNextBoot.SecureBoot is for VMs that boot by %s, and this one boots by %s.", BootUefi, v.BootMode)
 	}
 	v.ActionsOnNextBoot = &ActionsOnNextBoot{actions.SecureBoot}
 	return nil
@@ -280,7 +280,7 @@ func (v *Vm) setNextBoot(actions *ActionsOnNextBoot) error {
 // checkNested refuses VMs in a VM that shares its host.
 func (v *Vm) checkNested() error {
 	if v.NestedVirtualization && v.Placement.Tenancy == network.TenancyDefault {
-		return fault.InvalidParameter.Errorf("NestedVirtualization is for dedicated tenancies only.")
+		return apierror.InvalidParameter.Errorf("NestedVirtualization is for dedicated tenancies only.")
 	}
 	return nil
 }

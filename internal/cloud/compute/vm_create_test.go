@@ -8,8 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -132,79 +132,79 @@ func TestCreateVmsRefuses(t *testing.T) {
 	large := base64.StdEncoding.EncodeToString(make([]byte, 500<<10/4*3+1))
 	tests := []struct {
 		name, request string
-		want          fault.Code
+		want          apierror.Code
 	}{
-		{"no image", `"ImageId": "ami-00000000"`, fault.ImageNotFound},
-		{"another account's image", fmt.Sprintf(`"ImageId": %q`, foreign), fault.ImageNotFound},
-		{"an image that is not made yet", fmt.Sprintf(`"ImageId": %q`, pending), fault.InvalidImageState},
-		{"a type", `"VmType": "tinav9.c1r1"`, fault.VmTypeNotFound},
-		{"BSU optimisation", `"BsuOptimized": true`, fault.InvalidConfiguration},
-		{"a keypair", `"KeypairName": "nobody's"`, fault.KeypairNotFound},
-		{"none", `"MinVmsCount": 0`, fault.InvalidCount},
-		{"at most none", `"MaxVmsCount": 0`, fault.InvalidCount},
-		{"fewer at most than at least", `"MinVmsCount": 3, "MaxVmsCount": 2`, fault.InvalidCount},
-		{"too many", `"MaxVmsCount": 1001`, fault.InvalidCount},
-		{"a boot mode that the image has not", `"BootMode": "uefi"`, fault.InvalidParameter},
-		{"no TPM where one is needed", `"TpmEnabled": false`, fault.InvalidParameter},
-		{"secure boot without UEFI", `"ActionsOnNextBoot": {"SecureBoot": "enable"}`, fault.InvalidParameter},
-		{"a tenancy", `"Placement": {"Tenancy": "mine"}`, fault.InvalidTenancy},
-		{"a dedicated group", `"Placement": {"Tenancy": "ded-00000000"}`, fault.ObjectNotFound},
-		{"a dedicated group elsewhere", fmt.Sprintf(`"Placement": {"Tenancy": %q}`, group), fault.SubregionMismatch},
-		{"a dedicated group of other processors", fmt.Sprintf(`"VmType": "tinav4.c1r1", "Placement": {"Tenancy": %q, "SubregionName": "test-1b"}`, group), fault.InvalidParameter},
-		{"a Subregion", `"Placement": {"SubregionName": "test-2a"}`, fault.SubregionNotFound},
-		{"a Subregion other than the Subnet's", fmt.Sprintf(`"SubnetId": %q, "Placement": {"SubregionName": "test-1a"}`, subnet), fault.SubregionMismatch},
-		{"nested virtualization on a shared host", `"NestedVirtualization": true`, fault.InvalidParameter},
-		{"user data", `"UserData": "not Base64!"`, fault.InvalidValue},
-		{"large user data", fmt.Sprintf(`"UserData": %q`, large), fault.InvalidLength},
-		{"a long token", fmt.Sprintf(`"ClientToken": %q`, strings.Repeat("x", 65)), fault.InvalidLength},
-		{"both views of the shutdown behavior", `"VmInitiatedShutdownBehavior": "stop", "ShutdownBehaviorConfiguration": {}`, fault.IncompatibleParameters},
-		{"a shutdown behavior", `"VmInitiatedShutdownBehavior": "sleep"`, fault.InvalidValue},
+		{"no image", `"ImageId": "ami-00000000"`, apierror.ImageNotFound},
+		{"another account's image", fmt.Sprintf(`"ImageId": %q`, foreign), apierror.ImageNotFound},
+		{"an image that is not made yet", fmt.Sprintf(`"ImageId": %q`, pending), apierror.InvalidImageState},
+		{"a type", `"VmType": "tinav9.c1r1"`, apierror.VmTypeNotFound},
+		{"BSU optimisation", `"BsuOptimized": true`, apierror.InvalidConfiguration},
+		{"a keypair", `"KeypairName": "nobody's"`, apierror.KeypairNotFound},
+		{"none", `"MinVmsCount": 0`, apierror.InvalidCount},
+		{"at most none", `"MaxVmsCount": 0`, apierror.InvalidCount},
+		{"fewer at most than at least", `"MinVmsCount": 3, "MaxVmsCount": 2`, apierror.InvalidCount},
+		{"too many", `"MaxVmsCount": 1001`, apierror.InvalidCount},
+		{"a boot mode that the image has not", `"BootMode": "uefi"`, apierror.InvalidParameter},
+		{"no TPM where one is needed", `"TpmEnabled": false`, apierror.InvalidParameter},
+		{"secure boot without UEFI", `"ActionsOnNextBoot": {"SecureBoot": "enable"}`, apierror.InvalidParameter},
+		{"a tenancy", `"Placement": {"Tenancy": "mine"}`, apierror.InvalidTenancy},
+		{"a dedicated group", `"Placement": {"Tenancy": "ded-00000000"}`, apierror.ObjectNotFound},
+		{"a dedicated group elsewhere", fmt.Sprintf(`"Placement": {"Tenancy": %q}`, group), apierror.SubregionMismatch},
+		{"a dedicated group of other processors", fmt.Sprintf(`"VmType": "tinav4.c1r1", "Placement": {"Tenancy": %q, "SubregionName": "test-1b"}`, group), apierror.InvalidParameter},
+		{"a Subregion", `"Placement": {"SubregionName": "test-2a"}`, apierror.SubregionNotFound},
+		{"a Subregion other than the Subnet's", fmt.Sprintf(`"SubnetId": %q, "Placement": {"SubregionName": "test-1a"}`, subnet), apierror.SubregionMismatch},
+		{"nested virtualization on a shared host", `"NestedVirtualization": true`, apierror.InvalidParameter},
+		{"user data", `"UserData": "not Base64!"`, apierror.InvalidValue},
+		{"large user data", fmt.Sprintf(`"UserData": %q`, large), apierror.InvalidLength},
+		{"a long token", fmt.Sprintf(`"ClientToken": %q`, strings.Repeat("x", 65)), apierror.InvalidLength},
+		{"both views of the shutdown behavior", `"VmInitiatedShutdownBehavior": "stop", "ShutdownBehaviorConfiguration": {}`, apierror.IncompatibleParameters},
+		{"a shutdown behavior", `"VmInitiatedShutdownBehavior": "sleep"`, apierror.InvalidValue},
 
-		{"a Subnet", `"SubnetId": "subnet-00000000"`, fault.SubnetNotFound},
-		{"another account's Subnet", fmt.Sprintf(`"SubnetId": %q`, theirs), fault.SubnetNotFound},
-		{"a reserved address", fmt.Sprintf(`"SubnetId": %q, "PrivateIps": ["10.0.1.3"]`, subnet), fault.InvalidValue},
-		{"an address in the public Cloud", `"PrivateIps": ["10.0.1.9"]`, fault.InvalidParameterSet},
-		{"one address for two", fmt.Sprintf(`"SubnetId": %q, "PrivateIps": ["10.0.1.9"], "MaxVmsCount": 2`, subnet), fault.InvalidParameterSet},
-		{"a group of the public Cloud in a Net", fmt.Sprintf(`"SubnetId": %q, "SecurityGroupIds": [%q]`, subnet, cloud), fault.NotInNet},
-		{"a group of the public Cloud by its name in a Net", fmt.Sprintf(`"SubnetId": %q, "SecurityGroups": ["web"]`, subnet), fault.SecurityGroupNotFound},
-		{"a group", `"SecurityGroupIds": ["sg-00000000"]`, fault.SecurityGroupNotFound},
-		{"a group by its name", `"SecurityGroups": ["db"]`, fault.SecurityGroupNotFound},
+		{"a Subnet", `"SubnetId": "subnet-00000000"`, apierror.SubnetNotFound},
+		{"another account's Subnet", fmt.Sprintf(`"SubnetId": %q`, theirs), apierror.SubnetNotFound},
+		{"a reserved address", fmt.Sprintf(`"SubnetId": %q, "PrivateIps": ["10.0.1.3"]`, subnet), apierror.InvalidValue},
+		{"an address in the public Cloud", `"PrivateIps": ["10.0.1.9"]`, apierror.InvalidParameterSet},
+		{"one address for two", fmt.Sprintf(`"SubnetId": %q, "PrivateIps": ["10.0.1.9"], "MaxVmsCount": 2`, subnet), apierror.InvalidParameterSet},
+		{"a group of the public Cloud in a Net", fmt.Sprintf(`"SubnetId": %q, "SecurityGroupIds": [%q]`, subnet, cloud), apierror.NotInNet},
+		{"a group of the public Cloud by its name in a Net", fmt.Sprintf(`"SubnetId": %q, "SecurityGroups": ["web"]`, subnet), apierror.SecurityGroupNotFound},
+		{"a group", `"SecurityGroupIds": ["sg-00000000"]`, apierror.SecurityGroupNotFound},
+		{"a group by its name", `"SecurityGroups": ["db"]`, apierror.SecurityGroupNotFound},
 
-		{"NICs and a Subnet", fmt.Sprintf(`"SubnetId": %q, "Nics": [{"NicId": %q}]`, subnet, free), fault.IncompatibleParameters},
-		{"NICs and groups", fmt.Sprintf(`"SecurityGroups": ["default"], "Nics": [{"NicId": %q}]`, free), fault.IncompatibleParameters},
-		{"no primary NIC", fmt.Sprintf(`"Nics": [{"DeviceNumber": 1, "NicId": %q}]`, free), fault.InvalidParameter},
-		{"a NIC", `"Nics": [{"DeviceNumber": 0, "NicId": "eni-00000000"}]`, fault.NicNotFound},
-		{"a NIC in use", fmt.Sprintf(`"Nics": [{"DeviceNumber": 0, "NicId": %q}]`, used), fault.InUse},
-		{"one NIC for two", fmt.Sprintf(`"Nics": [{"DeviceNumber": 0, "NicId": %q}], "MaxVmsCount": 2`, free), fault.InvalidParameterSet},
-		{"a NIC of nothing", `"Nics": [{"DeviceNumber": 0}]`, fault.MissingParameter},
-		{"a NIC without a number", fmt.Sprintf(`"Nics": [{"SubnetId": %q}]`, subnet), fault.MissingParameter},
-		{"a number too high", fmt.Sprintf(`"Nics": [{"SubnetId": %q, "DeviceNumber": 8}]`, subnet), fault.InvalidValue},
-		{"a number twice", fmt.Sprintf(`"Nics": [{"SubnetId": %q, "DeviceNumber": 0}, {"SubnetId": %[1]q, "DeviceNumber": 0}]`, subnet), fault.DeviceTaken},
-		{"NICs in two Nets", fmt.Sprintf(`"Nics": [{"SubnetId": %q, "DeviceNumber": 0}, {"SubnetId": %q, "DeviceNumber": 1}]`, subnet, other), fault.InvalidParameter},
-		{"a NIC that exists, in a Subnet", fmt.Sprintf(`"Nics": [{"DeviceNumber": 0, "NicId": %q, "SubnetId": %q}]`, free, subnet), fault.IncompatibleParameters},
-		{"a NIC that exists, with groups", fmt.Sprintf(`"Nics": [{"DeviceNumber": 0, "NicId": %q, "SecurityGroupIds": [%q]}]`, free, cloud), fault.IncompatibleParameters},
-		{"a NIC that exists, with addresses", fmt.Sprintf(`"Nics": [{"DeviceNumber": 0, "NicId": %q, "PrivateIps": [{"PrivateIp": "10.0.1.20"}]}]`, free), fault.IncompatibleParameters},
-		{"a NIC that exists, with chosen addresses", fmt.Sprintf(`"Nics": [{"DeviceNumber": 0, "NicId": %q, "SecondaryPrivateIpCount": 1}]`, free), fault.IncompatibleParameters},
-		{"a NIC that exists, described", fmt.Sprintf(`"Nics": [{"DeviceNumber": 0, "NicId": %q, "Description": "mine"}]`, free), fault.IncompatibleParameters},
-		{"two primary addresses", fmt.Sprintf(`"Nics": [{"SubnetId": %q, "DeviceNumber": 0, "PrivateIps": [{"IsPrimary": true, "PrivateIp": "10.0.1.20"}, {"IsPrimary": true, "PrivateIp": "10.0.1.21"}]}]`, subnet), fault.IncompatibleParameters},
-		{"user data that order too many tags", fmt.Sprintf(`"UserData": %q`, ordering(manyTags(51)...)), fault.TooManyTags},
+		{"NICs and a Subnet", fmt.Sprintf(`"SubnetId": %q, "Nics": [{"NicId": %q}]`, subnet, free), apierror.IncompatibleParameters},
+		{"NICs and groups", fmt.Sprintf(`"SecurityGroups": ["default"], "Nics": [{"NicId": %q}]`, free), apierror.IncompatibleParameters},
+		{"no primary NIC", fmt.Sprintf(`"Nics": [{"DeviceNumber": 1, "NicId": %q}]`, free), apierror.InvalidParameter},
+		{"a NIC", `"Nics": [{"DeviceNumber": 0, "NicId": "eni-00000000"}]`, apierror.NicNotFound},
+		{"a NIC in use", fmt.Sprintf(`"Nics": [{"DeviceNumber": 0, "NicId": %q}]`, used), apierror.InUse},
+		{"one NIC for two", fmt.Sprintf(`"Nics": [{"DeviceNumber": 0, "NicId": %q}], "MaxVmsCount": 2`, free), apierror.InvalidParameterSet},
+		{"a NIC of nothing", `"Nics": [{"DeviceNumber": 0}]`, apierror.MissingParameter},
+		{"a NIC without a number", fmt.Sprintf(`"Nics": [{"SubnetId": %q}]`, subnet), apierror.MissingParameter},
+		{"a number too high", fmt.Sprintf(`"Nics": [{"SubnetId": %q, "DeviceNumber": 8}]`, subnet), apierror.InvalidValue},
+		{"a number twice", fmt.Sprintf(`"Nics": [{"SubnetId": %q, "DeviceNumber": 0}, {"SubnetId": %[1]q, "DeviceNumber": 0}]`, subnet), apierror.DeviceTaken},
+		{"NICs in two Nets", fmt.Sprintf(`"Nics": [{"SubnetId": %q, "DeviceNumber": 0}, {"SubnetId": %q, "DeviceNumber": 1}]`, subnet, other), apierror.InvalidParameter},
+		{"a NIC that exists, in a Subnet", fmt.Sprintf(`"Nics": [{"DeviceNumber": 0, "NicId": %q, "SubnetId": %q}]`, free, subnet), apierror.IncompatibleParameters},
+		{"a NIC that exists, with groups", fmt.Sprintf(`"Nics": [{"DeviceNumber": 0, "NicId": %q, "SecurityGroupIds": [%q]}]`, free, cloud), apierror.IncompatibleParameters},
+		{"a NIC that exists, with addresses", fmt.Sprintf(`"Nics": [{"DeviceNumber": 0, "NicId": %q, "PrivateIps": [{"PrivateIp": "10.0.1.20"}]}]`, free), apierror.IncompatibleParameters},
+		{"a NIC that exists, with chosen addresses", fmt.Sprintf(`"Nics": [{"DeviceNumber": 0, "NicId": %q, "SecondaryPrivateIpCount": 1}]`, free), apierror.IncompatibleParameters},
+		{"a NIC that exists, described", fmt.Sprintf(`"Nics": [{"DeviceNumber": 0, "NicId": %q, "Description": "mine"}]`, free), apierror.IncompatibleParameters},
+		{"two primary addresses", fmt.Sprintf(`"Nics": [{"SubnetId": %q, "DeviceNumber": 0, "PrivateIps": [{"IsPrimary": true, "PrivateIp": "10.0.1.20"}, {"IsPrimary": true, "PrivateIp": "10.0.1.21"}]}]`, subnet), apierror.IncompatibleParameters},
+		{"user data that order too many tags", fmt.Sprintf(`"UserData": %q`, ordering(manyTags(51)...)), apierror.TooManyTags},
 		{"addresses given and chosen", fmt.Sprintf(`"Nics": [{"SubnetId": %q, "DeviceNumber": 0, "SecondaryPrivateIpCount": 1,
-			"PrivateIps": [{"PrivateIp": "10.0.1.20"}, {"PrivateIp": "10.0.1.21"}]}]`, subnet), fault.IncompatibleParameters},
+			"PrivateIps": [{"PrivateIp": "10.0.1.20"}, {"PrivateIp": "10.0.1.21"}]}]`, subnet), apierror.IncompatibleParameters},
 
-		{"no device name", `"BlockDeviceMappings": [{"Bsu": {"VolumeSize": 1}}]`, fault.MissingParameter},
-		{"a device name", `"BlockDeviceMappings": [{"DeviceName": "sdb", "Bsu": {"VolumeSize": 1}}]`, fault.InvalidDeviceName},
-		{"a device name twice", `"BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "Bsu": {"VolumeSize": 1}}, {"DeviceName": "/dev/sdb", "Bsu": {"VolumeSize": 1}}]`, fault.InvalidMappings},
-		{"a volume of no size", `"BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "Bsu": {}}]`, fault.MissingParameter},
-		{"a device of nothing", `"BlockDeviceMappings": [{"DeviceName": "/dev/sdb"}]`, fault.InvalidMappings},
-		{"no device that is there", `"BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "NoDevice": ""}]`, fault.InvalidMappings},
-		{"more volumes than a VM can have", `"BlockDeviceMappings": [` + strings.Join(manyDisks(maxVolumes), ", ") + `]`, fault.TooManyVolumes},
-		{"no root device", `"BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "NoDevice": ""}]`, fault.InvalidRootMapping},
-		{"another snapshot as the root device", `"BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "Bsu": {"SnapshotId": "snap-00000000"}}]`, fault.InvalidRootMapping},
-		{"an ephemeral root device", `"BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "VirtualDeviceName": "ephemeral0"}]`, fault.InvalidRootMapping},
-		{"an ephemeral name", `"BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "VirtualDeviceName": "disk0"}]`, fault.InvalidVirtualName},
-		{"an ephemeral volume", `"BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "VirtualDeviceName": "ephemeral0", "Bsu": {"VolumeSize": 1}}]`, fault.InvalidVirtualName},
-		{"a snapshot", `"BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "Bsu": {"SnapshotId": "snap-00000000"}}]`, fault.SnapshotNotFound},
-		{"io1 without operations", `"BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "Bsu": {"VolumeType": "io1"}}]`, fault.MissingParameter},
+		{"no device name", `"BlockDeviceMappings": [{"Bsu": {"VolumeSize": 1}}]`, apierror.MissingParameter},
+		{"a device name", `"BlockDeviceMappings": [{"DeviceName": "sdb", "Bsu": {"VolumeSize": 1}}]`, apierror.InvalidDeviceName},
+		{"a device name twice", `"BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "Bsu": {"VolumeSize": 1}}, {"DeviceName": "/dev/sdb", "Bsu": {"VolumeSize": 1}}]`, apierror.InvalidMappings},
+		{"a volume of no size", `"BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "Bsu": {}}]`, apierror.MissingParameter},
+		{"a device of nothing", `"BlockDeviceMappings": [{"DeviceName": "/dev/sdb"}]`, apierror.InvalidMappings},
+		{"no device that is there", `"BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "NoDevice": ""}]`, apierror.InvalidMappings},
+		{"more volumes than a VM can have", `"BlockDeviceMappings": [` + strings.Join(manyDisks(maxVolumes), ", ") + `]`, apierror.TooManyVolumes},
+		{"no root device", `"BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "NoDevice": ""}]`, apierror.InvalidRootMapping},
+		{"another snapshot as the root device", `"BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "Bsu": {"SnapshotId": "snap-00000000"}}]`, apierror.InvalidRootMapping},
+		{"an ephemeral root device", `"BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "VirtualDeviceName": "ephemeral0"}]`, apierror.InvalidRootMapping},
+		{"an ephemeral name", `"BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "VirtualDeviceName": "disk0"}]`, apierror.InvalidVirtualName},
+		{"an ephemeral volume", `"BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "VirtualDeviceName": "ephemeral0", "Bsu": {"VolumeSize": 1}}]`, apierror.InvalidVirtualName},
+		{"a snapshot", `"BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "Bsu": {"SnapshotId": "snap-00000000"}}]`, apierror.SnapshotNotFound},
+		{"io1 without operations", `"BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "Bsu": {"VolumeType": "io1"}}]`, apierror.MissingParameter},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -279,8 +279,8 @@ func TestVmDisks(t *testing.T) {
 	if got := len(most.objects("BlockDeviceMappings")); got != maxVolumes {
 		t.Errorf("a VM has %d volumes, want %d", got, maxVolumes)
 	}
-	l.refuse(fault.VolumeTooSmall, ben, "CreateVms", `{"ImageId": %q, "BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "Bsu": {"VolumeSize": 9}}]}`, image)
-	l.refuse(fault.SnapshotNotFound, ben, "CreateVms", `{"ImageId": %q, "BlockDeviceMappings": [{"DeviceName": "/dev/sdf", "Bsu": {"SnapshotId": "snap-00000000"}}]}`, image)
+	l.refuse(apierror.VolumeTooSmall, ben, "CreateVms", `{"ImageId": %q, "BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "Bsu": {"VolumeSize": 9}}]}`, image)
+	l.refuse(apierror.SnapshotNotFound, ben, "CreateVms", `{"ImageId": %q, "BlockDeviceMappings": [{"DeviceName": "/dev/sdf", "Bsu": {"SnapshotId": "snap-00000000"}}]}`, image)
 }
 
 func TestVmQuotas(t *testing.T) {
@@ -288,14 +288,14 @@ func TestVmQuotas(t *testing.T) {
 	tests := []struct {
 		name, quota string
 		limit       int
-		refused     fault.Code
+		refused     apierror.Code
 	}{
-		{"VMs", "vm_limit", 3, fault.TooManyVms},
-		{"cores", "core_limit", 7, fault.TooManyCores},
-		{"memory", "memory_limit", 13, fault.TooMuchMemory},
-		{"volumes", "volume_limit", 7, fault.TooManyVolumes},
-		{"size of volumes", "volume_size_limit", 39, fault.TooMuchVolumeSize},
-		{"size of volumes of a type", "gp2_volume_size_limit", 6, fault.TooMuchVolumeSize},
+		{"VMs", "vm_limit", 3, apierror.TooManyVms},
+		{"cores", "core_limit", 7, apierror.TooManyCores},
+		{"memory", "memory_limit", 13, apierror.TooMuchMemory},
+		{"volumes", "volume_limit", 7, apierror.TooManyVolumes},
+		{"size of volumes", "volume_size_limit", 39, apierror.TooMuchVolumeSize},
+		{"size of volumes of a type", "gp2_volume_size_limit", 6, apierror.TooMuchVolumeSize},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -328,7 +328,7 @@ func TestVmsInFullSubnet(t *testing.T) {
 	if made := l.vms(anna, `"SubnetId": %q, "MinVmsCount": 2, "MaxVmsCount": 9`, subnet); len(made) != 3 {
 		t.Errorf("in a Subnet with 3 addresses, %d VMs were made", len(made))
 	}
-	l.refuse(fault.InsufficientCapacity, anna, "CreateVms", `{"ImageId": %q, "SubnetId": %q}`, l.omi(anna), subnet)
+	l.refuse(apierror.InsufficientCapacity, anna, "CreateVms", `{"ImageId": %q, "SubnetId": %q}`, l.omi(anna), subnet)
 }
 
 func TestClientTokenOfVms(t *testing.T) {
@@ -348,7 +348,7 @@ func TestClientTokenOfVms(t *testing.T) {
 	if ids = slices.Compact(ids); len(ids) != 1 {
 		t.Fatalf("the same request at once made %q", ids)
 	}
-	l.refuse(fault.TokenMismatch, anna, "CreateVms", "%s", strings.Replace(request, "2", "3", 1))
+	l.refuse(apierror.TokenMismatch, anna, "CreateVms", "%s", strings.Replace(request, "2", "3", 1))
 	both := texts(l.call(anna, "CreateVms", "%s", request).objects("Vms"), "VmId")
 	l.selects(l.list(anna, "ReadVms", `{"ClientTokens": ["once"]}`), "VmId", both...)
 	l.act()
@@ -528,7 +528,7 @@ func TestVmsInADedicatedGroup(t *testing.T) {
 	if got := l.read(anna, "ReadDedicatedGroups", "DedicatedGroupIds", group).text("VmIds"); got != "["+vm+"]" {
 		t.Errorf("in the group are %s, want %s", got, vm)
 	}
-	l.refuse(fault.InUse, anna, "DeleteDedicatedGroup", `{"DedicatedGroupId": %q}`, group)
+	l.refuse(apierror.InUse, anna, "DeleteDedicatedGroup", `{"DedicatedGroupId": %q}`, group)
 	l.call(anna, "DeleteDedicatedGroup", `{"DedicatedGroupId": %q, "Force": true}`, group)
 	l.act()
 	if v := l.read(anna, "ReadVms", "VmIds", vm); v.text("State") != "terminated" || v.object("Placement").text("Tenancy") != group {

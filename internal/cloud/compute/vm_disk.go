@@ -3,8 +3,8 @@ package compute
 import (
 	"slices"
 
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -46,10 +46,10 @@ func (region Region) planDisks(tx, owner *kind.Tx, image *Image, subregion strin
 	seen := map[DeviceName]bool{}
 	for _, w := range wanted {
 		if w.DeviceName == "" {
-			return nil, fault.MissingParameter.Errorf("DeviceName is required in each of BlockDeviceMappings.")
+			return nil, apierror.MissingParameter.Errorf("DeviceName is required in each of BlockDeviceMappings.")
 		}
 		if seen[w.DeviceName] {
-			return nil, fault.InvalidMappings.Errorf("The DeviceName %s is given twice.", w.DeviceName)
+			return nil, apierror.InvalidMappings.Errorf("The DeviceName %s is given twice.", w.DeviceName)
 		}
 		seen[w.DeviceName] = true
 		i, inImage := at[w.DeviceName]
@@ -68,7 +68,7 @@ func (region Region) planDisks(tx, owner *kind.Tx, image *Image, subregion strin
 	}
 	mappings = slices.DeleteFunc(mappings, func(m BlockDeviceMappingImage) bool { return m.DeviceName == "" })
 	if len(mappings) > maxVolumes {
-		return nil, fault.TooManyVolumes.Errorf("The VM would have %d volumes: it can have %d.", len(mappings), maxVolumes)
+		return nil, apierror.TooManyVolumes.Errorf("The VM would have %d volumes: it can have %d.", len(mappings), maxVolumes)
 	}
 	var disks []plannedDisk
 	for _, m := range mappings {
@@ -77,7 +77,7 @@ func (region Region) planDisks(tx, owner *kind.Tx, image *Image, subregion strin
 			SubregionName: subregion, VolumeType: m.Bsu.VolumeType,
 		})
 		if err != nil {
-			return nil, fault.In("the volume "+string(m.DeviceName), err)
+			return nil, apierror.In("the volume "+string(m.DeviceName), err)
 		}
 		disks = append(disks, plannedDisk{*v, m.DeviceName, m.Bsu.DeleteOnVmDeletion})
 	}
@@ -104,19 +104,19 @@ func (w *BlockDeviceMappingVmCreation) check(inImage, isRoot bool) error {
 	}
 	switch {
 	case w.VirtualDeviceName != "" && !ephemeralNames.MatchString(w.VirtualDeviceName):
-		return fault.InvalidVirtualName.Errorf("The VirtualDeviceName '%.100s' is not of the form ephemeralN.", w.VirtualDeviceName)
+		return apierror.InvalidVirtualName.Errorf("The VirtualDeviceName '%.100s' is not of the form ephemeralN.", w.VirtualDeviceName)
 	case w.VirtualDeviceName != "" && said > 1:
-		return fault.InvalidVirtualName.Errorf("The device %s is ephemeral: Bsu and NoDevice cannot be given as well.", w.DeviceName)
+		return apierror.InvalidVirtualName.Errorf("The device %s is ephemeral: Bsu and NoDevice cannot be given as well.", w.DeviceName)
 	case said > 1:
-		return fault.InvalidMappings.Errorf("The device %s has both Bsu and NoDevice.", w.DeviceName)
+		return apierror.InvalidMappings.Errorf("The device %s has both Bsu and NoDevice.", w.DeviceName)
 	case isRoot && w.Bsu == nil && said > 0:
-		return fault.InvalidRootMapping.Errorf("The device %s is the root device, which every VM has.", w.DeviceName)
+		return apierror.InvalidRootMapping.Errorf("The device %s is the root device, which every VM has.", w.DeviceName)
 	case isRoot && w.Bsu != nil && w.Bsu.SnapshotId != "":
-		return fault.InvalidRootMapping.Errorf("The device %s is the root device, whose snapshot is that of the image.", w.DeviceName)
+		return apierror.InvalidRootMapping.Errorf("The device %s is the root device, whose snapshot is that of the image.", w.DeviceName)
 	case !inImage && w.NoDevice != nil:
-		return fault.InvalidMappings.Errorf("The image has no device %s that could be left out.", w.DeviceName)
+		return apierror.InvalidMappings.Errorf("The image has no device %s that could be left out.", w.DeviceName)
 	case !inImage && said == 0:
-		return fault.InvalidMappings.Errorf("The device %s has no Bsu.", w.DeviceName)
+		return apierror.InvalidMappings.Errorf("The device %s has no Bsu.", w.DeviceName)
 	}
 	return nil
 }

@@ -4,8 +4,8 @@ import (
 	"maps"
 	"sort"
 
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -21,12 +21,12 @@ func fleetOf(tx *kind.Tx) fleet {
 // limit already may stay.
 func (f fleet) grow(tx *kind.Tx, cores, memory int) error {
 	if cores > 0 {
-		if err := tx.CheckLimit("core_limit", fault.TooManyCores, f.cores+cores); err != nil {
+		if err := tx.CheckLimit("core_limit", apierror.TooManyCores, f.cores+cores); err != nil {
 			return err
 		}
 	}
 	if memory > 0 {
-		return tx.CheckLimit("memory_limit", fault.TooMuchMemory, f.memory+memory)
+		return tx.CheckLimit("memory_limit", apierror.TooMuchMemory, f.memory+memory)
 	}
 	return nil
 }
@@ -44,21 +44,21 @@ func vmMeters() []kind.Meter {
 // fill makes as many VMs of an order as there is room for, between two numbers.
 func (region Region) fill(tx *kind.Tx, o *order, least, most int) ([]*Vm, error) {
 	if most > 1 && o.plug.single != "" {
-		return nil, fault.InvalidParameterSet.Errorf("%s is for one VM, and the call makes up to %d.", o.plug.single, most)
+		return nil, apierror.InvalidParameterSet.Errorf("%s is for one VM, and the call makes up to %d.", o.plug.single, most)
 	}
 	used, storage, volumes := fleetOf(tx), storageOf(tx), Volumes.Count(tx)
 	fits := func(n int) error {
 		if n*o.userData > maxUserDataPerCall {
-			return fault.InvalidLength.Errorf("UserData of %d characters for %d VMs (MinVmsCount) are %d: one call takes %d, and so makes at most %d such VMs.",
+			return apierror.InvalidLength.Errorf("UserData of %d characters for %d VMs (MinVmsCount) are %d: one call takes %d, and so makes at most %d such VMs.",
 				o.userData, n, n*o.userData, maxUserDataPerCall, maxUserDataPerCall/o.userData)
 		}
-		if err := tx.CheckLimit("vm_limit", fault.TooManyVms, used.vms+n); err != nil {
+		if err := tx.CheckLimit("vm_limit", apierror.TooManyVms, used.vms+n); err != nil {
 			return err
 		}
 		if err := used.grow(tx, n*o.vm.Vcores, n*o.vm.Memory); err != nil {
 			return err
 		}
-		if err := tx.CheckLimit("volume_limit", fault.TooManyVolumes, volumes+n*len(o.disks)); err != nil {
+		if err := tx.CheckLimit("volume_limit", apierror.TooManyVolumes, volumes+n*len(o.disks)); err != nil {
 			return err
 		}
 		total := storage
@@ -116,7 +116,7 @@ func (region Region) makeVm(tx *kind.Tx, o *order, number int, used *storage) (*
 func (p plug) fits(tx *kind.Tx, n int) error {
 	for subnet, each := range p.addresses {
 		if free := network.FreeIps(tx, subnet); n*each > free {
-			return fault.InsufficientCapacity.Errorf("The Subnet %s has %d free addresses left, and %d are needed.", subnet, free, n*each)
+			return apierror.InsufficientCapacity.Errorf("The Subnet %s has %d free addresses left, and %d are needed.", subnet, free, n*each)
 		}
 	}
 	return nil

@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
@@ -30,7 +30,7 @@ type VmGroup struct {
 }
 
 // VmGroups are the groups of VMs of the region.
-var VmGroups = &kind.Kind[VmGroup, id.VmGroup]{Name: "VmGroup", Held: fault.InUse, Keep: time.Hour, Life: vmGroupLife}
+var VmGroups = &kind.Kind[VmGroup, id.VmGroup]{Name: "VmGroup", Held: apierror.InUse, Keep: time.Hour, Life: vmGroupLife}
 
 // maxVmGroups is how many groups an account can have. No quota shows it.
 const maxVmGroups = 100
@@ -133,10 +133,10 @@ type CreateVmGroupRequest struct {
 
 func createVmGroup(tx *kind.Tx, req *CreateVmGroupRequest) (*VmGroup, error) {
 	if have := VmGroups.Count(tx); have >= maxVmGroups {
-		return nil, fault.TooManyVms.Errorf("An account has at most %d VM groups.", maxVmGroups)
+		return nil, apierror.TooManyVms.Errorf("An account has at most %d VM groups.", maxVmGroups)
 	}
 	if len(req.SecurityGroupIds) == 0 {
-		return nil, fault.MissingParameter.Errorf("SecurityGroupIds is empty: name at least one.")
+		return nil, apierror.MissingParameter.Errorf("SecurityGroupIds is empty: name at least one.")
 	}
 	if !network.Subnets.Has(tx, req.SubnetId) {
 		return nil, network.Subnets.Absent(req.SubnetId)
@@ -228,7 +228,7 @@ type UpdateVmGroupRequest struct {
 
 func updateVmGroup(_ *kind.Tx, g *VmGroup, req *UpdateVmGroupRequest) (err error) {
 	if g.State == VmGroupDeleting {
-		return fault.InvalidState.Errorf("The VM group %s is %s.", g.VmGroupId, g.State)
+		return apierror.InvalidState.Errorf("The VM group %s is %s.", g.VmGroupId, g.State)
 	}
 	if req.Description != nil {
 		g.Description = *req.Description

@@ -1,8 +1,8 @@
 package compute
 
 import (
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -43,7 +43,7 @@ func scaleDown(tx *kind.Tx, req *ScaleDownVmGroupRequest) (*ScaleDownVmGroupResp
 	}
 	vms := g.vms(tx)
 	if n := int(req.VmSubtraction); n > len(vms) {
-		return nil, fault.InvalidCount.Errorf("The VM group %s has %d VMs: %d cannot be taken away.", g.VmGroupId, len(vms), n)
+		return nil, apierror.InvalidCount.Errorf("The VM group %s has %d VMs: %d cannot be taken away.", g.VmGroupId, len(vms), n)
 	}
 	g.VmCount = len(vms) - int(req.VmSubtraction)
 	if err := kind.Transition(tx, VmGroups, g, groupScaledDown); err != nil {

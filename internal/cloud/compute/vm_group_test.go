@@ -6,8 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/driver"
-	"github.com/bastide-cloud/bastide/internal/fault"
 )
 
 // template makes a template, of two vCores and 4 GiB unless the request says more.
@@ -56,7 +56,7 @@ func TestVmGroupLife(t *testing.T) {
 	l.call(anna, "ScaleUpVmGroup", `{"VmGroupId": %q, "VmAddition": 1}`, group)
 	is("scaling up", 3)
 	for action, number := range map[string]string{"ScaleUpVmGroup": "VmAddition", "ScaleDownVmGroup": "VmSubtraction"} {
-		l.refuse(fault.InvalidState, anna, action, `{"VmGroupId": %q, %q: 1}`, group, number)
+		l.refuse(apierror.InvalidState, anna, action, `{"VmGroupId": %q, %q: 1}`, group, number)
 	}
 	for range 8 {
 		l.act()
@@ -71,7 +71,7 @@ func TestVmGroupLife(t *testing.T) {
 	}
 
 	// The oldest go first.
-	l.refuse(fault.InvalidCount, anna, "ScaleDownVmGroup", `{"VmGroupId": %q, "VmSubtraction": 4}`, group)
+	l.refuse(apierror.InvalidCount, anna, "ScaleDownVmGroup", `{"VmGroupId": %q, "VmSubtraction": 4}`, group)
 	l.call(anna, "ScaleDownVmGroup", `{"VmGroupId": %q, "VmSubtraction": 1}`, group)
 	is("scaling down", 2)
 	l.act()
@@ -83,8 +83,8 @@ func TestVmGroupLife(t *testing.T) {
 	l.call(anna, "DeleteVms", `{"VmIds": [%q]}`, vms[1])
 	l.act()
 	is("available", 1)
-	for what, want := range map[string]fault.Code{
-		fmt.Sprintf("DeleteVmTemplate %s", grown.text("VmTemplateId")): fault.InUse, fmt.Sprintf("DeleteSubnet %s", grown.text("SubnetId")): fault.SubnetInUse,
+	for what, want := range map[string]apierror.Code{
+		fmt.Sprintf("DeleteVmTemplate %s", grown.text("VmTemplateId")): apierror.InUse, fmt.Sprintf("DeleteSubnet %s", grown.text("SubnetId")): apierror.SubnetInUse,
 	} {
 		var action, of string
 		fmt.Sscan(what, &action, &of)
@@ -107,16 +107,16 @@ func TestVmGroupRefuses(t *testing.T) {
 	parts := l.groupIn(anna)
 	for name, test := range map[string]struct {
 		request string
-		want    fault.Code
+		want    apierror.Code
 	}{
-		"none":                 {parts + `, "VmCount": 0`, fault.InvalidValue},
-		"no count":             {parts, fault.MissingParameter},
-		"too many":             {parts + `, "VmCount": 4`, fault.TooManyVms},
-		"a strategy":           {parts + `, "VmCount": 1, "PositioningStrategy": "scatter"`, fault.InvalidValue},
-		"no groups":            {`"VmCount": 1, "SecurityGroupIds": [], "SubnetId": "subnet-00000000", "VmTemplateId": "vmtemplate-00000000000000000000000000000000", "VmGroupName": "herd"`, fault.MissingParameter},
-		"somebody's template":  {replaced(parts, "VmTemplateId", l.template(ben, "")), fault.ObjectNotFound},
-		"no Subnet":            {replaced(parts, "SubnetId", "subnet-00000000"), fault.SubnetNotFound},
-		"a name of no letters": {replaced(parts, "VmGroupName", ""), fault.InvalidLength},
+		"none":                 {parts + `, "VmCount": 0`, apierror.InvalidValue},
+		"no count":             {parts, apierror.MissingParameter},
+		"too many":             {parts + `, "VmCount": 4`, apierror.TooManyVms},
+		"a strategy":           {parts + `, "VmCount": 1, "PositioningStrategy": "scatter"`, apierror.InvalidValue},
+		"no groups":            {`"VmCount": 1, "SecurityGroupIds": [], "SubnetId": "subnet-00000000", "VmTemplateId": "vmtemplate-00000000000000000000000000000000", "VmGroupName": "herd"`, apierror.MissingParameter},
+		"somebody's template":  {replaced(parts, "VmTemplateId", l.template(ben, "")), apierror.ObjectNotFound},
+		"no Subnet":            {replaced(parts, "SubnetId", "subnet-00000000"), apierror.SubnetNotFound},
+		"a name of no letters": {replaced(parts, "VmGroupName", ""), apierror.InvalidLength},
 	} {
 		own := *l
 		t.Run(name, func(t *testing.T) {
@@ -128,13 +128,13 @@ func TestVmGroupRefuses(t *testing.T) {
 	for range 8 {
 		l.act()
 	}
-	l.refuse(fault.TooManyVms, anna, "ScaleUpVmGroup", `{"VmGroupId": %q, "VmAddition": 2}`, group)
+	l.refuse(apierror.TooManyVms, anna, "ScaleUpVmGroup", `{"VmGroupId": %q, "VmAddition": 2}`, group)
 	protected := l.list(anna, "ReadVms", `{}`)[0].text("VmId")
 	l.call(anna, "UpdateVm", `{"VmId": %q, "DeletionProtection": true}`, protected)
-	l.refuse(fault.DeletionProtected, anna, "DeleteVmGroup", `{"VmGroupId": %q}`, group)
-	l.refuse(fault.DeletionProtected, anna, "ScaleDownVmGroup", `{"VmGroupId": %q, "VmSubtraction": 1}`, group)
+	l.refuse(apierror.DeletionProtected, anna, "DeleteVmGroup", `{"VmGroupId": %q}`, group)
+	l.refuse(apierror.DeletionProtected, anna, "ScaleDownVmGroup", `{"VmGroupId": %q, "VmSubtraction": 1}`, group)
 	for _, action := range []string{"DeleteVmGroup", "UpdateVmGroup"} {
-		l.refuse(fault.ObjectNotFound, ben, action, `{"VmGroupId": %q}`, group)
+		l.refuse(apierror.ObjectNotFound, ben, action, `{"VmGroupId": %q}`, group)
 	}
 }
 

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -55,7 +55,7 @@ func (region Region) plan(tx *kind.Tx, req *CreateVmsRequest) (plug, error) {
 	case len(req.Nics) > 0:
 		given := func(name string, is bool) error {
 			if is {
-				return fault.IncompatibleParameters.Errorf("%s and Nics cannot be given together: each NIC says its own.", name)
+				return apierror.IncompatibleParameters.Errorf("%s and Nics cannot be given together: each NIC says its own.", name)
 			}
 			return nil
 		}
@@ -69,7 +69,7 @@ func (region Region) plan(tx *kind.Tx, req *CreateVmsRequest) (plug, error) {
 	case req.SubnetId != "":
 		return planSubnet(tx, req)
 	case len(req.PrivateIps) > 0:
-		return plug{}, fault.InvalidParameterSet.Errorf("PrivateIps are for VMs in a Subnet, and SubnetId is not given.")
+		return plug{}, apierror.InvalidParameterSet.Errorf("PrivateIps are for VMs in a Subnet, and SubnetId is not given.")
 	}
 	groups, err := groupsOf(tx, "", req)
 	return plug{groups: groups}, err
@@ -120,10 +120,10 @@ func planNics(tx *kind.Tx, wanted []NicForVmCreation) (plug, error) {
 		case w.DeviceNumber != nil:
 			n.device = int(*w.DeviceNumber)
 		case w.NicId == "":
-			return p, fault.MissingParameter.Errorf("Nics.%d.DeviceNumber is required.", i)
+			return p, apierror.MissingParameter.Errorf("Nics.%d.DeviceNumber is required.", i)
 		}
 		if slices.ContainsFunc(p.nics, func(other plannedNic) bool { return other.device == n.device }) {
-			return p, fault.DeviceTaken.Errorf("Two of the Nics have the DeviceNumber %d.", n.device)
+			return p, apierror.DeviceTaken.Errorf("Two of the Nics have the DeviceNumber %d.", n.device)
 		}
 		if err := w.check(i); err != nil {
 			return p, err
@@ -135,7 +135,7 @@ func planNics(tx *kind.Tx, wanted []NicForVmCreation) (plug, error) {
 			case err != nil:
 				return p, err
 			case nic.LinkNic != nil:
-				return p, fault.InUse.Errorf("The NIC %s is linked to %s already.", nic.NicId, nic.LinkNic.VmId)
+				return p, apierror.InUse.Errorf("The NIC %s is linked to %s already.", nic.NicId, nic.LinkNic.VmId)
 			}
 			p.nics = append(p.nics, n)
 			continue
@@ -151,7 +151,7 @@ func planNics(tx *kind.Tx, wanted []NicForVmCreation) (plug, error) {
 	}
 	slices.SortFunc(p.nics, func(a, b plannedNic) int { return cmp.Compare(a.device, b.device) })
 	if p.nics[0].device != 0 {
-		return p, fault.InvalidParameter.Errorf("None of the Nics has the DeviceNumber 0: that is the primary one, which every VM has.")
+		return p, apierror.InvalidParameter.Errorf("None of the Nics has the DeviceNumber 0: that is the primary one, which every VM has.")
 	}
 	return p, nil
 }
@@ -168,17 +168,17 @@ func (n *NicForVmCreation) check(i int) error {
 	made := n.SubnetId != "" || n.Description != "" || len(n.PrivateIps) > 0 || n.SecondaryPrivateIpCount != 0 || len(n.SecurityGroupIds) > 0
 	switch {
 	case n.NicId != "" && made:
-		return fault.IncompatibleParameters.Errorf("Nics.%d.NicId is that of a NIC that exists: nothing that a new one is made with can be given with it.", i)
+		return apierror.IncompatibleParameters.Errorf("Nics.%d.NicId is that of a NIC that exists: nothing that a new one is made with can be given with it.", i)
 	case n.NicId != "":
 		return nil
 	case n.SubnetId == "":
-		return fault.MissingParameter.Errorf("Nics.%d.SubnetId is required, or NicId.", i)
+		return apierror.MissingParameter.Errorf("Nics.%d.SubnetId is required, or NicId.", i)
 	case n.SecondaryPrivateIpCount < 0:
-		return fault.InvalidValue.Errorf("Nics.%d.SecondaryPrivateIpCount is at least 0.", i)
+		return apierror.InvalidValue.Errorf("Nics.%d.SecondaryPrivateIpCount is at least 0.", i)
 	case n.SecondaryPrivateIpCount > 0 && len(n.PrivateIps) > 1:
-		return fault.IncompatibleParameters.Errorf("Nics.%d.SecondaryPrivateIpCount cannot be given with more than one of PrivateIps.", i)
+		return apierror.IncompatibleParameters.Errorf("Nics.%d.SecondaryPrivateIpCount cannot be given with more than one of PrivateIps.", i)
 	case primaries > 1:
-		return fault.IncompatibleParameters.Errorf("Nics.%d.PrivateIps has %d that are the primary one.", i, primaries)
+		return apierror.IncompatibleParameters.Errorf("Nics.%d.PrivateIps has %d that are the primary one.", i, primaries)
 	}
 	return nil
 }
@@ -209,7 +209,7 @@ func (region Region) place(tx *kind.Tx, asked *Placement, p *plug) (Placement, e
 		return at, err
 	}
 	if at.SubregionName != "" && at.SubregionName != subregion {
-		return at, fault.SubregionMismatch.Errorf("The Subnet is in %s, and Placement.SubregionName is %s.", subregion, at.SubregionName)
+		return at, apierror.SubregionMismatch.Errorf("The Subnet is in %s, and Placement.SubregionName is %s.", subregion, at.SubregionName)
 	}
 	at.SubregionName = subregion
 	net, err := network.Nets.Get(tx, netID)

@@ -2,9 +2,9 @@ package compute
 
 import (
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
@@ -19,7 +19,7 @@ type VmState struct {
 // forVms does something to each of some VMs, or nothing to any of them.
 func forVms(tx *kind.Tx, ids []id.Vm, do func(*kind.Tx, *Vm) error) ([]VmState, error) {
 	if len(ids) == 0 {
-		return nil, fault.MissingParameter.Errorf("VmIds is empty: name at least one.")
+		return nil, apierror.MissingParameter.Errorf("VmIds is empty: name at least one.")
 	}
 	states, seen := []VmState{}, map[id.Vm]bool{}
 	for _, vmID := range ids {
@@ -139,7 +139,7 @@ type StopVmsResponse struct {
 func stopVms(tx *kind.Tx, req *StopVmsRequest) (*StopVmsResponse, error) {
 	states, err := forVms(tx, req.VmIds, func(tx *kind.Tx, v *Vm) error {
 		if v.State == VmPending {
-			return fault.VmNeverStarted.Errorf("The VM %s is pending: it can be stopped once it runs.", v.VmId)
+			return apierror.VmNeverStarted.Errorf("The VM %s is pending: it can be stopped once it runs.", v.VmId)
 		}
 		if v.State == VmStopped || v.State == VmStopping && (v.Forced || !req.ForceStop) {
 			return nil
@@ -197,7 +197,7 @@ func terminate(tx *kind.Tx, v *Vm) error {
 		return nil
 	}
 	if v.DeletionProtection {
-		return fault.DeletionProtected.Errorf("The VM %s is protected from deletion.", v.VmId)
+		return apierror.DeletionProtected.Errorf("The VM %s is protected from deletion.", v.VmId)
 	}
 	return end(tx, v)
 }

@@ -10,9 +10,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
 	"github.com/bastide-cloud/bastide/internal/driver/sim"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -51,9 +51,9 @@ func (l *lab) in(account string, state VmStateName) string {
 
 func TestPowerInEachState(t *testing.T) {
 	t.Parallel()
-	wrong := fault.InvalidState
+	wrong := apierror.InvalidState
 	tests := map[VmStateName]map[string]any{ // the state that follows, or the refusal
-		VmPending:      {"StartVms": VmPending, "StopVms": fault.VmNeverStarted, "RebootVms": wrong, "DeleteVms": VmShuttingDown},
+		VmPending:      {"StartVms": VmPending, "StopVms": apierror.VmNeverStarted, "RebootVms": wrong, "DeleteVms": VmShuttingDown},
 		VmRunning:      {"StartVms": VmRunning, "StopVms": VmStopping, "RebootVms": VmRunning, "DeleteVms": VmShuttingDown},
 		VmStopping:     {"StartVms": wrong, "StopVms": VmStopping, "RebootVms": wrong, "DeleteVms": VmShuttingDown},
 		VmStopped:      {"StartVms": VmPending, "StopVms": VmStopped, "RebootVms": wrong, "DeleteVms": VmShuttingDown},
@@ -66,7 +66,7 @@ func TestPowerInEachState(t *testing.T) {
 				t.Parallel()
 				l := newVmLab(t)
 				vm := l.in(anna, state)
-				if code, ok := want.(fault.Code); ok {
+				if code, ok := want.(apierror.Code); ok {
 					l.refuse(code, anna, action, `{"VmIds": [%q]}`, vm)
 					return
 				}
@@ -90,13 +90,13 @@ func TestPowerIsAllOrNothing(t *testing.T) {
 	running, stopped, theirs := l.in(anna, VmRunning), l.in(anna, VmStopped), l.in(ben, VmRunning)
 	protected := l.vms(anna, `"DeletionProtection": true`)[0].text("VmId")
 	l.act()
-	l.refuse(fault.InvalidState, anna, "RebootVms", `{"VmIds": [%q, %q]}`, running, stopped)
-	l.refuse(fault.DeletionProtected, anna, "DeleteVms", `{"VmIds": [%q, %q]}`, running, protected)
-	l.refuse(fault.VmNotFound, anna, "StopVms", `{"VmIds": [%q, %q]}`, running, theirs)
-	l.refuse(fault.VmNotFound, anna, "DeleteVms", `{"VmIds": [%q, "i-00000000"]}`, running)
+	l.refuse(apierror.InvalidState, anna, "RebootVms", `{"VmIds": [%q, %q]}`, running, stopped)
+	l.refuse(apierror.DeletionProtected, anna, "DeleteVms", `{"VmIds": [%q, %q]}`, running, protected)
+	l.refuse(apierror.VmNotFound, anna, "StopVms", `{"VmIds": [%q, %q]}`, running, theirs)
+	l.refuse(apierror.VmNotFound, anna, "DeleteVms", `{"VmIds": [%q, "i-00000000"]}`, running)
 	for _, action := range []string{"StartVms", "StopVms", "RebootVms", "DeleteVms"} {
-		l.refuse(fault.MissingParameter, anna, action, `{"VmIds": []}`)
-		l.refuse(fault.MissingParameter, anna, action, `{}`)
+		l.refuse(apierror.MissingParameter, anna, action, `{"VmIds": []}`)
+		l.refuse(apierror.MissingParameter, anna, action, `{}`)
 	}
 	l.call(anna, "UpdateVm", `{"VmId": %q, "DeletionProtection": false}`, protected)
 	l.call(anna, "DeleteVms", `{"VmIds": [%q, %q]}`, protected, running)
@@ -229,7 +229,7 @@ func TestTerminationTakesAlong(t *testing.T) {
 	}
 	l.settle()
 	l.selects(l.list(anna, "ReadVms", `{}`), "VmId")
-	l.refuse(fault.VmNotFound, anna, "DeleteVms", `{"VmIds": [%q]}`, id)
+	l.refuse(apierror.VmNotFound, anna, "DeleteVms", `{"VmIds": [%q]}`, id)
 	l.view(anna, func(tx *kind.Tx) error {
 		for n := range network.Nics.All(tx) {
 			t.Errorf("the NIC %s is left", n.NicId)
@@ -372,7 +372,7 @@ func TestLinksReachTheMachine(t *testing.T) {
 	has(2)
 	l.call(anna, "UnlinkNic", `{"LinkNicId": %q}`, link)
 	has(1)
-	l.refuse(fault.VmNotFound, anna, "LinkNic", `{"NicId": %q, "VmId": "i-00000000", "DeviceNumber": 1}`, nic)
+	l.refuse(apierror.VmNotFound, anna, "LinkNic", `{"NicId": %q, "VmId": "i-00000000", "DeviceNumber": 1}`, nic)
 	cloud := l.in(anna, VmRunning)
 	ip := l.one(anna, "CreatePublicIp", `{}`).text("PublicIp")
 	l.call(anna, "LinkPublicIp", `{"VmId": %q, "PublicIp": %q}`, cloud, ip)
@@ -450,8 +450,8 @@ func TestConsoleAndPassword(t *testing.T) {
 		}
 		l.act()
 	}
-	l.refuse(fault.VmNotFound, ben, "ReadConsoleOutput", `{"VmId": %q}`, vm)
-	l.refuse(fault.VmNotFound, ben, "ReadAdminPassword", `{"VmId": %q}`, vm)
+	l.refuse(apierror.VmNotFound, ben, "ReadConsoleOutput", `{"VmId": %q}`, vm)
+	l.refuse(apierror.VmNotFound, ben, "ReadAdminPassword", `{"VmId": %q}`, vm)
 	if got := l.call(anna, "ReadAdminPassword", `{"VmId": %q}`, vm).text("AdminPassword"); got != "" {
 		t.Errorf("the password of a Linux is %q", got)
 	}

@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -26,7 +26,7 @@ type VmTemplate struct {
 
 // VmTemplates are the templates of the region. A group of VMs refers to its
 // template, which keeps it.
-var VmTemplates = &kind.Kind[VmTemplate, id.VmTemplate]{Name: "VmTemplate", Held: fault.InUse}
+var VmTemplates = &kind.Kind[VmTemplate, id.VmTemplate]{Name: "VmTemplate", Held: apierror.InUse}
 
 // maxVmTemplates is how many templates an account can have. No quota shows it.
 const maxVmTemplates = 50
@@ -78,12 +78,12 @@ func (g GenerationName) Check() error {
 			return nil
 		}
 	}
-	return fault.InvalidValue.Errorf("'%.100s' is no generation of processors: those are v%d to v%d.", string(g), low, high)
+	return apierror.InvalidValue.Errorf("'%.100s' is no generation of processors: those are v%d to v%d.", string(g), low, high)
 }
 
 func createVmTemplate(tx *kind.Tx, req *CreateVmTemplateRequest) (*VmTemplate, error) {
 	if have := VmTemplates.Count(tx); have >= maxVmTemplates {
-		return nil, fault.TooManyVms.Errorf("An account has at most %d VM templates.", maxVmTemplates)
+		return nil, apierror.TooManyVms.Errorf("An account has at most %d VM templates.", maxVmTemplates)
 	}
 	if _, _, err := launchable(tx, req.ImageId); err != nil {
 		return nil, err

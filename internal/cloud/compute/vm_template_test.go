@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -29,25 +29,25 @@ func TestVmTemplates(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		with object
-		code fault.Code
+		code apierror.Code
 	}{
 		"all that can be said": {object{"CpuPerformance": "highest", "Description": "d", "KeypairName": "key", "Tags": []any{object{"Key": "b", "Value": "1"}, object{"Key": "a", "Value": ""}}}, 0},
-		"no vCores":            {object{"CpuCores": 0}, fault.InvalidValue},
-		"too many vCores":      {object{"CpuCores": 131}, fault.InvalidValue},
-		"no memory":            {object{"Ram": 0}, fault.InvalidValue},
-		"too much memory":      {object{"Ram": 2301}, fault.InvalidValue},
-		"a bare generation":    {object{"CpuGeneration": "4"}, fault.InvalidValue},
-		"no generation":        {object{"CpuGeneration": "v0"}, fault.InvalidValue},
-		"one to come":          {object{"CpuGeneration": "v8"}, fault.InvalidValue},
-		"one with a zero":      {object{"CpuGeneration": "v04"}, fault.InvalidValue},
-		"no such performance":  {object{"CpuPerformance": "low"}, fault.InvalidValue},
-		"no such image":        {object{"ImageId": "ami-00000000"}, fault.ImageNotFound},
-		"somebody's image":     {object{"ImageId": l.image(bob)}, fault.ImageNotFound},
-		"no such keypair":      {object{"KeypairName": "another"}, fault.KeypairNotFound},
-		"no name":              {object{"VmTemplateName": ""}, fault.InvalidLength},
-		"a long name":          {object{"VmTemplateName": strings.Repeat("n", 256)}, fault.InvalidLength},
-		"an empty tag":         {object{"Tags": []any{object{"Key": "", "Value": ""}}}, fault.InvalidTagKey},
-		"too many tags":        {object{"Tags": tooManyTags()}, fault.TooManyTags},
+		"no vCores":            {object{"CpuCores": 0}, apierror.InvalidValue},
+		"too many vCores":      {object{"CpuCores": 131}, apierror.InvalidValue},
+		"no memory":            {object{"Ram": 0}, apierror.InvalidValue},
+		"too much memory":      {object{"Ram": 2301}, apierror.InvalidValue},
+		"a bare generation":    {object{"CpuGeneration": "4"}, apierror.InvalidValue},
+		"no generation":        {object{"CpuGeneration": "v0"}, apierror.InvalidValue},
+		"one to come":          {object{"CpuGeneration": "v8"}, apierror.InvalidValue},
+		"one with a zero":      {object{"CpuGeneration": "v04"}, apierror.InvalidValue},
+		"no such performance":  {object{"CpuPerformance": "low"}, apierror.InvalidValue},
+		"no such image":        {object{"ImageId": "ami-00000000"}, apierror.ImageNotFound},
+		"somebody's image":     {object{"ImageId": l.image(bob)}, apierror.ImageNotFound},
+		"no such keypair":      {object{"KeypairName": "another"}, apierror.KeypairNotFound},
+		"no name":              {object{"VmTemplateName": ""}, apierror.InvalidLength},
+		"a long name":          {object{"VmTemplateName": strings.Repeat("n", 256)}, apierror.InvalidLength},
+		"an empty tag":         {object{"Tags": []any{object{"Key": "", "Value": ""}}}, apierror.InvalidTagKey},
+		"too many tags":        {object{"Tags": tooManyTags()}, apierror.TooManyTags},
 	} {
 		if _, err := l.try(alice, "CreateVmTemplate", least(test.with)); test.code == 0 && err != nil || test.code != 0 && !test.code.Is(err) {
 			t.Errorf("%s: %v, want %s", name, err, test.code)
@@ -56,10 +56,10 @@ func TestVmTemplates(t *testing.T) {
 	for range maxVmTemplates - 2 {
 		l.call(alice, "CreateVmTemplate", least(nil))
 	}
-	l.refused(fault.TooManyVms, alice, "CreateVmTemplate", least(nil))
-	l.refused(fault.ObjectNotFound, bob, "DeleteVmTemplate", object{"VmTemplateId": made["VmTemplateId"]})
+	l.refused(apierror.TooManyVms, alice, "CreateVmTemplate", least(nil))
+	l.refused(apierror.ObjectNotFound, bob, "DeleteVmTemplate", object{"VmTemplateId": made["VmTemplateId"]})
 	l.call(alice, "DeleteVmTemplate", object{"VmTemplateId": made["VmTemplateId"]})
-	l.refused(fault.ObjectNotFound, alice, "DeleteVmTemplate", object{"VmTemplateId": made["VmTemplateId"]})
+	l.refused(apierror.ObjectNotFound, alice, "DeleteVmTemplate", object{"VmTemplateId": made["VmTemplateId"]})
 	l.call(alice, "CreateVmTemplate", least(nil))
 }
 
@@ -91,8 +91,8 @@ func TestUpdateVmTemplate(t *testing.T) {
 			t.Errorf("%s: %s, want %s", test.name, got, test.want)
 		}
 	}
-	l.refused(fault.InvalidLength, alice, "UpdateVmTemplate", object{"VmTemplateId": template["VmTemplateId"], "VmTemplateName": ""})
-	l.refused(fault.ObjectNotFound, bob, "UpdateVmTemplate", object{"VmTemplateId": template["VmTemplateId"]})
+	l.refused(apierror.InvalidLength, alice, "UpdateVmTemplate", object{"VmTemplateId": template["VmTemplateId"], "VmTemplateName": ""})
+	l.refused(apierror.ObjectNotFound, bob, "UpdateVmTemplate", object{"VmTemplateId": template["VmTemplateId"]})
 }
 
 func TestVmTemplateFilters(t *testing.T) {

@@ -3,7 +3,7 @@ package compute
 import (
 	"testing"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 )
 
 func TestTypes(t *testing.T) {
@@ -34,7 +34,7 @@ func TestTypes(t *testing.T) {
 			t.Parallel()
 			size, performance, err := region.typed(test.name, test.asked)
 			if test.want == "" {
-				if !fault.VmTypeNotFound.Is(err) {
+				if !apierror.VmTypeNotFound.Is(err) {
 					t.Errorf("it is %v, %s, %v, want no such type", size, performance, err)
 				}
 				return

@@ -1,8 +1,8 @@
 package compute
 
 import (
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -41,7 +41,7 @@ type BsuToUpdateVm struct {
 
 func (region Region) updateVm(tx *kind.Tx, v *Vm, req *UpdateVmRequest) error {
 	if v.State == VmShuttingDown {
-		return fault.InvalidState.Errorf("The VM %s is %s.", v.VmId, v.State)
+		return apierror.InvalidState.Errorf("The VM %s is %s.", v.VmId, v.State)
 	}
 	for _, p := range []struct {
 		name  string
@@ -53,11 +53,11 @@ func (region Region) updateVm(tx *kind.Tx, v *Vm, req *UpdateVmRequest) error {
 		{"VmType", req.VmType != ""},
 	} {
 		if p.given && v.State != VmStopped {
-			return fault.InvalidState.Errorf("The VM %s is %s: %s is changed while it is stopped.", v.VmId, v.State, p.name)
+			return apierror.InvalidState.Errorf("The VM %s is %s: %s is changed while it is stopped.", v.VmId, v.State, p.name)
 		}
 	}
 	if req.BsuOptimized != nil && *req.BsuOptimized {
-		return fault.InvalidConfiguration.Errorf("BsuOptimized is not available.")
+		return apierror.InvalidConfiguration.Errorf("BsuOptimized is not available.")
 	}
 	if err := region.resize(tx, v, req); err != nil {
 		return err
@@ -135,11 +135,11 @@ func (m *BlockDeviceMappingVmUpdate) apply(tx *kind.Tx, vm id.Vm) error {
 	device := m.DeviceName
 	switch {
 	case m.NoDevice != nil || m.VirtualDeviceName != "":
-		return fault.InvalidMappings.Errorf("NoDevice and VirtualDeviceName cannot be given for a VM that exists.")
+		return apierror.InvalidMappings.Errorf("NoDevice and VirtualDeviceName cannot be given for a VM that exists.")
 	case m.Bsu == nil:
-		return fault.MissingParameter.Errorf("BlockDeviceMappings.Bsu is required.")
+		return apierror.MissingParameter.Errorf("BlockDeviceMappings.Bsu is required.")
 	case m.Bsu.VolumeId == "" && device == "":
-		return fault.MissingParameter.Errorf("BlockDeviceMappings.DeviceName is required, or Bsu.VolumeId.")
+		return apierror.MissingParameter.Errorf("BlockDeviceMappings.DeviceName is required, or Bsu.VolumeId.")
 	}
 	if m.Bsu.VolumeId != "" {
 		volume, err := Volumes.Get(tx, m.Bsu.VolumeId)
@@ -147,9 +147,9 @@ func (m *BlockDeviceMappingVmUpdate) apply(tx *kind.Tx, vm id.Vm) error {
 		case err != nil:
 			return err
 		case len(volume.LinkedVolumes) == 0 || volume.LinkedVolumes[0].VmId != vm:
-			return fault.VolumeDeviceMismatch.Errorf("The volume %s is not linked to the VM %s.", m.Bsu.VolumeId, vm)
+			return apierror.VolumeDeviceMismatch.Errorf("The volume %s is not linked to the VM %s.", m.Bsu.VolumeId, vm)
 		case device != "" && device != volume.LinkedVolumes[0].DeviceName:
-			return fault.VolumeDeviceMismatch.Errorf("The volume %s is %s, and not %.100s.", m.Bsu.VolumeId, volume.LinkedVolumes[0].DeviceName, device)
+			return apierror.VolumeDeviceMismatch.Errorf("The volume %s is %s, and not %.100s.", m.Bsu.VolumeId, volume.LinkedVolumes[0].DeviceName, device)
 		}
 		device = volume.LinkedVolumes[0].DeviceName
 	}
@@ -170,7 +170,7 @@ func (v *Vm) updateNic(tx *kind.Tx, req *UpdateVmRequest) error {
 	}
 	if req.IsSourceDestChecked != nil {
 		if n.NetId == "" {
-			return fault.VmNotInNet.Errorf("The VM %s is in no Net: IsSourceDestChecked does not go with it.", v.VmId)
+			return apierror.VmNotInNet.Errorf("The VM %s is in no Net: IsSourceDestChecked does not go with it.", v.VmId)
 		}
 		if err := n.CheckSource(tx, *req.IsSourceDestChecked); err != nil {
 			return err

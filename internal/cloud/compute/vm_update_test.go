@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/driver"
-	"github.com/bastide-cloud/bastide/internal/fault"
 )
 
 func TestUpdateVm(t *testing.T) {
@@ -39,7 +39,7 @@ func TestUpdateVm(t *testing.T) {
 			l.call(anna, "CreateKeypair", `{"KeypairName": "key", "PublicKey": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKqO8OYfWSgr6feI7XEPe0RQPCfmDaZ3T4dtM0wgcmXs"}`)
 			vm := l.vmIn(anna, `"SubnetId": %q, "VmType": "tinav6.c2r2", "Placement": {"Tenancy": "dedicated"}`, subnet)
 			if test.stopped {
-				l.refuse(fault.InvalidState, anna, "UpdateVm", `{"VmId": %q, %s}`, vm, test.change)
+				l.refuse(apierror.InvalidState, anna, "UpdateVm", `{"VmId": %q, %s}`, vm, test.change)
 				l.call(anna, "StopVms", `{"VmIds": [%q]}`, vm)
 				l.act()
 			}
@@ -70,28 +70,28 @@ func TestUpdateVmRefuses(t *testing.T) {
 	ending := l.in(anna, VmShuttingDown)
 	tests := []struct {
 		name, vm, change string
-		want             fault.Code
+		want             apierror.Code
 	}{
-		{"nobody's", "i-00000000", `"DeletionProtection": true`, fault.VmNotFound},
-		{"one on its way out", ending, `"DeletionProtection": true`, fault.InvalidState},
-		{"BSU optimisation", cloud, `"BsuOptimized": true`, fault.InvalidConfiguration},
-		{"source check in the public Cloud", cloud, `"IsSourceDestChecked": true`, fault.VmNotInNet},
-		{"a keypair", cloud, `"KeypairName": "nobody's"`, fault.KeypairNotFound},
-		{"a group", cloud, `"SecurityGroupIds": ["sg-00000000"]`, fault.SecurityGroupNotFound},
-		{"a type", stopped, `"VmType": "tinav9.c1r1"`, fault.VmTypeNotFound},
-		{"a type that its flexible GPU does not go with", fitted, `"VmType": "tinav6.c2r2p1"`, fault.GpuMismatch},
-		{"a performance that its flexible GPU does not go with", fitted, `"VmType": "tinav5.c2r2", "Performance": "high"`, fault.GpuMismatch},
-		{"nested virtualization on a shared host", stopped, `"NestedVirtualization": true`, fault.InvalidParameter},
-		{"user data", stopped, `"UserData": "not Base64!"`, fault.InvalidValue},
-		{"large user data", stopped, fmt.Sprintf(`"UserData": %q`, large), fault.InvalidLength},
-		{"both views of the shutdown behavior", cloud, `"VmInitiatedShutdownBehavior": "stop", "ShutdownBehaviorConfiguration": {}`, fault.IncompatibleParameters},
-		{"a mapping of nothing", cloud, `"BlockDeviceMappings": [{"DeviceName": "/dev/sda1"}]`, fault.MissingParameter},
-		{"a mapping without a name", cloud, `"BlockDeviceMappings": [{"Bsu": {"DeleteOnVmDeletion": true}}]`, fault.MissingParameter},
-		{"a mapping of no device", cloud, `"BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "Bsu": {"DeleteOnVmDeletion": true}}]`, fault.DeviceNameNotLinked},
-		{"a mapping of another device", cloud, fmt.Sprintf(`"BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "Bsu": {"VolumeId": %q}}]`, volume), fault.VolumeDeviceMismatch},
-		{"a mapping of another VM's volume", stopped, fmt.Sprintf(`"BlockDeviceMappings": [{"Bsu": {"VolumeId": %q}}]`, volume), fault.VolumeDeviceMismatch},
-		{"a mapping of no volume", cloud, `"BlockDeviceMappings": [{"Bsu": {"VolumeId": "vol-00000000"}}]`, fault.VolumeNotFound},
-		{"no device", cloud, `"BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "NoDevice": ""}]`, fault.InvalidMappings},
+		{"nobody's", "i-00000000", `"DeletionProtection": true`, apierror.VmNotFound},
+		{"one on its way out", ending, `"DeletionProtection": true`, apierror.InvalidState},
+		{"BSU optimisation", cloud, `"BsuOptimized": true`, apierror.InvalidConfiguration},
+		{"source check in the public Cloud", cloud, `"IsSourceDestChecked": true`, apierror.VmNotInNet},
+		{"a keypair", cloud, `"KeypairName": "nobody's"`, apierror.KeypairNotFound},
+		{"a group", cloud, `"SecurityGroupIds": ["sg-00000000"]`, apierror.SecurityGroupNotFound},
+		{"a type", stopped, `"VmType": "tinav9.c1r1"`, apierror.VmTypeNotFound},
+		{"a type that its flexible GPU does not go with", fitted, `"VmType": "tinav6.c2r2p1"`, apierror.GpuMismatch},
+		{"a performance that its flexible GPU does not go with", fitted, `"VmType": "tinav5.c2r2", "Performance": "high"`, apierror.GpuMismatch},
+		{"nested virtualization on a shared host", stopped, `"NestedVirtualization": true`, apierror.InvalidParameter},
+		{"user data", stopped, `"UserData": "not Base64!"`, apierror.InvalidValue},
+		{"large user data", stopped, fmt.Sprintf(`"UserData": %q`, large), apierror.InvalidLength},
+		{"both views of the shutdown behavior", cloud, `"VmInitiatedShutdownBehavior": "stop", "ShutdownBehaviorConfiguration": {}`, apierror.IncompatibleParameters},
+		{"a mapping of nothing", cloud, `"BlockDeviceMappings": [{"DeviceName": "/dev/sda1"}]`, apierror.MissingParameter},
+		{"a mapping without a name", cloud, `"BlockDeviceMappings": [{"Bsu": {"DeleteOnVmDeletion": true}}]`, apierror.MissingParameter},
+		{"a mapping of no device", cloud, `"BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "Bsu": {"DeleteOnVmDeletion": true}}]`, apierror.DeviceNameNotLinked},
+		{"a mapping of another device", cloud, fmt.Sprintf(`"BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "Bsu": {"VolumeId": %q}}]`, volume), apierror.VolumeDeviceMismatch},
+		{"a mapping of another VM's volume", stopped, fmt.Sprintf(`"BlockDeviceMappings": [{"Bsu": {"VolumeId": %q}}]`, volume), apierror.VolumeDeviceMismatch},
+		{"a mapping of no volume", cloud, `"BlockDeviceMappings": [{"Bsu": {"VolumeId": "vol-00000000"}}]`, apierror.VolumeNotFound},
+		{"no device", cloud, `"BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "NoDevice": ""}]`, apierror.InvalidMappings},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestUpdateVmRefuses(t *testing.T) {
 			own.refuse(test.want, anna, "UpdateVm", `{"VmId": %q, %s}`, test.vm, test.change)
 		})
 	}
-	l.refuse(fault.VmNotFound, ben, "UpdateVm", `{"VmId": %q, "DeletionProtection": true}`, cloud)
+	l.refuse(apierror.VmNotFound, ben, "UpdateVm", `{"VmId": %q, "DeletionProtection": true}`, cloud)
 }
 
 func TestUpdateVmWithinQuotas(t *testing.T) {
@@ -108,8 +108,8 @@ func TestUpdateVmWithinQuotas(t *testing.T) {
 	l := newVmLab(t, map[string]int{"core_limit": 6, "memory_limit": 10})
 	vm := l.vms(anna, `"VmType": "tinav5.c4r8", "BootOnCreation": false`)[0].text("VmId")
 	l.act()
-	l.refuse(fault.TooManyCores, anna, "UpdateVm", `{"VmId": %q, "VmType": "tinav5.c11r8"}`, vm)
-	l.refuse(fault.TooMuchMemory, anna, "UpdateVm", `{"VmId": %q, "VmType": "tinav5.c4r11"}`, vm)
+	l.refuse(apierror.TooManyCores, anna, "UpdateVm", `{"VmId": %q, "VmType": "tinav5.c11r8"}`, vm)
+	l.refuse(apierror.TooMuchMemory, anna, "UpdateVm", `{"VmId": %q, "VmType": "tinav5.c4r11"}`, vm)
 	l.call(anna, "UpdateVm", `{"VmId": %q, "VmType": "tinav5.c6r10"}`, vm)
 }
 
@@ -126,7 +126,7 @@ func TestUpdateVmLinks(t *testing.T) {
 	}
 	l.selects(v.objects("SecurityGroups"), "SecurityGroupName", "web")
 	l.selects(v.objects("Nics")[0].objects("SecurityGroups"), "SecurityGroupId", group)
-	l.refuse(fault.SecurityGroupInUse, anna, "DeleteSecurityGroup", `{"SecurityGroupId": %q}`, group)
+	l.refuse(apierror.SecurityGroupInUse, anna, "DeleteSecurityGroup", `{"SecurityGroupId": %q}`, group)
 }
 
 // What is to be done at the next boot is done when the VM is started, and not

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/bastide-cloud/bastide/internal/api"
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -21,10 +21,10 @@ const maxUserData = 500 << 10
 // Check reports a text that is too long or not Base64.
 func (u UserData) Check() error {
 	if len(u) > maxUserData {
-		return fault.InvalidLength.Errorf("User data have at most %d characters in Base64, and these have %d.", maxUserData, len(u))
+		return apierror.InvalidLength.Errorf("User data have at most %d characters in Base64, and these have %d.", maxUserData, len(u))
 	}
 	if _, err := base64.StdEncoding.DecodeString(withoutSpace(string(u))); err != nil {
-		return fault.InvalidValue.Errorf("User data are given in Base64.")
+		return apierror.InvalidValue.Errorf("User data are given in Base64.")
 	}
 	return nil
 }
@@ -153,7 +153,7 @@ func withEnded[T any, I kind.ID](tx *kind.Tx, k *kind.Kind[T, I], of I) *T {
 func withTags(tags, more []api.Tag) ([]api.Tag, error) {
 	tags = kind.WithTags(tags, kind.UniqueTags(more))
 	if len(tags) > kind.MaxTags {
-		return nil, fault.TooManyTags.Errorf("The resource would have %d tags: it can have %d.", len(tags), kind.MaxTags)
+		return nil, apierror.TooManyTags.Errorf("The resource would have %d tags: it can have %d.", len(tags), kind.MaxTags)
 	}
 	return tags, nil
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/store"
 )
@@ -63,7 +63,7 @@ func TestUserDataCheck(t *testing.T) {
 			t.Errorf("%.20q of %d is refused: %v", data, len(data), err)
 		}
 	}
-	for data, want := range map[UserData]fault.Code{"abc": fault.InvalidValue, UserData(most + "AAAA"): fault.InvalidLength} {
+	for data, want := range map[UserData]apierror.Code{"abc": apierror.InvalidValue, UserData(most + "AAAA"): apierror.InvalidLength} {
 		if err := data.Check(); !want.Is(err) {
 			t.Errorf("%.20q of %d is refused with %v, want %s", data, len(data), err, want)
 		}
@@ -103,7 +103,7 @@ func TestUserDataTagVms(t *testing.T) {
 	l.act()
 	l.call(anna, "StopVms", `{"VmIds": [%q]}`, vm)
 	l.act()
-	l.refuse(fault.TooManyTags, anna, "UpdateVm", `{"VmId": %q, "UserData": %q}`, vm, ordering(manyTags(49)...))
+	l.refuse(apierror.TooManyTags, anna, "UpdateVm", `{"VmId": %q, "UserData": %q}`, vm, ordering(manyTags(49)...))
 	l.call(anna, "UpdateVm", `{"VmId": %q, "UserData": %q}`, vm, ordering(manyTags(48)...))
 }
 
@@ -179,7 +179,7 @@ func TestWhatUserDataWrite(t *testing.T) {
 	data := strings.Repeat("AAAA", 456_000/4)
 	image := l.omi(anna)
 	l.journal.since()
-	l.refuse(fault.InvalidLength, anna, "CreateVms", `{"ImageId": %q, "MinVmsCount": 100, "UserData": %q}`, image, data)
+	l.refuse(apierror.InvalidLength, anna, "CreateVms", `{"ImageId": %q, "MinVmsCount": 100, "UserData": %q}`, image, data)
 	made := texts(l.call(anna, "CreateVms", `{"ImageId": %q, "MaxVmsCount": 100, "UserData": %q}`, image, data).objects("Vms"), "VmId")
 	if most := maxUserDataPerCall / len(data); len(made) != most {
 		t.Errorf("%d VMs are made, want %d, for whose user data there is room", len(made), most)

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
@@ -96,11 +96,11 @@ type LinkedVolume struct {
 var Volumes = &kind.Kind[Volume, id.Volume]{
 	Name:    "Volume",
 	Tag:     "volume",
-	Missing: fault.VolumeNotFound,
-	Held:    fault.InUse,
-	Quota:   &kind.Quota{Name: "volume_limit", Code: fault.TooManyVolumes},
+	Missing: apierror.VolumeNotFound,
+	Held:    apierror.InUse,
+	Quota:   &kind.Quota{Name: "volume_limit", Code: apierror.TooManyVolumes},
 	Unique:  []string{"ClientToken"},
-	Taken:   fault.AlreadyExists,
+	Taken:   apierror.AlreadyExists,
 	Life:    volumeLife,
 }
 
@@ -244,7 +244,7 @@ func (region Region) planVolume(tx *kind.Tx, n newVolume) (*Volume, error) {
 			return nil, err
 		}
 		if s.State != SnapshotCompleted {
-			return nil, fault.InvalidState.Errorf("The snapshot %s is %s, not completed.", s.SnapshotId, s.State)
+			return nil, apierror.InvalidState.Errorf("The snapshot %s is %s, not completed.", s.SnapshotId, s.State)
 		}
 		v.SnapshotAccountId, v.Image, least = id.Account(owner.Account()), s.Image, s.VolumeSize
 		if owner.Account() == tx.Account() {
@@ -253,11 +253,11 @@ func (region Region) planVolume(tx *kind.Tx, n newVolume) (*Volume, error) {
 	}
 	switch {
 	case v.Size == 0 && n.SnapshotId == "":
-		return nil, fault.MissingParameter.Errorf("Size is required unless the volume is made from a snapshot.")
+		return nil, apierror.MissingParameter.Errorf("Size is required unless the volume is made from a snapshot.")
 	case v.Size == 0:
 		v.Size = least
 	case n.SnapshotId != "" && v.Size < least:
-		return nil, fault.VolumeTooSmall.Errorf("The Size %d is less than %d, that of the snapshot %s.", v.Size, least, n.SnapshotId)
+		return nil, apierror.VolumeTooSmall.Errorf("The Size %d is less than %d, that of the snapshot %s.", v.Size, least, n.SnapshotId)
 	}
 	p := v.parameters()
 	if err := p.complete(); err != nil {
@@ -298,11 +298,11 @@ func minVolumeSize(t VolumeType) int {
 // of a type that has no choice.
 func (p *VolumeUpdateParameters) complete() error {
 	if low := minVolumeSize(p.VolumeType); p.Size < low || p.Size > maxVolumeSize {
-		return fault.InvalidVolumeSize.Errorf("The Size %d is not between %d and %d GiB, the bounds of %s volumes.", p.Size, low, maxVolumeSize, p.VolumeType)
+		return apierror.InvalidVolumeSize.Errorf("The Size %d is not between %d and %d GiB, the bounds of %s volumes.", p.Size, low, maxVolumeSize, p.VolumeType)
 	}
 	if p.VolumeType != VolumeIo1 {
 		if p.Iops != 0 {
-			return fault.InvalidParameter.Errorf("Iops can be given for io1 volumes only, and this one is %s.", p.VolumeType)
+			return apierror.InvalidParameter.Errorf("Iops can be given for io1 volumes only, and this one is %s.", p.VolumeType)
 		}
 		p.Iops = standardIops
 		if p.VolumeType == VolumeGp2 {
@@ -312,11 +312,11 @@ func (p *VolumeUpdateParameters) complete() error {
 	}
 	switch {
 	case p.Iops == 0:
-		return fault.MissingParameter.Errorf("Iops is required for io1 volumes.")
+		return apierror.MissingParameter.Errorf("Iops is required for io1 volumes.")
 	case p.Iops < minIops || p.Iops > maxIops:
-		return fault.InvalidIops.Errorf("The Iops %d are not between %d and %d.", p.Iops, minIops, maxIops)
+		return apierror.InvalidIops.Errorf("The Iops %d are not between %d and %d.", p.Iops, minIops, maxIops)
 	case p.Iops > maxIopsPerGib*p.Size:
-		return fault.InvalidIopsRatio.Errorf("The Iops %d are more than %d for each of %d GiB.", p.Iops, maxIopsPerGib, p.Size)
+		return apierror.InvalidIopsRatio.Errorf("The Iops %d are more than %d for each of %d GiB.", p.Iops, maxIopsPerGib, p.Size)
 	}
 	return nil
 }
@@ -359,10 +359,10 @@ func deleteVolume(tx *kind.Tx, req *DeleteVolumeRequest) (*DeleteVolumeResponse,
 		return nil, err
 	}
 	for _, link := range v.LinkedVolumes {
-		return nil, fault.InvalidState.Errorf("The volume %s is linked to the VM %s.", v.VolumeId, link.VmId)
+		return nil, apierror.InvalidState.Errorf("The volume %s is linked to the VM %s.", v.VolumeId, link.VmId)
 	}
 	if !kind.Allows(Volumes, v, volumeDeleted) {
-		return nil, fault.InvalidState.Errorf("The volume %s is %s, not available.", v.VolumeId, v.State)
+		return nil, apierror.InvalidState.Errorf("The volume %s is %s, not available.", v.VolumeId, v.State)
 	}
 	return &DeleteVolumeResponse{}, v.remove(tx, volumeDeleted)
 }

@@ -4,8 +4,8 @@ import (
 	"regexp"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
@@ -56,7 +56,7 @@ var deviceNames = regexp.MustCompile(`^/dev/(sda1|(sd|xvd)[b-z][a-z]?)$`)
 // Check reports a text that no disk can be called.
 func (n DeviceName) Check() error {
 	if !deviceNames.MatchString(string(n)) {
-		return fault.InvalidDeviceName.Errorf("'%.100s' is not /dev/sda1, /dev/sdb to /dev/sdzz, or /dev/xvdb to /dev/xvdzz.", string(n))
+		return apierror.InvalidDeviceName.Errorf("'%.100s' is not /dev/sda1, /dev/sdb to /dev/sdzz, or /dev/xvdb to /dev/xvdzz.", string(n))
 	}
 	return nil
 }
@@ -85,13 +85,13 @@ func linkVolume(tx *kind.Tx, req *LinkVolumeRequest) (*LinkVolumeResponse, error
 		return nil, err
 	}
 	if !kind.Allows(Volumes, v, volumeLinked) {
-		return nil, fault.InvalidState.Errorf("The volume %s is %s, not available.", v.VolumeId, v.State)
+		return nil, apierror.InvalidState.Errorf("The volume %s is %s, not available.", v.VolumeId, v.State)
 	}
 	if vm.State != VmRunning && vm.State != VmStopped {
-		return nil, fault.InvalidVmState.Errorf("The VM %s is %s, neither running nor stopped.", vm.VmId, vm.State)
+		return nil, apierror.InvalidVmState.Errorf("The VM %s is %s, neither running nor stopped.", vm.VmId, vm.State)
 	}
 	if req.DeviceName == RootDevice && vm.State != VmStopped {
-		return nil, fault.InvalidVmState.Errorf("The VM %s is %s: its root device is changed while it is stopped.", vm.VmId, vm.State)
+		return nil, apierror.InvalidVmState.Errorf("The VM %s is %s: its root device is changed while it is stopped.", vm.VmId, vm.State)
 	}
 	if err := v.checkLink(tx, vm, req.DeviceName); err != nil {
 		return nil, err
@@ -106,15 +106,15 @@ func linkVolume(tx *kind.Tx, req *LinkVolumeRequest) (*LinkVolumeResponse, error
 // checkLink refuses to link a volume to a VM, by a device.
 func (v *Volume) checkLink(tx *kind.Tx, vm *Vm, device DeviceName) error {
 	if v.SubregionName != vm.Placement.SubregionName {
-		return fault.SubregionMismatch.Errorf("The volume %s is in %s, and the VM %s in %s.", v.VolumeId, v.SubregionName, vm.VmId, vm.Placement.SubregionName)
+		return apierror.SubregionMismatch.Errorf("The volume %s is in %s, and the VM %s in %s.", v.VolumeId, v.SubregionName, vm.VmId, vm.Placement.SubregionName)
 	}
 	others := 0
 	for other := range Volumes.Of(tx, vm.VmId) {
 		if name := other.LinkedVolumes[0].DeviceName; name == string(device) {
-			return fault.DeviceNameTaken.Errorf("The DeviceName %s is that of %s in the VM %s.", name, other.VolumeId, vm.VmId)
+			return apierror.DeviceNameTaken.Errorf("The DeviceName %s is that of %s in the VM %s.", name, other.VolumeId, vm.VmId)
 		}
 		if others++; others == maxVolumes {
-			return fault.TooManyVolumes.Errorf("The VM %s has %d volumes, as many as it can have.", vm.VmId, others)
+			return apierror.TooManyVolumes.Errorf("The VM %s has %d volumes, as many as it can have.", vm.VmId, others)
 		}
 	}
 	return nil
@@ -152,7 +152,7 @@ func unlinkVolume(tx *kind.Tx, req *UnlinkVolumeRequest) (*UnlinkVolumeResponse,
 		return nil, err
 	}
 	if len(v.LinkedVolumes) == 0 {
-		return nil, fault.VolumeNotLinked.Errorf("The volume %s is linked to no VM.", v.VolumeId)
+		return nil, apierror.VolumeNotLinked.Errorf("The volume %s is linked to no VM.", v.VolumeId)
 	}
 	link := v.LinkedVolumes[0]
 	vm, err := Vms.Get(tx, link.VmId)
@@ -167,11 +167,11 @@ func unlinkVolume(tx *kind.Tx, req *UnlinkVolumeRequest) (*UnlinkVolumeResponse,
 	_, allowed := volumeLinkLife.Next(link.State, event)
 	switch {
 	case isRoot && vm.State != VmStopped:
-		return nil, fault.InvalidVmState.Errorf("The volume %s is the root device of the VM %s, which is %s, not stopped.", v.VolumeId, vm.VmId, vm.State)
+		return nil, apierror.InvalidVmState.Errorf("The volume %s is the root device of the VM %s, which is %s, not stopped.", v.VolumeId, vm.VmId, vm.State)
 	case !kind.Allows(Volumes, v, volumeUnlinked):
-		return nil, fault.InvalidState.Errorf("The volume %s is %s, not in-use.", v.VolumeId, v.State)
+		return nil, apierror.InvalidState.Errorf("The volume %s is %s, not in-use.", v.VolumeId, v.State)
 	case !allowed:
-		return nil, fault.InvalidState.Errorf("The volume %s is %s from the VM %s already.", v.VolumeId, link.State, vm.VmId)
+		return nil, apierror.InvalidState.Errorf("The volume %s is %s from the VM %s already.", v.VolumeId, link.State, vm.VmId)
 	}
 	if err := v.advanceLink(tx, event); err != nil {
 		return nil, err
@@ -209,7 +209,7 @@ func setDeleteOnVmDeletion(tx *kind.Tx, vm id.Vm, device string, deleteWithVm bo
 			return Volumes.Put(tx, v)
 		}
 	}
-	return fault.DeviceNameNotLinked.Errorf("The VM %s has no volume on the device '%.100s'.", vm, device)
+	return apierror.DeviceNameNotLinked.Errorf("The VM %s has no volume on the device '%.100s'.", vm, device)
 }
 
 // leaveVm frees the volumes of a VM that its driver has removed, or deletes them

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/driver"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -21,7 +21,7 @@ func TestDeviceNames(t *testing.T) {
 		if err := name.Check(); (err == nil) != want {
 			t.Errorf("that %q is the name of a disk is %t: %v", name, err == nil, err)
 		}
-		if err := name.Check(); err != nil && !fault.InvalidDeviceName.Is(err) {
+		if err := name.Check(); err != nil && !apierror.InvalidDeviceName.Is(err) {
 			t.Errorf("%q is refused with %v", name, err)
 		}
 	}
@@ -46,15 +46,15 @@ func TestLinkVolume(t *testing.T) {
 	}
 	linked("attached")
 
-	l.refuse(fault.InvalidState, anna, "DeleteVolume", `{"VolumeId": %q}`, v)
-	l.refuse(fault.InvalidState, anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/xvdc"}`, v, vm)
-	l.refuse(fault.VolumeNotFound, ben, "UnlinkVolume", `{"VolumeId": %q}`, v)
+	l.refuse(apierror.InvalidState, anna, "DeleteVolume", `{"VolumeId": %q}`, v)
+	l.refuse(apierror.InvalidState, anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/xvdc"}`, v, vm)
+	l.refuse(apierror.VolumeNotFound, ben, "UnlinkVolume", `{"VolumeId": %q}`, v)
 
 	l.call(anna, "UnlinkVolume", `{"VolumeId": %q}`, v)
 	linked("detaching")
-	l.refuse(fault.InvalidState, anna, "UnlinkVolume", `{"VolumeId": %q}`, v)
+	l.refuse(apierror.InvalidState, anna, "UnlinkVolume", `{"VolumeId": %q}`, v)
 	// Until the machine has let it go nobody else can have it.
-	l.refuse(fault.InvalidState, anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/xvdb"}`, v, vm)
+	l.refuse(apierror.InvalidState, anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/xvdb"}`, v, vm)
 	l.machine(anna, vm)
 	if now := l.read(anna, "ReadVolumes", "VolumeIds", v); now.text("State") != "available" || now.text("LinkedVolumes") != "[]" {
 		t.Errorf("a volume that the machine has let go is %v", now)
@@ -74,7 +74,7 @@ func TestLinkVolume(t *testing.T) {
 	if now := l.read(anna, "ReadVolumes", "VolumeIds", v); now.text("State") != "available" {
 		t.Errorf("a volume that was taken away by force is %v", now)
 	}
-	l.refuse(fault.VolumeNotLinked, anna, "UnlinkVolume", `{"VolumeId": %q, "ForceUnlink": true}`, v)
+	l.refuse(apierror.VolumeNotLinked, anna, "UnlinkVolume", `{"VolumeId": %q, "ForceUnlink": true}`, v)
 	l.call(anna, "DeleteVolume", `{"VolumeId": %q}`, v)
 }
 
@@ -86,19 +86,19 @@ func TestLinkVolumeRefusals(t *testing.T) {
 	l.call(anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/xvdb"}`, used, running)
 	tests := []struct {
 		name, account, vm, device string
-		want                      fault.Code
+		want                      apierror.Code
 	}{
-		{"a device that is taken", anna, running, "/dev/xvdb", fault.DeviceNameTaken},
-		{"no device", anna, running, "xvdb", fault.InvalidDeviceName},
-		{"the root of a running VM", anna, running, "/dev/sda1", fault.InvalidVmState},
-		{"another Subregion", anna, elsewhere, "/dev/xvdb", fault.SubregionMismatch},
-		{"no VM", anna, "i-00000000", "/dev/xvdb", fault.VmNotFound},
-		{"another account's volume", ben, l.vm(ben, "test-1a", VmRunning), "/dev/xvdb", fault.VolumeNotFound},
-		{"no VM and another account's volume", ben, "i-00000000", "/dev/xvdb", fault.VmNotFound},
-		{"another account's VM", anna, l.vm(ben, "test-1a", VmRunning), "/dev/xvdb", fault.VmNotFound},
-		{"a pending VM", anna, l.vm(anna, "test-1a", VmPending), "/dev/xvdb", fault.InvalidVmState},
-		{"a stopping VM", anna, l.vm(anna, "test-1a", VmStopping), "/dev/xvdb", fault.InvalidVmState},
-		{"a VM that shuts down", anna, l.vm(anna, "test-1a", VmShuttingDown), "/dev/xvdb", fault.InvalidVmState},
+		{"a device that is taken", anna, running, "/dev/xvdb", apierror.DeviceNameTaken},
+		{"no device", anna, running, "xvdb", apierror.InvalidDeviceName},
+		{"the root of a running VM", anna, running, "/dev/sda1", apierror.InvalidVmState},
+		{"another Subregion", anna, elsewhere, "/dev/xvdb", apierror.SubregionMismatch},
+		{"no VM", anna, "i-00000000", "/dev/xvdb", apierror.VmNotFound},
+		{"another account's volume", ben, l.vm(ben, "test-1a", VmRunning), "/dev/xvdb", apierror.VolumeNotFound},
+		{"no VM and another account's volume", ben, "i-00000000", "/dev/xvdb", apierror.VmNotFound},
+		{"another account's VM", anna, l.vm(ben, "test-1a", VmRunning), "/dev/xvdb", apierror.VmNotFound},
+		{"a pending VM", anna, l.vm(anna, "test-1a", VmPending), "/dev/xvdb", apierror.InvalidVmState},
+		{"a stopping VM", anna, l.vm(anna, "test-1a", VmStopping), "/dev/xvdb", apierror.InvalidVmState},
+		{"a VM that shuts down", anna, l.vm(anna, "test-1a", VmShuttingDown), "/dev/xvdb", apierror.InvalidVmState},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(*testing.T) {
@@ -111,7 +111,7 @@ func TestLinkVolumeRefusals(t *testing.T) {
 	l.machine(anna, stopped)
 	l.setVm(anna, stopped, VmRunning)
 	for _, force := range []bool{false, true} {
-		l.refuse(fault.InvalidVmState, anna, "UnlinkVolume", `{"VolumeId": %q, "ForceUnlink": %t}`, v, force)
+		l.refuse(apierror.InvalidVmState, anna, "UnlinkVolume", `{"VolumeId": %q, "ForceUnlink": %t}`, v, force)
 	}
 	l.setVm(anna, stopped, VmStopped)
 	l.call(anna, "UnlinkVolume", `{"VolumeId": %q}`, v)
@@ -124,7 +124,7 @@ func TestVolumesOfAVmAreLimited(t *testing.T) {
 	for i := range maxVolumes + 1 {
 		v := l.volume(anna, `"Size": 1`)
 		if i == maxVolumes {
-			l.refuse(fault.TooManyVolumes, anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/xvdb"}`, v, vm)
+			l.refuse(apierror.TooManyVolumes, anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/xvdb"}`, v, vm)
 			break
 		}
 		l.call(anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/xvd%c%c"}`, v, vm, 'b'+i/26, 'a'+i%26)
@@ -195,7 +195,7 @@ func TestVolumesOfANewVm(t *testing.T) {
 		if err := setDeleteOnVmDeletion(tx, id.Vm(vm), "/dev/xvdc", true); err != nil {
 			return err
 		}
-		if err := setDeleteOnVmDeletion(tx, id.Vm(vm), "/dev/xvdz", true); !fault.DeviceNameNotLinked.Is(err) {
+		if err := setDeleteOnVmDeletion(tx, id.Vm(vm), "/dev/xvdz", true); !apierror.DeviceNameNotLinked.Is(err) {
 			t.Errorf("a device that the VM does not have: %v", err)
 		}
 		v, err := Vms.Get(tx, id.Vm(vm))

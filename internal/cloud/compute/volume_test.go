@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/driver"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -20,27 +20,27 @@ func TestCreateVolume(t *testing.T) {
 	tests := []struct {
 		name, request    string
 		size, iops, kind string
-		refused          fault.Code
+		refused          apierror.Code
 	}{
 		{"least", `"Size": 1`, "1", "", "standard", 0},
 		{"largest", `"Size": 14901, "VolumeType": "standard"`, "14901", "", "standard", 0},
-		{"too large", `"Size": 14902`, "", "", "", fault.InvalidVolumeSize},
-		{"less than nothing", `"Size": -1`, "", "", "", fault.InvalidVolumeSize},
-		{"no size", `"VolumeType": "gp2"`, "", "", "", fault.MissingParameter},
+		{"too large", `"Size": 14902`, "", "", "", apierror.InvalidVolumeSize},
+		{"less than nothing", `"Size": -1`, "", "", "", apierror.InvalidVolumeSize},
+		{"no size", `"VolumeType": "gp2"`, "", "", "", apierror.MissingParameter},
 		{"gp2", `"Size": 500, "VolumeType": "gp2"`, "500", "100", "gp2", 0},
 		{"io1", `"Size": 4, "VolumeType": "io1", "Iops": 100`, "4", "100", "io1", 0},
 		{"most operations for a size", `"Size": 4, "VolumeType": "io1", "Iops": 1200`, "4", "1200", "io1", 0},
-		{"more operations than the size has", `"Size": 4, "VolumeType": "io1", "Iops": 1201`, "", "", "", fault.InvalidIopsRatio},
+		{"more operations than the size has", `"Size": 4, "VolumeType": "io1", "Iops": 1201`, "", "", "", apierror.InvalidIopsRatio},
 		{"most operations", `"Size": 44, "VolumeType": "io1", "Iops": 13000`, "44", "13000", "io1", 0},
-		{"too many operations", `"Size": 100, "VolumeType": "io1", "Iops": 13001`, "", "", "", fault.InvalidIops},
-		{"too few operations", `"Size": 100, "VolumeType": "io1", "Iops": 99`, "", "", "", fault.InvalidIops},
-		{"io1 without operations", `"Size": 100, "VolumeType": "io1"`, "", "", "", fault.MissingParameter},
-		{"io1 that is too small", `"Size": 3, "VolumeType": "io1", "Iops": 100`, "", "", "", fault.InvalidVolumeSize},
-		{"operations for gp2", `"Size": 10, "VolumeType": "gp2", "Iops": 100`, "", "", "", fault.InvalidParameter},
-		{"operations for the default", `"Size": 10, "Iops": 150`, "", "", "", fault.InvalidParameter},
-		{"another type", `"Size": 10, "VolumeType": "st1"`, "", "", "", fault.InvalidValue},
-		{"an absent snapshot", `"Size": 10, "SnapshotId": "snap-00000000"`, "", "", "", fault.SnapshotNotFound},
-		{"a token too long", `"Size": 10, "ClientToken": "` + strings.Repeat("x", 65) + `"`, "", "", "", fault.InvalidLength},
+		{"too many operations", `"Size": 100, "VolumeType": "io1", "Iops": 13001`, "", "", "", apierror.InvalidIops},
+		{"too few operations", `"Size": 100, "VolumeType": "io1", "Iops": 99`, "", "", "", apierror.InvalidIops},
+		{"io1 without operations", `"Size": 100, "VolumeType": "io1"`, "", "", "", apierror.MissingParameter},
+		{"io1 that is too small", `"Size": 3, "VolumeType": "io1", "Iops": 100`, "", "", "", apierror.InvalidVolumeSize},
+		{"operations for gp2", `"Size": 10, "VolumeType": "gp2", "Iops": 100`, "", "", "", apierror.InvalidParameter},
+		{"operations for the default", `"Size": 10, "Iops": 150`, "", "", "", apierror.InvalidParameter},
+		{"another type", `"Size": 10, "VolumeType": "st1"`, "", "", "", apierror.InvalidValue},
+		{"an absent snapshot", `"Size": 10, "SnapshotId": "snap-00000000"`, "", "", "", apierror.SnapshotNotFound},
+		{"a token too long", `"Size": 10, "ClientToken": "` + strings.Repeat("x", 65) + `"`, "", "", "", apierror.InvalidLength},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -65,13 +65,13 @@ func TestVolumeLife(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	v := l.one(anna, "CreateVolume", `{"SubregionName": "test-1a", "Size": 4, "VolumeType": "io1", "Iops": 200}`).text("VolumeId")
-	for action, want := range map[string]fault.Code{
-		"DeleteVolume": fault.InvalidState, "CreateSnapshot": fault.InvalidVolumeState, "UnlinkVolume": fault.VolumeNotLinked,
+	for action, want := range map[string]apierror.Code{
+		"DeleteVolume": apierror.InvalidState, "CreateSnapshot": apierror.InvalidVolumeState, "UnlinkVolume": apierror.VolumeNotLinked,
 	} {
 		l.refuse(want, anna, action, `{"VolumeId": %q}`, v)
 	}
-	l.refuse(fault.InvalidVolumeState, anna, "UpdateVolume", `{"VolumeId": %q, "Size": 5}`, v)
-	l.refuse(fault.InvalidState, anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/xvdb"}`, v, l.vm(anna, "test-1a", VmRunning))
+	l.refuse(apierror.InvalidVolumeState, anna, "UpdateVolume", `{"VolumeId": %q, "Size": 5}`, v)
+	l.refuse(apierror.InvalidState, anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/xvdb"}`, v, l.vm(anna, "test-1a", VmRunning))
 	l.advance(delay - 1)
 	if state := l.read(anna, "ReadVolumes", "VolumeIds", v).text("State"); state != "creating" {
 		t.Errorf("a volume that the world has not made yet is %s", state)
@@ -82,7 +82,7 @@ func TestVolumeLife(t *testing.T) {
 	}
 	l.hasDisks(driver.Disk{Account: anna, ID: v, Generation: 1, Subregion: "test-1a", Size: 4, Type: "io1", Iops: 200})
 	l.selects(l.list(ben, "ReadVolumes", `{}`), "VolumeId")
-	l.refuse(fault.VolumeNotFound, ben, "DeleteVolume", `{"VolumeId": %q}`, v)
+	l.refuse(apierror.VolumeNotFound, ben, "DeleteVolume", `{"VolumeId": %q}`, v)
 
 	// It is deleting for as long as it takes to look, and to remove its disk.
 	l.call(anna, "DeleteVolume", `{"VolumeId": %q}`, v)
@@ -91,10 +91,10 @@ func TestVolumeLife(t *testing.T) {
 		if state := l.read(anna, "ReadVolumes", "VolumeIds", v).text("State"); state != "deleting" {
 			t.Errorf("%s after its deletion it is %s", d, state)
 		}
-		l.refuse(fault.InvalidState, anna, "DeleteVolume", `{"VolumeId": %q}`, v)
+		l.refuse(apierror.InvalidState, anna, "DeleteVolume", `{"VolumeId": %q}`, v)
 	}
 	l.advance(1)
-	l.refuse(fault.VolumeNotFound, anna, "DeleteVolume", `{"VolumeId": %q}`, v)
+	l.refuse(apierror.VolumeNotFound, anna, "DeleteVolume", `{"VolumeId": %q}`, v)
 	l.hasDisks()
 	l.settle()
 	l.selects(l.list(anna, "ReadVolumes", `{}`), "VolumeId")
@@ -111,7 +111,7 @@ func TestDeletingVolumeLetsGo(t *testing.T) {
 	l.settle()
 	l.call(anna, "DeleteVolume", `{"VolumeId": %q}`, first)
 	l.call(anna, "DeleteVolume", `{"VolumeId": %q}`, l.list(anna, "ReadVolumes", `{"VolumeSizes": [2]}`)[0].text("VolumeId"))
-	l.refuse(fault.TooManyVolumes, anna, "CreateVolume", "%s", request)
+	l.refuse(apierror.TooManyVolumes, anna, "CreateVolume", "%s", request)
 	l.settle()
 	second := l.one(anna, "CreateVolume", "%s", request).text("VolumeId")
 	if second == first {
@@ -144,14 +144,14 @@ func (l *lab) hasDisks(want ...driver.Disk) {
 func TestVolumeRefusals(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	l.refuse(fault.SubregionNotFound, anna, "CreateVolume", `{"SubregionName": "test-2a", "Size": 1}`)
-	l.refuse(fault.MissingParameter, anna, "CreateVolume", `{"Size": 1}`)
-	l.refuse(fault.SubregionNotFound, anna, "CreateVolume", `{"SubregionName": "", "Size": 1}`)
+	l.refuse(apierror.SubregionNotFound, anna, "CreateVolume", `{"SubregionName": "test-2a", "Size": 1}`)
+	l.refuse(apierror.MissingParameter, anna, "CreateVolume", `{"Size": 1}`)
+	l.refuse(apierror.SubregionNotFound, anna, "CreateVolume", `{"SubregionName": "", "Size": 1}`)
 	for _, action := range []string{"DeleteVolume", "UnlinkVolume"} {
-		l.refuse(fault.VolumeNotFound, anna, action, `{"VolumeId": "vol-00000000"}`)
-		l.refuse(fault.InvalidID, anna, action, `{"VolumeId": "i-00000000"}`)
+		l.refuse(apierror.VolumeNotFound, anna, action, `{"VolumeId": "vol-00000000"}`)
+		l.refuse(apierror.InvalidID, anna, action, `{"VolumeId": "i-00000000"}`)
 	}
-	l.refuse(fault.VolumeNotFound, anna, "UpdateVolume", `{"VolumeId": "vol-00000000", "Size": 2}`)
+	l.refuse(apierror.VolumeNotFound, anna, "UpdateVolume", `{"VolumeId": "vol-00000000", "Size": 2}`)
 }
 
 func TestClientTokenOfVolumes(t *testing.T) {
@@ -175,7 +175,7 @@ func TestClientTokenOfVolumes(t *testing.T) {
 	if again := l.one(anna, "CreateVolume", request); again.text("VolumeId") != ids[0] || again.text("State") != "available" || again.text("ClientToken") != "once" {
 		t.Errorf("the same request later answers %v", again)
 	}
-	l.refuse(fault.TokenMismatch, anna, "CreateVolume", `{"SubregionName": "test-1a", "Size": 2, "ClientToken": "once"}`)
+	l.refuse(apierror.TokenMismatch, anna, "CreateVolume", `{"SubregionName": "test-1a", "Size": 2, "ClientToken": "once"}`)
 	if other := l.one(ben, "CreateVolume", request).text("VolumeId"); other == ids[0] {
 		t.Error("another account is answered the volume of the first")
 	}
@@ -198,11 +198,11 @@ func TestVolumeFromSnapshot(t *testing.T) {
 	if larger.text("Size") != "11" {
 		t.Errorf("a larger volume of a snapshot is %v", larger)
 	}
-	l.refuse(fault.VolumeTooSmall, anna, "CreateVolume", `{"SubregionName": "test-1a", "SnapshotId": %q, "Size": 9}`, snapshot)
-	l.refuse(fault.SnapshotNotFound, ben, "CreateVolume", `{"SubregionName": "test-1a", "SnapshotId": %q}`, snapshot)
+	l.refuse(apierror.VolumeTooSmall, anna, "CreateVolume", `{"SubregionName": "test-1a", "SnapshotId": %q, "Size": 9}`, snapshot)
+	l.refuse(apierror.SnapshotNotFound, ben, "CreateVolume", `{"SubregionName": "test-1a", "SnapshotId": %q}`, snapshot)
 
 	// The snapshot is needed until the world has made the volumes, and no longer.
-	l.refuse(fault.InUse, anna, "DeleteSnapshot", `{"SnapshotId": %q}`, snapshot)
+	l.refuse(apierror.InUse, anna, "DeleteSnapshot", `{"SnapshotId": %q}`, snapshot)
 	l.settle()
 	l.call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, snapshot)
 	if got := l.read(anna, "ReadVolumes", "VolumeIds", same.text("VolumeId")).text("SnapshotId"); got != snapshot {
@@ -211,7 +211,7 @@ func TestVolumeFromSnapshot(t *testing.T) {
 
 	// One that is not completed has nothing yet.
 	pending := l.one(anna, "CreateSnapshot", `{"VolumeId": %q}`, larger["VolumeId"]).text("SnapshotId")
-	l.refuse(fault.InvalidState, anna, "CreateVolume", `{"SubregionName": "test-1a", "SnapshotId": %q}`, pending)
+	l.refuse(apierror.InvalidState, anna, "CreateVolume", `{"SubregionName": "test-1a", "SnapshotId": %q}`, pending)
 	disks, err := l.world.ObserveDisks(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -283,13 +283,13 @@ func TestStorageQuotas(t *testing.T) {
 		name, quota string
 		limit       int
 		fits, over  string
-		refused     fault.Code
+		refused     apierror.Code
 	}{
-		{"volumes", "volume_limit", 2, `"Size": 1`, `"Size": 1`, fault.TooManyVolumes},
-		{"size", "volume_size_limit", 100, `"Size": 90`, `"Size": 1, "VolumeType": "gp2"`, fault.TooMuchVolumeSize},
-		{"size of a type", "gp2_volume_size_limit", 100, `"Size": 100, "VolumeType": "gp2"`, `"Size": 1, "VolumeType": "gp2"`, fault.TooMuchVolumeSize},
-		{"size of the default type", "standard_volume_size_limit", 50, `"Size": 40`, `"Size": 1`, fault.TooMuchVolumeSize},
-		{"operations", "iops_limit", 500, `"Size": 10, "VolumeType": "io1", "Iops": 450`, `"Size": 10, "VolumeType": "io1", "Iops": 100`, fault.TooManyIops},
+		{"volumes", "volume_limit", 2, `"Size": 1`, `"Size": 1`, apierror.TooManyVolumes},
+		{"size", "volume_size_limit", 100, `"Size": 90`, `"Size": 1, "VolumeType": "gp2"`, apierror.TooMuchVolumeSize},
+		{"size of a type", "gp2_volume_size_limit", 100, `"Size": 100, "VolumeType": "gp2"`, `"Size": 1, "VolumeType": "gp2"`, apierror.TooMuchVolumeSize},
+		{"size of the default type", "standard_volume_size_limit", 50, `"Size": 40`, `"Size": 1`, apierror.TooMuchVolumeSize},
+		{"operations", "iops_limit", 500, `"Size": 10, "VolumeType": "io1", "Iops": 450`, `"Size": 10, "VolumeType": "io1", "Iops": 100`, apierror.TooManyIops},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
@@ -44,7 +44,7 @@ type VolumeUpdateParameters struct {
 var VolumeUpdateTasks = &kind.Kind[VolumeUpdateTask, id.VolumeUpdateTask]{
 	Name:    "VolumeUpdateTask",
 	Tag:     "task",
-	Missing: fault.TaskNotFound,
+	Missing: apierror.TaskNotFound,
 	Keep:    time.Hour,
 	Life:    volumeUpdateLife,
 }
@@ -127,13 +127,13 @@ type UpdateVolumeRequest struct {
 func updateVolume(tx *kind.Tx, v *Volume, req *UpdateVolumeRequest) error {
 	switch {
 	case req.Iops == 0 && req.Size == 0 && req.VolumeType == "":
-		return fault.MissingParameter.Errorf("One of Iops, Size and VolumeType is required.")
+		return apierror.MissingParameter.Errorf("One of Iops, Size and VolumeType is required.")
 	case v.State != VolumeAvailable && v.State != VolumeInUse:
-		return fault.InvalidVolumeState.Errorf("The volume %s is %s, neither available nor in-use.", v.VolumeId, v.State)
+		return apierror.InvalidVolumeState.Errorf("The volume %s is %s, neither available nor in-use.", v.VolumeId, v.State)
 	case v.Target != nil:
-		return fault.InvalidVolumeState.Errorf("The volume %s is being updated by the task %s.", v.VolumeId, v.TaskId)
+		return apierror.InvalidVolumeState.Errorf("The volume %s is being updated by the task %s.", v.VolumeId, v.TaskId)
 	case req.Size != 0 && req.Size < v.Size:
-		return fault.InvalidVolumeSize.Errorf("The Size %d is less than %d, the present one: a volume only grows.", req.Size, v.Size)
+		return apierror.InvalidVolumeSize.Errorf("The Size %d is less than %d, the present one: a volume only grows.", req.Size, v.Size)
 	}
 	to := v.parameters()
 	if req.Size != 0 {

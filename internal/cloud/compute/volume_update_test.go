@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/driver"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -23,25 +23,25 @@ func TestUpdateVolume(t *testing.T) {
 		size, iops   string
 		kind         string
 		task         bool
-		refused      fault.Code
+		refused      apierror.Code
 	}{
 		{"larger", standard, "", `"Size": 3`, "3", "<nil>", "standard", true, 0},
 		{"as large", standard, "", `"Size": 2`, "2", "<nil>", "standard", false, 0},
-		{"smaller", standard, "", `"Size": 1`, "", "", "", false, fault.InvalidVolumeSize},
-		{"too large", standard, "", `"Size": 14902`, "", "", "", false, fault.InvalidVolumeSize},
-		{"nothing", standard, "", ``, "", "", "", false, fault.MissingParameter},
+		{"smaller", standard, "", `"Size": 1`, "", "", "", false, apierror.InvalidVolumeSize},
+		{"too large", standard, "", `"Size": 14902`, "", "", "", false, apierror.InvalidVolumeSize},
+		{"nothing", standard, "", ``, "", "", "", false, apierror.MissingParameter},
 		{"operations", io, "", `"Iops": 3000`, "10", "3000", "io1", false, 0},
 		{"the same operations", io, VmRunning, `"Iops": 200`, "10", "200", "io1", false, 0},
-		{"too many operations for the size", io, "", `"Iops": 3001`, "", "", "", false, fault.InvalidIopsRatio},
+		{"too many operations for the size", io, "", `"Iops": 3001`, "", "", "", false, apierror.InvalidIopsRatio},
 		{"operations for a size to come", io, "", `"Iops": 3300, "Size": 11`, "11", "3300", "io1", true, 0},
-		{"too few operations", io, "", `"Iops": 99`, "", "", "", false, fault.InvalidIops},
-		{"operations of a type without", standard, "", `"Iops": 150`, "", "", "", false, fault.InvalidParameter},
+		{"too few operations", io, "", `"Iops": 99`, "", "", "", false, apierror.InvalidIops},
+		{"operations of a type without", standard, "", `"Iops": 150`, "", "", "", false, apierror.InvalidParameter},
 		{"to gp2", io, "", `"VolumeType": "gp2"`, "10", "100", "gp2", false, 0},
-		{"to gp2 with operations", io, "", `"VolumeType": "gp2", "Iops": 100`, "", "", "", false, fault.InvalidParameter},
+		{"to gp2 with operations", io, "", `"VolumeType": "gp2", "Iops": 100`, "", "", "", false, apierror.InvalidParameter},
 		{"to standard, larger", io, "", `"VolumeType": "standard", "Size": 20`, "20", "<nil>", "standard", true, 0},
 		{"to io1", `"Size": 5`, "", `"VolumeType": "io1", "Iops": 100`, "5", "100", "io1", false, 0},
-		{"to io1 without operations", `"Size": 5`, "", `"VolumeType": "io1"`, "", "", "", false, fault.MissingParameter},
-		{"to io1, too small", standard, "", `"VolumeType": "io1", "Iops": 100`, "", "", "", false, fault.InvalidVolumeSize},
+		{"to io1 without operations", `"Size": 5`, "", `"VolumeType": "io1"`, "", "", "", false, apierror.MissingParameter},
+		{"to io1, too small", standard, "", `"VolumeType": "io1", "Iops": 100`, "", "", "", false, apierror.InvalidVolumeSize},
 		{"to io1, larger", standard, "", `"VolumeType": "io1", "Iops": 100, "Size": 4`, "4", "100", "io1", true, 0},
 		{"on a stopped VM", io, VmStopped, `"Iops": 300`, "10", "300", "io1", false, 0},
 		{"larger on a stopped VM", io, VmStopped, `"Size": 12`, "12", "200", "io1", true, 0},
@@ -102,7 +102,7 @@ func TestVolumeUpdateTask(t *testing.T) {
 	}
 	l.rest()
 	shown(`"State": "active", "Progress": 0`)
-	l.refuse(fault.InvalidVolumeState, anna, "UpdateVolume", `{"VolumeId": %q, "Size": 30}`, v)
+	l.refuse(apierror.InvalidVolumeState, anna, "UpdateVolume", `{"VolumeId": %q, "Size": 30}`, v)
 	l.advance(delay / 4)
 	shown(`"State": "active", "Progress": 25`)
 	if now := l.read(anna, "ReadVolumes", "VolumeIds", v); now.text("Size") != "10" || now.text("TaskId") != task {
@@ -136,13 +136,13 @@ func TestUpdateVolumeQuotas(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, map[string]int{"volume_size_limit": 100, "gp2_volume_size_limit": 50, "iops_limit": 500})
 	v, io := l.volume(anna, `"Size": 40`), l.volume(anna, `"Size": 10, "VolumeType": "io1", "Iops": 300`)
-	l.refuse(fault.TooMuchVolumeSize, anna, "UpdateVolume", `{"VolumeId": %q, "Size": 91}`, v)
-	l.refuse(fault.TooManyIops, anna, "UpdateVolume", `{"VolumeId": %q, "Iops": 501}`, io)
-	l.refuse(fault.TooManyIops, anna, "UpdateVolume", `{"VolumeId": %q, "VolumeType": "io1", "Iops": 201}`, v)
+	l.refuse(apierror.TooMuchVolumeSize, anna, "UpdateVolume", `{"VolumeId": %q, "Size": 91}`, v)
+	l.refuse(apierror.TooManyIops, anna, "UpdateVolume", `{"VolumeId": %q, "Iops": 501}`, io)
+	l.refuse(apierror.TooManyIops, anna, "UpdateVolume", `{"VolumeId": %q, "VolumeType": "io1", "Iops": 201}`, v)
 	l.one(anna, "UpdateVolume", `{"VolumeId": %q, "Size": 60}`, v)
-	l.refuse(fault.TooMuchVolumeSize, anna, "CreateVolume", `{"SubregionName": "test-1a", "Size": 31}`)
+	l.refuse(apierror.TooMuchVolumeSize, anna, "CreateVolume", `{"SubregionName": "test-1a", "Size": 31}`)
 	l.settle()
-	l.refuse(fault.TooMuchVolumeSize, anna, "UpdateVolume", `{"VolumeId": %q, "VolumeType": "gp2"}`, v)
+	l.refuse(apierror.TooMuchVolumeSize, anna, "UpdateVolume", `{"VolumeId": %q, "VolumeType": "gp2"}`, v)
 	l.one(anna, "UpdateVolume", `{"VolumeId": %q, "Iops": 500}`, io)
 	l.one(anna, "UpdateVolume", `{"VolumeId": %q, "VolumeType": "gp2", "Size": 40}`, io)
 }
@@ -212,7 +212,7 @@ func TestVolumeThatCannotBe(t *testing.T) {
 	if state := l.read(anna, "ReadVolumes", "VolumeIds", v).text("State"); state != "error" {
 		t.Errorf("a volume that cannot be made is %s", state)
 	}
-	l.refuse(fault.InvalidVolumeState, anna, "CreateSnapshot", `{"VolumeId": %q}`, v)
+	l.refuse(apierror.InvalidVolumeState, anna, "CreateSnapshot", `{"VolumeId": %q}`, v)
 	l.call(anna, "DeleteVolume", `{"VolumeId": %q}`, v)
 
 	task := l.one(anna, "UpdateVolume", `{"VolumeId": %q, "Size": 2}`, good).text("TaskId")

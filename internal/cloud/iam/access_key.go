@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -37,7 +37,7 @@ type AccessKeySecretKey struct {
 }
 
 // AccessKeys are the access keys of an account and of its users.
-var AccessKeys = &kind.Kind[AccessKey, id.AccessKey]{Name: "AccessKey", Missing: fault.AccessKeyNotFound}
+var AccessKeys = &kind.Kind[AccessKey, id.AccessKey]{Name: "AccessKey", Missing: apierror.AccessKeyNotFound}
 
 // maxAccessKeys bounds the access keys of the root account and those of each user.
 const maxAccessKeys = 10
@@ -98,7 +98,7 @@ const maxAccessKeyTag = 255
 // Check reports a tag that is too long.
 func (t AccessKeyTag) Check() error {
 	if utf8.RuneCountInString(string(t)) > maxAccessKeyTag {
-		return fault.InvalidLength.Errorf("The tag of an access key has at most %d characters.", maxAccessKeyTag)
+		return apierror.InvalidLength.Errorf("The tag of an access key has at most %d characters.", maxAccessKeyTag)
 	}
 	return nil
 }
@@ -145,7 +145,7 @@ func keyOf(tx *kind.Tx, user id.User, keyID id.AccessKey) (*AccessKey, error) {
 		return nil, err
 	}
 	if key.UserId != user {
-		return nil, fault.AccessKeyNotFound.Missing("AccessKeyId", string(keyID))
+		return nil, apierror.AccessKeyNotFound.Missing("AccessKeyId", string(keyID))
 	}
 	return key, nil
 }
@@ -192,7 +192,7 @@ func (k *AccessKey) prepare(tx *kind.Tx) error {
 		have++
 	}
 	if have >= maxAccessKeys {
-		return fault.TooManyAccessKeys.Errorf("The root account and each user have at most %d access keys.", maxAccessKeys)
+		return apierror.TooManyAccessKeys.Errorf("The root account and each user have at most %d access keys.", maxAccessKeys)
 	}
 	account, err := accountOf(tx)
 	if err != nil {
@@ -230,7 +230,7 @@ func (k *AccessKey) expireAt(tx *kind.Tx, date *api.OffsetDateTime) error {
 		return nil
 	}
 	if !date.Time().After(tx.Now()) {
-		return fault.InvalidValue.Errorf("ExpirationDate must be in the future, and %s is not.", date.AppendWire(nil))
+		return apierror.InvalidValue.Errorf("ExpirationDate must be in the future, and %s is not.", date.AppendWire(nil))
 	}
 	k.ExpirationDate = *date
 	return nil
@@ -291,7 +291,7 @@ type ReadSecretAccessKeyResponse struct{ AccessKey *AccessKeySecretKey }
 func readSecretAccessKey(tx *kind.Tx, req *ReadSecretAccessKeyRequest) (*ReadSecretAccessKeyResponse, error) {
 	// A user, whatever the policies say, would otherwise become root.
 	if tx.Caller.User != "" {
-		return nil, fault.NotAuthorized.Errorf("Only the root account can read the secrets of its access keys.")
+		return nil, apierror.NotAuthorized.Errorf("Only the root account can read the secrets of its access keys.")
 	}
 	key, err := keyOf(tx, "", req.AccessKeyId)
 	if err != nil {
@@ -318,11 +318,11 @@ type UpdateAccessKeyResponse struct{ AccessKey *AccessKey }
 func (r *UpdateAccessKeyRequest) check() error {
 	switch {
 	case r.ExpirationDate != nil && r.ClearExpirationDate:
-		return fault.InvalidParameter.Errorf("ExpirationDate and ClearExpirationDate do not go together.")
+		return apierror.InvalidParameter.Errorf("ExpirationDate and ClearExpirationDate do not go together.")
 	case r.Tag != nil && r.ClearTag:
-		return fault.InvalidParameter.Errorf("Tag and ClearTag do not go together.")
+		return apierror.InvalidParameter.Errorf("Tag and ClearTag do not go together.")
 	case r.State == "" && r.ExpirationDate == nil && !r.ClearExpirationDate && r.Tag == nil && !r.ClearTag:
-		return fault.MissingParameter.Errorf("State is required, as nothing else is to change.")
+		return apierror.MissingParameter.Errorf("State is required, as nothing else is to change.")
 	}
 	return nil
 }
@@ -383,7 +383,7 @@ func deleteAccessKey(tx *kind.Tx, req *DeleteAccessKeyRequest) (*struct{}, error
 		return nil, err
 	}
 	if user != "" && key.State != AccessKeyInactive {
-		return nil, fault.InvalidState.Errorf("The access key %s of a user is %s. It must be %s to be deleted.", key.AccessKeyId, key.State, AccessKeyInactive)
+		return nil, apierror.InvalidState.Errorf("The access key %s of a user is %s. It must be %s to be deleted.", key.AccessKeyId, key.State, AccessKeyInactive)
 	}
 	if err := keyName(string(key.AccessKeyId)).leave(tx); err != nil {
 		return nil, err

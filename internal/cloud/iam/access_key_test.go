@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -33,13 +33,13 @@ func TestCreateAccessKey(t *testing.T) {
 		"AccessKey.ExpirationDate", `"2028-02-18T00:00:00.000+0000"`, "AccessKey.Tag", `""`)
 	r.call("CreateAccessKey", `{"Tag": "`+strings.Repeat("é", 255)+`"}`)
 
-	r.refused("CreateAccessKey", `{"Tag": "`+strings.Repeat("é", 256)+`"}`, fault.InvalidLength, "Tag")
-	r.refused("CreateAccessKey", `{"ExpirationDate": "2026-11-20"}`, fault.InvalidValue, "ExpirationDate", "future")
-	r.refused("CreateAccessKey", `{"ExpirationDate": "2026-11-20T10:04:05Z"}`, fault.InvalidValue, "ExpirationDate") // this very moment
-	r.refused("CreateAccessKey", `{"ExpirationDate": "1970-01-01"}`, fault.InvalidValue, "ExpirationDate")
-	r.refused("CreateAccessKey", `{"ExpirationDate": "tomorrow"}`, fault.InvalidValue, "ExpirationDate", "tomorrow")
-	r.refused("CreateAccessKey", `{"ExpirationDate": ""}`, fault.InvalidValue, "ExpirationDate")
-	r.refused("CreateAccessKey", `{"UserName": "nobody"}`, fault.UserNotFound, "nobody")
+	r.refused("CreateAccessKey", `{"Tag": "`+strings.Repeat("é", 256)+`"}`, apierror.InvalidLength, "Tag")
+	r.refused("CreateAccessKey", `{"ExpirationDate": "2026-11-20"}`, apierror.InvalidValue, "ExpirationDate", "future")
+	r.refused("CreateAccessKey", `{"ExpirationDate": "2026-11-20T10:04:05Z"}`, apierror.InvalidValue, "ExpirationDate") // this very moment
+	r.refused("CreateAccessKey", `{"ExpirationDate": "1970-01-01"}`, apierror.InvalidValue, "ExpirationDate")
+	r.refused("CreateAccessKey", `{"ExpirationDate": "tomorrow"}`, apierror.InvalidValue, "ExpirationDate", "tomorrow")
+	r.refused("CreateAccessKey", `{"ExpirationDate": ""}`, apierror.InvalidValue, "ExpirationDate")
+	r.refused("CreateAccessKey", `{"UserName": "nobody"}`, apierror.UserNotFound, "nobody")
 }
 
 func TestNewAccessKey(t *testing.T) {
@@ -64,12 +64,12 @@ func TestNewAccessKey(t *testing.T) {
 	for name, c := range map[string]struct {
 		account id.Account
 		keyID   string
-		code    fault.Code
+		code    apierror.Code
 	}{
-		"taken":             {r.account.AccountId, "ABCDEFGHIJ0123456789", fault.AlreadyExists},
-		"taken by another":  {other.AccountId, "ABCDEFGHIJ0123456789", fault.AlreadyExists},
-		"malformed":         {other.AccountId, "short", fault.MalformedID},
-		"an absent account": {"000000000000", "", fault.ObjectNotFound},
+		"taken":             {r.account.AccountId, "ABCDEFGHIJ0123456789", apierror.AlreadyExists},
+		"taken by another":  {other.AccountId, "ABCDEFGHIJ0123456789", apierror.AlreadyExists},
+		"malformed":         {other.AccountId, "short", apierror.MalformedID},
+		"an absent account": {"000000000000", "", apierror.ObjectNotFound},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := r.journal.commits()
@@ -95,10 +95,10 @@ func TestAccessKeyLimit(t *testing.T) {
 		for range maxAccessKeys {
 			last = r.call("CreateAccessKey", body).get("AccessKey.AccessKeyId")
 		}
-		r.refused("CreateAccessKey", body, fault.TooManyAccessKeys, "10")
+		r.refused("CreateAccessKey", body, apierror.TooManyAccessKeys, "10")
 	}
 	r.call("UpdateAccessKey", `{"UserName": "bob", "AccessKeyId": "`+last+`", "State": "INACTIVE"}`)
-	r.refused("CreateAccessKey", `{"UserName": "bob"}`, fault.TooManyAccessKeys) // inactive keys count
+	r.refused("CreateAccessKey", `{"UserName": "bob"}`, apierror.TooManyAccessKeys) // inactive keys count
 	r.call("DeleteAccessKey", `{"UserName": "bob", "AccessKeyId": "`+last+`"}`)
 	r.call("CreateAccessKey", `{"UserName": "bob"}`)
 }
@@ -140,11 +140,11 @@ func TestReadAccessKeys(t *testing.T) {
 			t.Errorf("ReadAccessKeys %s: %s, want %s", body, got, want)
 		}
 	}
-	r.refused("ReadAccessKeys", `{"UserName": "nobody"}`, fault.UserNotFound, "nobody")
+	r.refused("ReadAccessKeys", `{"UserName": "nobody"}`, apierror.UserNotFound, "nobody")
 
 	other := r.as(r.newAccount(NewAccount{Email: "other@example.com"}), "")
 	other.call("ReadAccessKeys", `{"Filters": {"AccessKeyIds": ["`+a+`"]}}`).is("AccessKeys", `[]`)
-	other.refused("ReadAccessKeys", `{"UserName": "anna"}`, fault.UserNotFound, "anna")
+	other.refused("ReadAccessKeys", `{"UserName": "anna"}`, apierror.UserNotFound, "anna")
 }
 
 func TestUpdateAccessKey(t *testing.T) {
@@ -167,22 +167,22 @@ func TestUpdateAccessKey(t *testing.T) {
 
 	for name, c := range map[string]struct {
 		body  string
-		code  fault.Code
+		code  apierror.Code
 		words []string
 	}{
-		"nothing":             {`{"AccessKeyId": "` + keyID + `"}`, fault.MissingParameter, []string{"State"}},
-		"nothing but no":      {update(`"ClearTag": false, "ClearExpirationDate": false`), fault.MissingParameter, []string{"State"}},
-		"no id":               {`{"State": "ACTIVE"}`, fault.MissingParameter, []string{"AccessKeyId"}},
-		"an unknown state":    {update(`"State": "asleep"`), fault.InvalidValue, []string{"State", "ACTIVE, INACTIVE"}},
-		"an empty state":      {update(`"State": ""`), fault.InvalidValue, []string{"State"}},
-		"date and no date":    {update(`"ExpirationDate": "2029-01-01", "ClearExpirationDate": true`), fault.InvalidParameter, []string{"ClearExpirationDate"}},
-		"tag and no tag":      {update(`"Tag": "x", "ClearTag": true`), fault.InvalidParameter, []string{"ClearTag"}},
-		"a past date":         {update(`"ExpirationDate": "2026-11-20"`), fault.InvalidValue, []string{"ExpirationDate"}},
-		"a long tag":          {update(`"Tag": "` + strings.Repeat("x", 256) + `"`), fault.InvalidLength, []string{"Tag"}},
-		"an absent key":       {`{"AccessKeyId": "ABCDEFGHIJ0123456789", "State": "ACTIVE"}`, fault.AccessKeyNotFound, []string{"ABCDEFGHIJ0123456789"}},
-		"an absent user":      {update(`"State": "ACTIVE", "UserName": "nobody"`), fault.UserNotFound, []string{"nobody"}},
-		"a malformed key":     {`{"AccessKeyId": "x", "State": "ACTIVE"}`, fault.MalformedID, []string{"AccessKeyId"}},
-		"an unknown argument": {update(`"Status": "ACTIVE"`), fault.UnknownParameter, []string{"Status"}},
+		"nothing":             {`{"AccessKeyId": "` + keyID + `"}`, apierror.MissingParameter, []string{"State"}},
+		"nothing but no":      {update(`"ClearTag": false, "ClearExpirationDate": false`), apierror.MissingParameter, []string{"State"}},
+		"no id":               {`{"State": "ACTIVE"}`, apierror.MissingParameter, []string{"AccessKeyId"}},
+		"an unknown state":    {update(`"State": "asleep"`), apierror.InvalidValue, []string{"State", "ACTIVE, INACTIVE"}},
+		"an empty state":      {update(`"State": ""`), apierror.InvalidValue, []string{"State"}},
+		"date and no date":    {update(`"ExpirationDate": "2029-01-01", "ClearExpirationDate": true`), apierror.InvalidParameter, []string{"ClearExpirationDate"}},
+		"tag and no tag":      {update(`"Tag": "x", "ClearTag": true`), apierror.InvalidParameter, []string{"ClearTag"}},
+		"a past date":         {update(`"ExpirationDate": "2026-11-20"`), apierror.InvalidValue, []string{"ExpirationDate"}},
+		"a long tag":          {update(`"Tag": "` + strings.Repeat("x", 256) + `"`), apierror.InvalidLength, []string{"Tag"}},
+		"an absent key":       {`{"AccessKeyId": "ABCDEFGHIJ0123456789", "State": "ACTIVE"}`, apierror.AccessKeyNotFound, []string{"ABCDEFGHIJ0123456789"}},
+		"an absent user":      {update(`"State": "ACTIVE", "UserName": "nobody"`), apierror.UserNotFound, []string{"nobody"}},
+		"a malformed key":     {`{"AccessKeyId": "x", "State": "ACTIVE"}`, apierror.MalformedID, []string{"AccessKeyId"}},
+		"an unknown argument": {update(`"Status": "ACTIVE"`), apierror.UnknownParameter, []string{"Status"}},
 	} {
 		t.Run(name, func(t *testing.T) { r.refused("UpdateAccessKey", c.body, c.code, c.words...) })
 	}
@@ -197,15 +197,15 @@ func TestDeleteAccessKey(t *testing.T) {
 	user := r.call("CreateAccessKey", `{"UserName": "anna"}`).get("AccessKey.AccessKeyId")
 	r.caller.AccessKey = root
 
-	r.refused("DeleteAccessKey", `{"UserName": "anna", "AccessKeyId": "`+user+`"}`, fault.InvalidState, user, "INACTIVE")
+	r.refused("DeleteAccessKey", `{"UserName": "anna", "AccessKeyId": "`+user+`"}`, apierror.InvalidState, user, "INACTIVE")
 	r.call("UpdateAccessKey", `{"UserName": "anna", "AccessKeyId": "`+user+`", "State": "INACTIVE"}`)
-	r.refused("DeleteAccessKey", `{"AccessKeyId": "`+user+`"}`, fault.AccessKeyNotFound, user) // not the root account's
-	r.refused("DeleteAccessKey", `{"UserName": "anna", "AccessKeyId": "`+root+`"}`, fault.AccessKeyNotFound, root)
+	r.refused("DeleteAccessKey", `{"AccessKeyId": "`+user+`"}`, apierror.AccessKeyNotFound, user) // not the root account's
+	r.refused("DeleteAccessKey", `{"UserName": "anna", "AccessKeyId": "`+root+`"}`, apierror.AccessKeyNotFound, root)
 	r.call("DeleteAccessKey", `{"UserName": "anna", "AccessKeyId": "`+user+`"}`)
-	r.refused("DeleteAccessKey", `{"UserName": "anna", "AccessKeyId": "`+user+`"}`, fault.AccessKeyNotFound, user)
-	r.refused("DeleteAccessKey", `{}`, fault.MissingParameter, "AccessKeyId")
+	r.refused("DeleteAccessKey", `{"UserName": "anna", "AccessKeyId": "`+user+`"}`, apierror.AccessKeyNotFound, user)
+	r.refused("DeleteAccessKey", `{}`, apierror.MissingParameter, "AccessKeyId")
 	other := r.as(r.newAccount(NewAccount{Email: "other@example.com"}), "")
-	other.refused("DeleteAccessKey", `{"AccessKeyId": "`+root+`"}`, fault.AccessKeyNotFound, root)
+	other.refused("DeleteAccessKey", `{"AccessKeyId": "`+root+`"}`, apierror.AccessKeyNotFound, root)
 
 	// Active, the last one, and the one that signs the call: all may go.
 	r.call("DeleteAccessKey", `{"AccessKeyId": "`+root+`"}`)
@@ -225,15 +225,15 @@ func TestAccessKeysOfTheCaller(t *testing.T) {
 	r.call("ReadAccessKeys", `{"UserName": "anna"}`).is("AccessKeys.0.AccessKeyId", quote(own), "AccessKeys.1", "")
 	bob.call("ReadAccessKeys", `{}`).is("AccessKeys", `[]`)
 	for _, stranger := range []string{root, own} {
-		bob.refused("UpdateAccessKey", `{"AccessKeyId": "`+stranger+`", "State": "INACTIVE"}`, fault.AccessKeyNotFound, stranger)
-		bob.refused("DeleteAccessKey", `{"AccessKeyId": "`+stranger+`"}`, fault.AccessKeyNotFound, stranger)
+		bob.refused("UpdateAccessKey", `{"AccessKeyId": "`+stranger+`", "State": "INACTIVE"}`, apierror.AccessKeyNotFound, stranger)
+		bob.refused("DeleteAccessKey", `{"AccessKeyId": "`+stranger+`"}`, apierror.AccessKeyNotFound, stranger)
 	}
-	anna.refused("DeleteAccessKey", `{"AccessKeyId": "`+own+`"}`, fault.InvalidState)
+	anna.refused("DeleteAccessKey", `{"AccessKeyId": "`+own+`"}`, apierror.InvalidState)
 	anna.call("UpdateAccessKey", `{"AccessKeyId": "`+own+`", "State": "INACTIVE"}`)
 	anna.call("DeleteAccessKey", `{"AccessKeyId": "`+own+`"}`)
 
 	nobody := r.as(r.account, strings.Repeat("X", 32))
-	nobody.refused("CreateAccessKey", `{}`, fault.UserNotFound)
+	nobody.refused("CreateAccessKey", `{}`, apierror.UserNotFound)
 }
 
 func TestReadSecretAccessKey(t *testing.T) {
@@ -248,12 +248,12 @@ func TestReadSecretAccessKey(t *testing.T) {
 	for _, version := range []string{"1.1", "1.28.5", "1.42.0"} {
 		r.at(version).call("ReadSecretAccessKey", body).is("AccessKey.SecretKey", quote(secret), "AccessKey.AccessKeyId", quote(keyID))
 	}
-	r.refused("ReadSecretAccessKey", `{"AccessKeyId": "`+own+`"}`, fault.AccessKeyNotFound, own)
-	r.refused("ReadSecretAccessKey", `{}`, fault.MissingParameter, "AccessKeyId")
-	anna.refused("ReadSecretAccessKey", body, fault.NotAuthorized)
-	anna.refused("ReadSecretAccessKey", `{"AccessKeyId": "`+own+`"}`, fault.NotAuthorized)
+	r.refused("ReadSecretAccessKey", `{"AccessKeyId": "`+own+`"}`, apierror.AccessKeyNotFound, own)
+	r.refused("ReadSecretAccessKey", `{}`, apierror.MissingParameter, "AccessKeyId")
+	anna.refused("ReadSecretAccessKey", body, apierror.NotAuthorized)
+	anna.refused("ReadSecretAccessKey", `{"AccessKeyId": "`+own+`"}`, apierror.NotAuthorized)
 	other := r.as(r.newAccount(NewAccount{Email: "other@example.com"}), "")
-	other.refused("ReadSecretAccessKey", body, fault.AccessKeyNotFound, keyID)
+	other.refused("ReadSecretAccessKey", body, apierror.AccessKeyNotFound, keyID)
 }
 
 func TestAccessKeyOfVersion1(t *testing.T) {
@@ -265,9 +265,9 @@ func TestAccessKeyOfVersion1(t *testing.T) {
 	r.call("UpdateAccessKey", `{"AccessKeyId": "`+keyID+`", "State": "inactive"}`).is("AccessKey.State", `"inactive"`)
 	r.at("1.28.5").call("ReadAccessKeys", `{"Filters": {"States": ["inactive"]}}`).is("AccessKeys.0.State", `"INACTIVE"`)
 	r.call("ReadAccessKeys", `{"Filters": {"States": ["inactive"]}}`).is("AccessKeys.0.State", `"inactive"`)
-	r.refused("UpdateAccessKey", `{"AccessKeyId": "`+keyID+`"}`, fault.MissingParameter, "State")
+	r.refused("UpdateAccessKey", `{"AccessKeyId": "`+keyID+`"}`, apierror.MissingParameter, "State")
 	for _, field := range []string{`"UserName": "x"`, `"ExpirationDate": "2029-01-01"`, `"Tag": "x"`, `"ClearTag": true`} {
-		r.refused("UpdateAccessKey", fmt.Sprintf(`{"AccessKeyId": %q, "State": "active", %s}`, keyID, field), fault.UnknownParameter)
+		r.refused("UpdateAccessKey", fmt.Sprintf(`{"AccessKeyId": %q, "State": "active", %s}`, keyID, field), apierror.UnknownParameter)
 	}
-	r.refused("CreateAccessKey", `{"ExpirationDate": "2029-01-01"}`, fault.UnknownParameter, "ExpirationDate")
+	r.refused("CreateAccessKey", `{"ExpirationDate": "2029-01-01"}`, apierror.UnknownParameter, "ExpirationDate")
 }

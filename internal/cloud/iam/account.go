@@ -5,8 +5,8 @@ import (
 	"regexp"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -60,7 +60,7 @@ const maxEmail = 254
 // Check reports a text that is no email address.
 func (e Email) Check() error {
 	if len(e) > maxEmail || !emails.MatchString(string(e)) {
-		return fault.InvalidEmail.Errorf("'%.100s' is not one email address, such as name@example.com.", string(e))
+		return apierror.InvalidEmail.Errorf("'%.100s' is not one email address, such as name@example.com.", string(e))
 	}
 	return nil
 }
@@ -93,7 +93,7 @@ func (n NewAccount) Create(tx *kind.Tx) (*Account, error) {
 		CreationDate: api.OffsetAt(tx.Now()),
 	}
 	if err := account.Email.Check(); err != nil {
-		return nil, fault.In("Email", err)
+		return nil, apierror.In("Email", err)
 	}
 	if err := account.identify(tx); err != nil {
 		return nil, err
@@ -129,13 +129,13 @@ func (a *Account) identify(tx *kind.Tx) error {
 		a.CustomerId = customerIDs.Random(tx.Chance())
 	}
 	if form.Check(string(a.AccountId)) != nil {
-		return fault.InvalidValue.Errorf("AccountId: '%.100s' is not %d digits.", string(a.AccountId), form.Length)
+		return apierror.InvalidValue.Errorf("AccountId: '%.100s' is not %d digits.", string(a.AccountId), form.Length)
 	}
 	if a.AccountId == id.Outscale {
-		return fault.AlreadyExists.Errorf("AccountId: %s is the region's own.", a.AccountId)
+		return apierror.AlreadyExists.Errorf("AccountId: %s is the region's own.", a.AccountId)
 	}
 	if customerIDs.Check(a.CustomerId) != nil {
-		return fault.InvalidValue.Errorf("CustomerId: '%.100s' is not %d digits.", a.CustomerId, customerIDs.Length)
+		return apierror.InvalidValue.Errorf("CustomerId: '%.100s' is not %d digits.", a.CustomerId, customerIDs.Length)
 	}
 	return nil
 }
@@ -144,7 +144,7 @@ func (a *Account) identify(tx *kind.Tx) error {
 func (a *Account) takeLogin(tx *kind.Tx, email Email) error {
 	login := loginName(string(email))
 	if _, taken := login.owner(tx); taken {
-		return fault.EmailTaken.Errorf("The Email '%s' is used already.", email)
+		return apierror.EmailTaken.Errorf("The Email '%s' is used already.", email)
 	}
 	return login.enter(tx, a.AccountId)
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -42,15 +42,15 @@ func TestNewAccountRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		account NewAccount
-		code    fault.Code
+		code    apierror.Code
 	}{
-		"no email":            {NewAccount{}, fault.InvalidEmail},
-		"no at sign":          {NewAccount{Email: "example.com"}, fault.InvalidEmail},
-		"no dot":              {NewAccount{Email: "a@example"}, fault.InvalidEmail},
-		"taken email":         {NewAccount{Email: "JEAN@example.com"}, fault.EmailTaken},
-		"short customer id":   {NewAccount{Email: "a@example.com", CustomerId: "1234567"}, fault.InvalidValue},
-		"the region's own id": {NewAccount{Email: "a@example.com", AccountId: "000000000000"}, fault.AlreadyExists},
-		"letters in the id":   {NewAccount{Email: "a@example.com", AccountId: "12345678901a"}, fault.InvalidValue},
+		"no email":            {NewAccount{}, apierror.InvalidEmail},
+		"no at sign":          {NewAccount{Email: "example.com"}, apierror.InvalidEmail},
+		"no dot":              {NewAccount{Email: "a@example"}, apierror.InvalidEmail},
+		"taken email":         {NewAccount{Email: "JEAN@example.com"}, apierror.EmailTaken},
+		"short customer id":   {NewAccount{Email: "a@example.com", CustomerId: "1234567"}, apierror.InvalidValue},
+		"the region's own id": {NewAccount{Email: "a@example.com", AccountId: "000000000000"}, apierror.AlreadyExists},
+		"letters in the id":   {NewAccount{Email: "a@example.com", AccountId: "12345678901a"}, apierror.InvalidValue},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -70,8 +70,8 @@ func TestNewAccountRefused(t *testing.T) {
 		r := setup(t)
 		again := NewAccount{Email: "a@example.com", AccountId: r.account.AccountId}
 		err := r.db.Update(t.Context(), r.caller, func(tx *kind.Tx) error { _, err := again.Create(tx); return err })
-		if !fault.AlreadyExists.Is(err) {
-			t.Errorf("got %v, want code %s", err, fault.AlreadyExists)
+		if !apierror.AlreadyExists.Is(err) {
+			t.Errorf("got %v, want code %s", err, apierror.AlreadyExists)
 		}
 	})
 }
@@ -94,18 +94,18 @@ func TestUpdateAccount(t *testing.T) {
 	r.call("UpdateAccount", `{"AdditionalEmails": [], "JobTitle": ""}`).is("Account.AdditionalEmails", "", "Account.JobTitle", "", "Account.City", `"1"`)
 	r.call("ReadAccounts", `{}`).is("Accounts.0.AdditionalEmails", "", "Accounts.0.Email", `"Jean@Example.com"`)
 
-	r.refused("UpdateAccount", `{"AdditionalEmails": ["a@example.com", "nobody"]}`, fault.InvalidEmail, "AdditionalEmails.1", "nobody")
-	r.refused("UpdateAccount", `{"AdditionalEmails": ["a@exa_mple.com"]}`, fault.InvalidEmail)
+	r.refused("UpdateAccount", `{"AdditionalEmails": ["a@example.com", "nobody"]}`, apierror.InvalidEmail, "AdditionalEmails.1", "nobody")
+	r.refused("UpdateAccount", `{"AdditionalEmails": ["a@exa_mple.com"]}`, apierror.InvalidEmail)
 	for _, several := range []string{
 		"a@b.example, d@e.example", "a@b.example,d@e.example", "a@b.example;d@e.example", "a@b.example d@e.example", "a@b.example\\n d@e.example",
 		"a@b@c.example", "A <a@b.example>", "a@b.example>",
 	} {
-		r.refused("UpdateAccount", `{"AdditionalEmails": ["c@example.com", "`+several+`"]}`, fault.InvalidEmail, "AdditionalEmails.1", "name@example.com")
+		r.refused("UpdateAccount", `{"AdditionalEmails": ["c@example.com", "`+several+`"]}`, apierror.InvalidEmail, "AdditionalEmails.1", "name@example.com")
 	}
 	r.call("UpdateAccount", `{"AdditionalEmails": ["o'neil+é/1=x@example.com"]}`).is("Account.AdditionalEmails", `["o'neil+é/1=x@example.com"]`)
-	r.refused("UpdateAccount", `{"Email": "a@example"}`, fault.InvalidEmail, "Email")
-	r.refused("UpdateAccount", `{"Email": ""}`, fault.InvalidEmail, "Email")
-	r.at("1.1").refused("UpdateAccount", `{"AdditionalEmails": []}`, fault.UnknownParameter, "AdditionalEmails")
+	r.refused("UpdateAccount", `{"Email": "a@example"}`, apierror.InvalidEmail, "Email")
+	r.refused("UpdateAccount", `{"Email": ""}`, apierror.InvalidEmail, "Email")
+	r.at("1.1").refused("UpdateAccount", `{"AdditionalEmails": []}`, apierror.UnknownParameter, "AdditionalEmails")
 }
 
 func TestEmailIsALogin(t *testing.T) {
@@ -117,7 +117,7 @@ func TestEmailIsALogin(t *testing.T) {
 		return account
 	}
 
-	r.refused("UpdateAccount", `{"Email": "OTHER@example.com", "City": "Lyon"}`, fault.EmailTaken, "OTHER@example.com")
+	r.refused("UpdateAccount", `{"Email": "OTHER@example.com", "City": "Lyon"}`, apierror.EmailTaken, "OTHER@example.com")
 	r.call("ReadAccounts", `{}`).is("Accounts.0.Email", `"jean@example.com"`, "Accounts.0.City", `"Saint-Cloud"`)
 
 	r.as(other, "").call("UpdateAccount", `{"Email": "new@example.com"}`)
@@ -138,9 +138,9 @@ func TestCheckAuthentication(t *testing.T) {
 	if got := r.call("CheckAuthentication", `{"Login": "jean@example.com", "Password": "right"}`).text; got != `{}` {
 		t.Errorf("answered %s", got)
 	}
-	r.refused("CheckAuthentication", `{"Login": "jean@example.com", "Password": "wrong"}`, fault.UnknownCredentials)
-	r.refused("CheckAuthentication", `{"Login": "jean@example.com"}`, fault.MissingParameter, "Password")
-	r.refused("CheckAuthentication", `{"Password": "right"}`, fault.MissingParameter, "Login")
+	r.refused("CheckAuthentication", `{"Login": "jean@example.com", "Password": "wrong"}`, apierror.UnknownCredentials)
+	r.refused("CheckAuthentication", `{"Login": "jean@example.com"}`, apierror.MissingParameter, "Password")
+	r.refused("CheckAuthentication", `{"Password": "right"}`, apierror.MissingParameter, "Login")
 	if len(r.checked) != 2 || r.checked[0] != "jean@example.com right" {
 		t.Errorf("the gate was asked %q", r.checked)
 	}

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -31,7 +31,7 @@ const maxKeySeconds = 100 * 365 * 24 * 3600
 // Check reports a number out of bounds.
 func (s KeySeconds) Check() error {
 	if s < 0 || s > maxKeySeconds {
-		return fault.InvalidValue.Errorf("%d is not between 0 and %d.", s, maxKeySeconds)
+		return apierror.InvalidValue.Errorf("%d is not between 0 and %d.", s, maxKeySeconds)
 	}
 	return nil
 }
@@ -45,10 +45,10 @@ func (p ApiAccessPolicy) admits(key *AccessKey, now time.Time) error {
 		return nil
 	}
 	if key.ExpirationDate == 0 {
-		return fault.MissingParameter.Errorf("ExpirationDate is required, and cannot be cleared: the API access policy lets an access key live %d seconds at most.", limit)
+		return apierror.MissingParameter.Errorf("ExpirationDate is required, and cannot be cleared: the API access policy lets an access key live %d seconds at most.", limit)
 	}
 	if key.ExpirationDate.Time().Sub(now) > limit.duration() {
-		return fault.InvalidValue.Errorf("ExpirationDate: the API access policy lets an access key live %d seconds at most.", limit)
+		return apierror.InvalidValue.Errorf("ExpirationDate: the API access policy lets an access key live %d seconds at most.", limit)
 	}
 	return nil
 }
@@ -80,15 +80,15 @@ type UpdateApiAccessPolicyResponse struct{ ApiAccessPolicy *ApiAccessPolicy }
 func updateApiAccessPolicy(tx *kind.Tx, req *UpdateApiAccessPolicyRequest) (*UpdateApiAccessPolicyResponse, error) {
 	limit := req.MaxAccessKeyExpirationSeconds
 	if req.RequireTrustedEnv && limit == 0 {
-		return nil, fault.InvalidParameter.Errorf("RequireTrustedEnv needs a MaxAccessKeyExpirationSeconds above 0.")
+		return nil, apierror.InvalidParameter.Errorf("RequireTrustedEnv needs a MaxAccessKeyExpirationSeconds above 0.")
 	}
 	if limit > 0 {
 		for key := range AccessKeys.All(tx) {
 			if key.ExpirationDate == 0 {
-				return nil, fault.InvalidParameter.Errorf("MaxAccessKeyExpirationSeconds needs access keys that end, and %s has no ExpirationDate.", key.AccessKeyId)
+				return nil, apierror.InvalidParameter.Errorf("MaxAccessKeyExpirationSeconds needs access keys that end, and %s has no ExpirationDate.", key.AccessKeyId)
 			}
 			if key.ExpirationDate.Time().Sub(tx.Now()) >= limit.duration() {
-				return nil, fault.InvalidParameter.Errorf("MaxAccessKeyExpirationSeconds must exceed what each access key has left, and %s lives until %s.",
+				return nil, apierror.InvalidParameter.Errorf("MaxAccessKeyExpirationSeconds must exceed what each access key has left, and %s lives until %s.",
 					key.AccessKeyId, key.ExpirationDate.AppendWire(nil))
 			}
 		}

@@ -7,8 +7,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -30,16 +30,16 @@ func TestApiAccessPolicy(t *testing.T) {
 
 	for name, c := range map[string]struct {
 		body string
-		code fault.Code
+		code apierror.Code
 		word string
 	}{
-		"negative":           {policy(-1, false), fault.InvalidValue, "MaxAccessKeyExpirationSeconds"},
-		"too long":           {policy(maxKeySeconds+1, false), fault.InvalidValue, "3153600000"},
-		"no end, trusted":    {policy(0, true), fault.InvalidParameter, "RequireTrustedEnv"},
-		"no seconds":         {`{"RequireTrustedEnv": false}`, fault.MissingParameter, "MaxAccessKeyExpirationSeconds"},
-		"no word of trust":   {`{"MaxAccessKeyExpirationSeconds": 1}`, fault.MissingParameter, "RequireTrustedEnv"},
-		"seconds as a text":  {`{"MaxAccessKeyExpirationSeconds": "1", "RequireTrustedEnv": false}`, fault.InvalidType, "MaxAccessKeyExpirationSeconds"},
-		"half a second more": {`{"MaxAccessKeyExpirationSeconds": 1.5, "RequireTrustedEnv": false}`, fault.InvalidType, "MaxAccessKeyExpirationSeconds"},
+		"negative":           {policy(-1, false), apierror.InvalidValue, "MaxAccessKeyExpirationSeconds"},
+		"too long":           {policy(maxKeySeconds+1, false), apierror.InvalidValue, "3153600000"},
+		"no end, trusted":    {policy(0, true), apierror.InvalidParameter, "RequireTrustedEnv"},
+		"no seconds":         {`{"RequireTrustedEnv": false}`, apierror.MissingParameter, "MaxAccessKeyExpirationSeconds"},
+		"no word of trust":   {`{"MaxAccessKeyExpirationSeconds": 1}`, apierror.MissingParameter, "RequireTrustedEnv"},
+		"seconds as a text":  {`{"MaxAccessKeyExpirationSeconds": "1", "RequireTrustedEnv": false}`, apierror.InvalidType, "MaxAccessKeyExpirationSeconds"},
+		"half a second more": {`{"MaxAccessKeyExpirationSeconds": 1.5, "RequireTrustedEnv": false}`, apierror.InvalidType, "MaxAccessKeyExpirationSeconds"},
 	} {
 		t.Run(name, func(t *testing.T) { r.refused("UpdateApiAccessPolicy", c.body, c.code, c.word) })
 	}
@@ -64,17 +64,17 @@ func TestApiAccessPolicyAndPresentKeys(t *testing.T) {
 		r.call("UpdateAccessKey", `{"UserName": "anna", "AccessKeyId": "`+user+`", `+fields+`}`)
 	}
 
-	r.refused("UpdateApiAccessPolicy", policy(maxKeySeconds, false), fault.InvalidParameter, "MaxAccessKeyExpirationSeconds", user, "no ExpirationDate")
+	r.refused("UpdateApiAccessPolicy", policy(maxKeySeconds, false), apierror.InvalidParameter, "MaxAccessKeyExpirationSeconds", user, "no ExpirationDate")
 	update(`"State": "INACTIVE"`)
-	r.refused("UpdateApiAccessPolicy", policy(maxKeySeconds, false), fault.InvalidParameter, user)
+	r.refused("UpdateApiAccessPolicy", policy(maxKeySeconds, false), apierror.InvalidParameter, user)
 	update(`"ExpirationDate": "2026-11-20T10:06:05Z"`) // 120 s
-	r.refused("UpdateApiAccessPolicy", policy(119, false), fault.InvalidParameter, "MaxAccessKeyExpirationSeconds", user, "2026-11-20T10:06:05.000+0000")
-	r.refused("UpdateApiAccessPolicy", policy(120, false), fault.InvalidParameter, user) // it must exceed
+	r.refused("UpdateApiAccessPolicy", policy(119, false), apierror.InvalidParameter, "MaxAccessKeyExpirationSeconds", user, "2026-11-20T10:06:05.000+0000")
+	r.refused("UpdateApiAccessPolicy", policy(120, false), apierror.InvalidParameter, user) // it must exceed
 	r.call("UpdateApiAccessPolicy", policy(121, false))
 
 	// What counts is what they have left, and expired ones have nothing.
 	r.now = r.now.Add(119 * time.Second)
-	r.refused("UpdateApiAccessPolicy", policy(1, false), fault.InvalidParameter, user)
+	r.refused("UpdateApiAccessPolicy", policy(1, false), apierror.InvalidParameter, user)
 	r.now = r.now.Add(2 * time.Second)
 	r.call("UpdateApiAccessPolicy", policy(1, false))
 }
@@ -83,13 +83,13 @@ func TestKeysUnderApiAccessPolicy(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
 	r.call("UpdateApiAccessPolicy", policy(3600, false))
-	r.refused("CreateAccessKey", `{}`, fault.MissingParameter, "ExpirationDate", "3600")
-	r.refused("CreateAccessKey", `{"ExpirationDate": "2026-11-20T11:04:05.001Z"}`, fault.InvalidValue, "ExpirationDate", "3600")
+	r.refused("CreateAccessKey", `{}`, apierror.MissingParameter, "ExpirationDate", "3600")
+	r.refused("CreateAccessKey", `{"ExpirationDate": "2026-11-20T11:04:05.001Z"}`, apierror.InvalidValue, "ExpirationDate", "3600")
 	keyID := r.call("CreateAccessKey", `{"ExpirationDate": "2026-11-20T11:04:05Z"}`).get("AccessKey.AccessKeyId")
 	update := func(fields string) string { return `{"AccessKeyId": "` + keyID + `", ` + fields + `}` }
 
-	r.refused("UpdateAccessKey", update(`"ClearExpirationDate": true`), fault.MissingParameter, "ExpirationDate", "cleared")
-	r.refused("UpdateAccessKey", update(`"State": "INACTIVE", "ExpirationDate": "2026-11-20T11:04:06Z"`), fault.InvalidValue, "ExpirationDate")
+	r.refused("UpdateAccessKey", update(`"ClearExpirationDate": true`), apierror.MissingParameter, "ExpirationDate", "cleared")
+	r.refused("UpdateAccessKey", update(`"State": "INACTIVE", "ExpirationDate": "2026-11-20T11:04:06Z"`), apierror.InvalidValue, "ExpirationDate")
 	r.call("UpdateAccessKey", update(`"State": "INACTIVE"`)).is("AccessKey.ExpirationDate", `"2026-11-20T11:04:05.000+0000"`)
 	r.call("UpdateAccessKey", update(`"ExpirationDate": "2026-11-20T11:00:00Z"`))
 
@@ -97,7 +97,7 @@ func TestKeysUnderApiAccessPolicy(t *testing.T) {
 		_, err := NewAccessKey(tx, r.account.AccountId, "", "")
 		return err
 	})
-	if !fault.MissingParameter.Is(err) {
+	if !apierror.MissingParameter.Is(err) {
 		t.Errorf("the first key of a strict account: %v", err)
 	}
 }
@@ -129,7 +129,7 @@ func TestKeysNeverOutliveThePolicy(t *testing.T) {
 		}
 		attempt := func(action, body string) bool {
 			_, err := r.try(action, body)
-			if err != nil && fault.From(err).Code == fault.Internal {
+			if err != nil && apierror.From(err).Code == apierror.Internal {
 				t.Fatalf("%s %s: %v", action, body, err)
 			}
 			return err == nil

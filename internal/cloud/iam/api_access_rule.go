@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -51,13 +51,13 @@ func defaultRule() *ApiAccessRule {
 func (r *ApiAccessRule) check() error {
 	switch {
 	case len(r.IpRanges) == 0 && len(r.CaIds) == 0:
-		return fault.MissingParameter.Errorf("IpRanges or CaIds is required: a rule without either would admit nobody.")
+		return apierror.MissingParameter.Errorf("IpRanges or CaIds is required: a rule without either would admit nobody.")
 	case len(r.Cns) > 0 && len(r.CaIds) == 0:
-		return fault.MissingParameter.Errorf("CaIds is required with Cns: a name proves nothing unless a CA has signed it.")
+		return apierror.MissingParameter.Errorf("CaIds is required with Cns: a name proves nothing unless a CA has signed it.")
 	case slices.Contains(r.CaIds, ""):
-		return fault.InvalidID.Errorf("CaIds has an empty ID in it.")
+		return apierror.InvalidID.Errorf("CaIds has an empty ID in it.")
 	case slices.Contains(r.Cns, ""):
-		return fault.InvalidValue.Errorf("Cns has an empty name in it.")
+		return apierror.InvalidValue.Errorf("Cns has an empty name in it.")
 	}
 	return nil
 }
@@ -73,7 +73,7 @@ type CreateApiAccessRuleRequest struct {
 
 func createApiAccessRule(tx *kind.Tx, req *CreateApiAccessRuleRequest) (*ApiAccessRule, error) {
 	if ApiAccessRules.Count(tx) >= maxAccessRules {
-		return nil, fault.TooManyRules.Errorf("An account has at most %d API access rules.", maxAccessRules)
+		return nil, apierror.TooManyRules.Errorf("An account has at most %d API access rules.", maxAccessRules)
 	}
 	r := &ApiAccessRule{CaIds: req.CaIds, Cns: req.Cns, Description: req.Description, IpRanges: req.IpRanges}
 	return r, r.check()
@@ -116,7 +116,7 @@ type DeleteApiAccessRuleRequest struct {
 
 func keepLastRule(tx *kind.Tx, r *ApiAccessRule) error {
 	if ApiAccessRules.Count(tx) == 1 {
-		return fault.InUse.Errorf("The ApiAccessRule %s is the last one of the account, which could not be called without it.", r.ApiAccessRuleId)
+		return apierror.InUse.Errorf("The ApiAccessRule %s is the last one of the account, which could not be called without it.", r.ApiAccessRuleId)
 	}
 	return nil
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 )
 
 // ids lists a field of the values at a path, as JSON.
@@ -58,7 +58,7 @@ func TestApiAccessRule(t *testing.T) {
 		"ApiAccessRule.CaIds", `[]`, "ApiAccessRule.Cns", `[]`, "ApiAccessRule.Description", "")
 	r.call("DeleteCa", `{"CaId": "`+ca2+`"}`)
 	r.call("DeleteApiAccessRule", `{"ApiAccessRuleId": "`+b+`"}`)
-	r.refused("DeleteApiAccessRule", `{"ApiAccessRuleId": "`+b+`"}`, fault.ObjectNotFound, b)
+	r.refused("DeleteApiAccessRule", `{"ApiAccessRuleId": "`+b+`"}`, apierror.ObjectNotFound, b)
 }
 
 func TestApiAccessRuleRefused(t *testing.T) {
@@ -72,19 +72,19 @@ func TestApiAccessRuleRefused(t *testing.T) {
 
 	for name, c := range map[string]struct {
 		fields string
-		code   fault.Code
+		code   apierror.Code
 		word   string
 	}{
-		"nothing":            {`"Description": "x"`, fault.MissingParameter, "IpRanges"},
-		"empty lists":        {`"IpRanges": [], "CaIds": []`, fault.MissingParameter, "CaIds"},
-		"names without a CA": {`"IpRanges": ["192.0.2.1"], "Cns": ["x"]`, fault.MissingParameter, "CaIds"},
-		"an absent CA":       {`"CaIds": ["` + ca + `", "` + absent + `"]`, fault.ObjectNotFound, absent},
-		"a foreign CA":       {`"CaIds": ["` + foreign + `"]`, fault.ObjectNotFound, foreign},
-		"a malformed CA":     {`"CaIds": ["ca-1"]`, fault.MalformedID, "CaIds.0"},
-		"an empty CA":        {`"CaIds": [""]`, fault.InvalidID, "CaIds"},
-		"an empty name":      {`"CaIds": ["` + ca + `"], "Cns": [""]`, fault.InvalidValue, "Cns"},
-		"no address":         {`"IpRanges": ["192.0.2.1", "here"]`, fault.InvalidBlock, "IpRanges.1"},
-		"a wide prefix":      {`"IpRanges": ["192.0.2.0/33"]`, fault.InvalidBlock, "IpRanges.0"},
+		"nothing":            {`"Description": "x"`, apierror.MissingParameter, "IpRanges"},
+		"empty lists":        {`"IpRanges": [], "CaIds": []`, apierror.MissingParameter, "CaIds"},
+		"names without a CA": {`"IpRanges": ["192.0.2.1"], "Cns": ["x"]`, apierror.MissingParameter, "CaIds"},
+		"an absent CA":       {`"CaIds": ["` + ca + `", "` + absent + `"]`, apierror.ObjectNotFound, absent},
+		"a foreign CA":       {`"CaIds": ["` + foreign + `"]`, apierror.ObjectNotFound, foreign},
+		"a malformed CA":     {`"CaIds": ["ca-1"]`, apierror.MalformedID, "CaIds.0"},
+		"an empty CA":        {`"CaIds": [""]`, apierror.InvalidID, "CaIds"},
+		"an empty name":      {`"CaIds": ["` + ca + `"], "Cns": [""]`, apierror.InvalidValue, "Cns"},
+		"no address":         {`"IpRanges": ["192.0.2.1", "here"]`, apierror.InvalidBlock, "IpRanges.1"},
+		"a wide prefix":      {`"IpRanges": ["192.0.2.0/33"]`, apierror.InvalidBlock, "IpRanges.0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r.refused("CreateApiAccessRule", `{`+c.fields+`}`, c.code, c.word)
@@ -92,17 +92,17 @@ func TestApiAccessRuleRefused(t *testing.T) {
 		})
 	}
 	r.call("ReadApiAccessRules", `{"Filters": {"ApiAccessRuleIds": ["`+rule+`"]}}`).is("ApiAccessRules.0.IpRanges", `["192.0.2.1"]`)
-	r.refused("UpdateApiAccessRule", `{"IpRanges": ["192.0.2.1"]}`, fault.MissingParameter, "ApiAccessRuleId")
+	r.refused("UpdateApiAccessRule", `{"IpRanges": ["192.0.2.1"]}`, apierror.MissingParameter, "ApiAccessRuleId")
 }
 
 func TestLastApiAccessRuleStays(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
 	first := r.call("ReadApiAccessRules", `{}`).get("ApiAccessRules.0.ApiAccessRuleId")
-	r.refused("DeleteApiAccessRule", `{"ApiAccessRuleId": "`+first+`"}`, fault.InUse, first)
+	r.refused("DeleteApiAccessRule", `{"ApiAccessRuleId": "`+first+`"}`, apierror.InUse, first)
 	second := r.call("CreateApiAccessRule", `{"IpRanges": ["192.0.2.1"]}`).get("ApiAccessRule.ApiAccessRuleId")
 	r.call("DeleteApiAccessRule", `{"ApiAccessRuleId": "`+first+`"}`)
-	r.refused("DeleteApiAccessRule", `{"ApiAccessRuleId": "`+second+`"}`, fault.InUse, second)
+	r.refused("DeleteApiAccessRule", `{"ApiAccessRuleId": "`+second+`"}`, apierror.InUse, second)
 }
 
 func TestTooManyApiAccessRules(t *testing.T) {
@@ -111,5 +111,5 @@ func TestTooManyApiAccessRules(t *testing.T) {
 	for range maxAccessRules - 1 {
 		r.call("CreateApiAccessRule", `{"IpRanges": ["192.0.2.1"]}`)
 	}
-	r.refused("CreateApiAccessRule", `{"IpRanges": ["192.0.2.1"]}`, fault.TooManyRules)
+	r.refused("CreateApiAccessRule", `{"IpRanges": ["192.0.2.1"]}`, apierror.TooManyRules)
 }

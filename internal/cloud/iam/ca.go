@@ -8,8 +8,8 @@ import (
 	"encoding/pem"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -49,18 +49,18 @@ func (ca *Ca) Certificate() (*x509.Certificate, error) { return parseCa(ca.Pem) 
 func parseCa(text string) (*x509.Certificate, error) {
 	block, rest := pem.Decode([]byte(text))
 	if block == nil || block.Type != "CERTIFICATE" {
-		return nil, fault.InvalidCertificate.Errorf("CaPem is not a certificate in PEM format.")
+		return nil, apierror.InvalidCertificate.Errorf("CaPem is not a certificate in PEM format.")
 	}
 	if len(bytes.TrimSpace(rest)) > 0 {
-		return nil, fault.InvalidCertificate.Errorf("CaPem has more in it than one certificate.")
+		return nil, apierror.InvalidCertificate.Errorf("CaPem has more in it than one certificate.")
 	}
 	cert, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
-		return nil, fault.InvalidCertificate.Errorf("CaPem is not an X.509 certificate.")
+		return nil, apierror.InvalidCertificate.Errorf("CaPem is not an X.509 certificate.")
 	}
 	signs := cert.KeyUsage == 0 || cert.KeyUsage&x509.KeyUsageCertSign != 0
 	if !cert.BasicConstraintsValid || !cert.IsCA || !signs {
-		return nil, fault.InvalidCertificate.Errorf("CaPem is not the certificate of a certificate authority.")
+		return nil, apierror.InvalidCertificate.Errorf("CaPem is not the certificate of a certificate authority.")
 	}
 	return cert, nil
 }
@@ -78,7 +78,7 @@ func createCa(tx *kind.Tx, req *CreateCaRequest) (*Ca, error) {
 		return nil, err
 	}
 	if Cas.Count(tx) >= maxCas {
-		return nil, fault.TooManyCertificates.Errorf("An account has at most %d CAs.", maxCas)
+		return nil, apierror.TooManyCertificates.Errorf("An account has at most %d CAs.", maxCas)
 	}
 	// A name for the certificate, not a proof: that it is SHA-1 harms nobody.
 	fingerprint := sha1.Sum(cert.Raw)

@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -76,8 +76,8 @@ func TestCa(t *testing.T) {
 	r.call("UpdateCa", `{"CaId": "`+a+`"}`).is("Ca.Description", `"first"`)
 	r.call("UpdateCa", `{"CaId": "`+a+`", "Description": "new"}`).is("Ca.Description", `"new"`, "Ca.CaFingerprint", fingerprint)
 	r.call("UpdateCa", `{"CaId": "`+b+`", "Description": ""}`).is("Ca.Description", `""`)
-	r.refused("UpdateCa", `{"Description": "x"}`, fault.MissingParameter, "CaId")
-	r.refused("UpdateCa", `{"CaId": "ca-`+fmt.Sprintf("%032d", 0)+`"}`, fault.ObjectNotFound, "CaId")
+	r.refused("UpdateCa", `{"Description": "x"}`, apierror.MissingParameter, "CaId")
+	r.refused("UpdateCa", `{"CaId": "ca-`+fmt.Sprintf("%032d", 0)+`"}`, apierror.ObjectNotFound, "CaId")
 
 	r.view(func(tx *kind.Tx) {
 		ca, err := Cas.Get(tx, id.Ca(a))
@@ -90,7 +90,7 @@ func TestCa(t *testing.T) {
 	})
 
 	r.call("DeleteCa", `{"CaId": "`+a+`"}`)
-	r.refused("DeleteCa", `{"CaId": "`+a+`"}`, fault.ObjectNotFound)
+	r.refused("DeleteCa", `{"CaId": "`+a+`"}`, apierror.ObjectNotFound)
 	if got := ids(r.call("ReadCas", `{}`), "Cas", "CaId"); got != `["`+b+`"]` {
 		t.Errorf("after the deletion of %s: %s", a, got)
 	}
@@ -114,15 +114,15 @@ func TestCreateCaRefused(t *testing.T) {
 		"does not sign":    newCa(t, func(c *x509.Certificate) { c.KeyUsage = x509.KeyUsageDigitalSignature }),
 	} {
 		t.Run(name, func(t *testing.T) {
-			r.refused("CreateCa", `{"CaPem": `+quote(text)+`}`, fault.InvalidCertificate, "CaPem")
+			r.refused("CreateCa", `{"CaPem": `+quote(text)+`}`, apierror.InvalidCertificate, "CaPem")
 		})
 	}
-	r.refused("CreateCa", `{}`, fault.MissingParameter, "CaPem")
+	r.refused("CreateCa", `{}`, apierror.MissingParameter, "CaPem")
 	r.call("CreateCa", `{"CaPem": `+quote(newCa(t, func(c *x509.Certificate) { c.KeyUsage = x509.KeyUsageCertSign }))+`}`)
 	for range maxCas - 1 {
 		r.call("CreateCa", `{"CaPem": `+quote(good)+`}`)
 	}
-	r.refused("CreateCa", `{"CaPem": `+quote(good)+`}`, fault.TooManyCertificates)
+	r.refused("CreateCa", `{"CaPem": `+quote(good)+`}`, apierror.TooManyCertificates)
 }
 
 func TestCaInUse(t *testing.T) {
@@ -130,7 +130,7 @@ func TestCaInUse(t *testing.T) {
 	r := setup(t)
 	ca := r.call("CreateCa", `{"CaPem": `+quote(newCa(t))+`}`).get("Ca.CaId")
 	rule := r.call("CreateApiAccessRule", `{"CaIds": ["`+ca+`"]}`).get("ApiAccessRule.ApiAccessRuleId")
-	r.refused("DeleteCa", `{"CaId": "`+ca+`"}`, fault.InUse, ca, rule)
+	r.refused("DeleteCa", `{"CaId": "`+ca+`"}`, apierror.InUse, ca, rule)
 	r.call("UpdateApiAccessRule", `{"ApiAccessRuleId": "`+rule+`", "IpRanges": ["192.0.2.1"]}`)
 	r.call("DeleteCa", `{"CaId": "`+ca+`"}`)
 }
@@ -143,7 +143,7 @@ func FuzzParseCa(f *testing.F) {
 		if err == nil && !cert.IsCA {
 			t.Error("accepted a certificate that is no CA's")
 		}
-		if f, ok := errors.AsType[*fault.Error](err); err != nil && (!ok || f.Code != fault.InvalidCertificate) {
+		if f, ok := errors.AsType[*apierror.Error](err); err != nil && (!ok || f.Code != apierror.InvalidCertificate) {
 			t.Errorf("refused with %v", err)
 		}
 	})

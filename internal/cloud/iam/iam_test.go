@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/seal"
 	"github.com/bastide-cloud/bastide/internal/store"
@@ -56,7 +56,7 @@ func found(t tester) *region {
 	r.actions = api.New(Actions(func(_ context.Context, _ kind.Caller, login, password string) error {
 		r.checked = append(r.checked, login+" "+password)
 		if password != "right" {
-			return fault.UnknownCredentials.Bare()
+			return apierror.UnknownCredentials.Bare()
 		}
 		return nil
 	}), api.NewPager([]byte("key")))
@@ -153,11 +153,11 @@ func (r *region) call(action, body string) answer {
 
 // refused calls an action that must answer a fault of the code, with the words
 // in its sentence, and change nothing.
-func (r *region) refused(action, body string, code fault.Code, words ...string) {
+func (r *region) refused(action, body string, code apierror.Code, words ...string) {
 	r.t.Helper()
 	before := r.journal.commits()
 	text, err := r.try(action, body)
-	f, ok := errors.AsType[*fault.Error](err)
+	f, ok := errors.AsType[*apierror.Error](err)
 	if !ok || f.Code != code {
 		r.t.Fatalf("%s %s: got %q and %v, want code %s", action, body, text, err, code)
 	}

@@ -4,8 +4,8 @@ import (
 	"regexp"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -23,8 +23,8 @@ type User struct {
 
 // Users are the EIM users of an account. One who still has access keys stays.
 var Users = &kind.Kind[User, id.User]{
-	Name: "User", Missing: fault.UserNotFound,
-	Unique: []string{"UserName"}, Taken: fault.UserNameTaken,
+	Name: "User", Missing: apierror.UserNotFound,
+	Unique: []string{"UserName"}, Taken: apierror.UserNameTaken,
 }
 
 func userActions() []api.Action {
@@ -45,7 +45,7 @@ var userNames = regexp.MustCompile(`^[A-Za-z0-9+=,.@_-]{1,64}$`)
 // Check reports a name that no user can have.
 func (n UserName) Check() error {
 	if !userNames.MatchString(string(n)) {
-		return fault.InvalidValue.Errorf("'%.100s' is not a name of 1 to 64 alphanumeric characters and + = , . @ - _.", string(n))
+		return apierror.InvalidValue.Errorf("'%.100s' is not a name of 1 to 64 alphanumeric characters and + = , . @ - _.", string(n))
 	}
 	return nil
 }
@@ -63,9 +63,9 @@ const maxPath = 512
 func (p Path) Check() error {
 	switch {
 	case len(p) > maxPath:
-		return fault.InvalidLength.Errorf("A path has at most %d characters.", maxPath)
+		return apierror.InvalidLength.Errorf("A path has at most %d characters.", maxPath)
 	case !paths.MatchString(string(p)):
-		return fault.InvalidValue.Errorf("'%s' is not a path: one begins and ends with a slash, and has alphanumeric characters, slashes and underscores.", string(p))
+		return apierror.InvalidValue.Errorf("'%s' is not a path: one begins and ends with a slash, and has alphanumeric characters, slashes and underscores.", string(p))
 	}
 	return nil
 }
@@ -75,7 +75,7 @@ func userNamed(tx *kind.Tx, name string) (*User, error) {
 	for u := range Users.Find(tx, "UserName", name) {
 		return u, nil
 	}
-	return nil, fault.UserNotFound.Missing("UserName", name)
+	return nil, apierror.UserNotFound.Missing("UserName", name)
 }
 
 // CreateUserRequest asks for an EIM user.

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 )
 
 func TestUser(t *testing.T) {
@@ -30,13 +30,13 @@ func TestUser(t *testing.T) {
 	}
 	r.call("UpdateUser", `{"UserName": "anna", "NewUserName": "bob", "NewPath": "/it/", "NewUserEmail": "bob@example.com"}`).is(changed...)
 	r.call("UpdateUser", `{"UserName": "bob", "NewUserName": "bob"}`).is(changed...)
-	r.refused("UpdateUser", `{"UserName": "anna", "NewPath": "/"}`, fault.UserNotFound, "anna")
-	r.refused("UpdateUser", `{"UserName": "bob", "NewUserName": "Anna"}`, fault.UserNameTaken, "Anna")
-	r.refused("UpdateUser", `{"NewUserName": "x"}`, fault.MissingParameter, "UserName")
+	r.refused("UpdateUser", `{"UserName": "anna", "NewPath": "/"}`, apierror.UserNotFound, "anna")
+	r.refused("UpdateUser", `{"UserName": "bob", "NewUserName": "Anna"}`, apierror.UserNameTaken, "Anna")
+	r.refused("UpdateUser", `{"NewUserName": "x"}`, apierror.MissingParameter, "UserName")
 
 	r.call("DeleteUser", `{"UserName": "bob"}`)
-	r.refused("DeleteUser", `{"UserName": "bob"}`, fault.UserNotFound, "bob")
-	r.refused("DeleteUser", `{}`, fault.MissingParameter, "UserName")
+	r.refused("DeleteUser", `{"UserName": "bob"}`, apierror.UserNotFound, "bob")
+	r.refused("DeleteUser", `{}`, apierror.MissingParameter, "UserName")
 	r.call("ReadUsers", `{}`).is("Users.0.UserName", `"Anna"`, "Users.1", "")
 }
 
@@ -50,22 +50,22 @@ func TestUserFields(t *testing.T) {
 	r.call("CreateUser", `{"UserName": "slashes", "Path": "//"}`)
 	for name, c := range map[string]struct {
 		field, value string
-		code         fault.Code
+		code         apierror.Code
 	}{
-		"a taken name":       {"UserName", "taken", fault.UserNameTaken},
-		"an empty name":      {"UserName", "", fault.InvalidValue},
-		"a long name":        {"UserName", longest + "n", fault.InvalidValue},
-		"a space in a name":  {"UserName", "a b", fault.InvalidValue},
-		"a slash in a name":  {"UserName", "a/b", fault.InvalidValue},
-		"a newline":          {"UserName", "a\n", fault.InvalidValue},
-		"no first slash":     {"Path", "a/", fault.InvalidValue},
-		"no last slash":      {"Path", "/a", fault.InvalidValue},
-		"an empty path":      {"Path", "", fault.InvalidValue},
-		"a hyphen in a path": {"Path", "/a-b/", fault.InvalidValue},
-		"a long path":        {"Path", "/" + strings.Repeat("p", 511) + "/", fault.InvalidLength},
-		"no email":           {"UserEmail", "anna", fault.InvalidEmail},
-		"an empty email":     {"UserEmail", "", fault.InvalidEmail},
-		"a long email":       {"UserEmail", strings.Repeat("e", 250) + "@a.fr", fault.InvalidEmail},
+		"a taken name":       {"UserName", "taken", apierror.UserNameTaken},
+		"an empty name":      {"UserName", "", apierror.InvalidValue},
+		"a long name":        {"UserName", longest + "n", apierror.InvalidValue},
+		"a space in a name":  {"UserName", "a b", apierror.InvalidValue},
+		"a slash in a name":  {"UserName", "a/b", apierror.InvalidValue},
+		"a newline":          {"UserName", "a\n", apierror.InvalidValue},
+		"no first slash":     {"Path", "a/", apierror.InvalidValue},
+		"no last slash":      {"Path", "/a", apierror.InvalidValue},
+		"an empty path":      {"Path", "", apierror.InvalidValue},
+		"a hyphen in a path": {"Path", "/a-b/", apierror.InvalidValue},
+		"a long path":        {"Path", "/" + strings.Repeat("p", 511) + "/", apierror.InvalidLength},
+		"no email":           {"UserEmail", "anna", apierror.InvalidEmail},
+		"an empty email":     {"UserEmail", "", apierror.InvalidEmail},
+		"a long email":       {"UserEmail", strings.Repeat("e", 250) + "@a.fr", apierror.InvalidEmail},
 	} {
 		t.Run(name, func(t *testing.T) {
 			create := fmt.Sprintf(`{"UserName": "new", %q: %s}`, c.field, quote(c.value))
@@ -76,7 +76,7 @@ func TestUserFields(t *testing.T) {
 			r.refused("UpdateUser", fmt.Sprintf(`{"UserName": "slashes", "New%s": %s}`, c.field, quote(c.value)), c.code, c.field)
 		})
 	}
-	r.refused("CreateUser", `{}`, fault.MissingParameter, "UserName")
+	r.refused("CreateUser", `{}`, apierror.MissingParameter, "UserName")
 }
 
 func TestReadUsers(t *testing.T) {
@@ -90,10 +90,10 @@ func TestReadUsers(t *testing.T) {
 		"Users.0.UserName", `"u1"`, "Users.1.UserName", `"u2"`, "Users.2", "", "HasMoreItems", `true`, "MaxResultsLimit", `2`, "MaxResultsTruncated", `true`)
 	r.call("ReadUsers", `{"FirstItem": 3}`).is("Users.1.UserName", `"u4"`, "HasMoreItems", `false`, "MaxResultsLimit", `100`, "MaxResultsTruncated", `false`)
 	r.call("ReadUsers", `{"Filters": {"UserIds": ["`+userIDs[2]+`", "nonsense"]}}`).is("Users.0.UserName", `"u2"`, "Users.1", "")
-	r.refused("ReadUsers", `{"ResultsPerPage": 0}`, fault.InvalidValue, "ResultsPerPage")
+	r.refused("ReadUsers", `{"ResultsPerPage": 0}`, apierror.InvalidValue, "ResultsPerPage")
 	r.at("1.29.3").call("ReadUsers", `{}`).is("Users.4.UserName", `"u4"`, "Users.0.UserEmail", "")
-	r.at("1.29.3").refused("ReadUsers", `{"Filters": {}}`, fault.UnknownParameter, "Filters")
-	r.at("1.1").refused("ReadUsers", `{}`, fault.UnknownAction)
+	r.at("1.29.3").refused("ReadUsers", `{"Filters": {}}`, apierror.UnknownParameter, "Filters")
+	r.at("1.1").refused("ReadUsers", `{}`, apierror.UnknownAction)
 
 	other := r.newAccount(NewAccount{Email: "other@example.com"})
 	r.as(other, "").call("ReadUsers", `{"Filters": {"UserIds": ["`+userIDs[2]+`"]}}`).is("Users", `[]`)
@@ -105,9 +105,9 @@ func TestUserWithKeysStays(t *testing.T) {
 	r := setup(t)
 	r.call("CreateUser", `{"UserName": "anna"}`)
 	key := r.call("CreateAccessKey", `{"UserName": "anna"}`).get("AccessKey.AccessKeyId")
-	r.refused("DeleteUser", `{"UserName": "anna"}`, fault.InUse, key)
+	r.refused("DeleteUser", `{"UserName": "anna"}`, apierror.InUse, key)
 	r.call("UpdateAccessKey", `{"UserName": "anna", "AccessKeyId": "`+key+`", "State": "INACTIVE"}`)
-	r.refused("DeleteUser", `{"UserName": "anna"}`, fault.InUse, key)
+	r.refused("DeleteUser", `{"UserName": "anna"}`, apierror.InUse, key)
 	r.call("DeleteAccessKey", `{"UserName": "anna", "AccessKeyId": "`+key+`"}`)
 	r.call("DeleteUser", `{"UserName": "anna"}`)
 }

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -59,7 +59,7 @@ func (s *Subnet) holder(tx *kind.Tx, ip api.IPv4) *Nic {
 // checkUsable refuses an address that no NIC in the Subnet may have.
 func (s *Subnet) checkUsable(ip api.IPv4) error {
 	if addr, err := netip.ParseAddr(string(ip)); err != nil || !s.isUsable(addr) {
-		return fault.InvalidValue.Errorf("The private IP %s cannot be used in %s: it is outside %s, or one of the first four or the last of that range.", ip, s.SubnetId, s.IpRange)
+		return apierror.InvalidValue.Errorf("The private IP %s cannot be used in %s: it is outside %s, or one of the first four or the last of that range.", ip, s.SubnetId, s.IpRange)
 	}
 	return nil
 }
@@ -123,7 +123,7 @@ func (s *Subnet) choose(tx *kind.Tx, but []api.IPv4) (api.IPv4, error) {
 			return ip, nil
 		}
 	}
-	return "", fault.InsufficientCapacity.Errorf("The Subnet %s has no free address left in %s.", s.SubnetId, s.IpRange)
+	return "", apierror.InsufficientCapacity.Errorf("The Subnet %s has no free address left in %s.", s.SubnetId, s.IpRange)
 }
 
 // privateName is the name by which machines find a private address.

@@ -5,8 +5,8 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/fault"
 )
 
 // Addresses that are chosen come from the upper half of a Subnet as long as there
@@ -36,7 +36,7 @@ func TestChosenAddressesAreHighOnes(t *testing.T) {
 				}
 			}
 			if test.all > 0 {
-				r.refuse(fault.InsufficientCapacity, alice, "CreateNic", create)
+				r.refuse(apierror.InsufficientCapacity, alice, "CreateNic", create)
 			}
 		})
 	}
@@ -54,5 +54,5 @@ func TestChosenAddressOfALargeSubnet(t *testing.T) {
 	nic := r.one("Nic", alice, "CreateNic", fmt.Sprintf(`{"SubnetId": %q}`, subnet)).id("NicId")
 	r.call(alice, "LinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "SecondaryPrivateIpCount": %d}`, nic, free-1))
 	r.refuse(network.Subnets.Held, alice, "DeleteSubnet", naming("SubnetId", subnet))
-	r.refuse(fault.InsufficientCapacity, alice, "LinkPrivateIps", naming("NicId", nic))
+	r.refuse(apierror.InsufficientCapacity, alice, "LinkPrivateIps", naming("NicId", nic))
 }

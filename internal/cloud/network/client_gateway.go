@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -26,9 +26,9 @@ type ClientGateway struct {
 var ClientGateways = &kind.Kind[ClientGateway, id.ClientGateway]{
 	Name:    "ClientGateway",
 	Tag:     "customer-gateway",
-	Missing: fault.ClientGatewayNotFound,
-	Held:    fault.ClientGatewayInUse,
-	Quota:   &kind.Quota{Name: "cgw_limit", Code: fault.TooManyClientGateways},
+	Missing: apierror.ClientGatewayNotFound,
+	Held:    apierror.ClientGatewayInUse,
+	Quota:   &kind.Quota{Name: "cgw_limit", Code: apierror.TooManyClientGateways},
 	Life:    gatewayLife,
 	Keep:    time.Hour,
 }
@@ -49,10 +49,10 @@ func (GatewayAsn) Bounds() (low, high int64) { return 1, 1<<32 - 1 }
 // Check reports a number that no client can have.
 func (n GatewayAsn) Check() error {
 	if low, high := n.Bounds(); int64(n) < low || int64(n) > high {
-		return fault.InvalidAsn.Errorf("%d is not between %d and %d.", n, low, high)
+		return apierror.InvalidAsn.Errorf("%d is not between %d and %d.", n, low, high)
 	}
 	if slices.Contains(ownAsns, n) {
-		return fault.InvalidAsn.Errorf("%d is a number of the regions themselves.", n)
+		return apierror.InvalidAsn.Errorf("%d is a number of the regions themselves.", n)
 	}
 	return nil
 }
@@ -75,7 +75,7 @@ type CreateClientGatewayRequest struct {
 
 func createClientGateway(_ *kind.Tx, req *CreateClientGatewayRequest) (*ClientGateway, error) {
 	if !isPublic(req.PublicIp) {
-		return nil, fault.InvalidIPAddress.Errorf("The PublicIp %s is not an address that can be reached over the Internet.", req.PublicIp)
+		return nil, apierror.InvalidIPAddress.Errorf("The PublicIp %s is not an address that can be reached over the Internet.", req.PublicIp)
 	}
 	return &ClientGateway{BgpAsn: req.BgpAsn, ConnectionType: req.ConnectionType, PublicIp: req.PublicIp}, nil
 }

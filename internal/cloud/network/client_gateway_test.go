@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 )
 
 // clientGateway makes a client gateway and answers its ID.
@@ -29,28 +29,28 @@ func TestCreateClientGateway(t *testing.T) {
 		r.clientGateway(alice, 65000, ip)
 	}
 	for name, refused := range map[string]struct {
-		code fault.Code
+		code apierror.Code
 		body string
 	}{
-		"ASN 0":              {fault.InvalidAsn, describing(0, "192.0.2.1")},
-		"a negative ASN":     {fault.InvalidAsn, describing(-1, "192.0.2.1")},
-		"an ASN of 33 bits":  {fault.InvalidAsn, describing(4294967296, "192.0.2.1")},
-		"the region's ASN":   {fault.InvalidAsn, describing(50624, "192.0.2.1")},
-		"a second one":       {fault.InvalidAsn, describing(53306, "192.0.2.1")},
-		"a third one":        {fault.InvalidAsn, describing(132418, "192.0.2.1")},
-		"no address":         {fault.InvalidIP, describing(65000, "192.0.2.1/32")},
-		"no address at all":  {fault.InvalidIP, describing(65000, "")},
-		"IPv6":               {fault.InvalidIP, describing(65000, "2001:db8::1")},
-		"10/8":               {fault.InvalidIPAddress, describing(65000, "10.255.255.255")},
-		"172.16/12":          {fault.InvalidIPAddress, describing(65000, "172.31.0.1")},
-		"192.168/16":         {fault.InvalidIPAddress, describing(65000, "192.168.0.1")},
-		"shared":             {fault.InvalidIPAddress, describing(65000, "100.64.0.0")},
-		"the machine itself": {fault.InvalidIPAddress, describing(65000, "127.0.0.1")},
-		"link-local":         {fault.InvalidIPAddress, describing(65000, "169.254.254.1")},
-		"any":                {fault.InvalidIPAddress, describing(65000, "0.0.0.0")},
-		"a group":            {fault.InvalidIPAddress, describing(65000, "224.0.0.1")},
-		"everybody":          {fault.InvalidIPAddress, describing(65000, "255.255.255.255")},
-		"another type":       {fault.InvalidVpnType, `{"BgpAsn": 1, "PublicIp": "192.0.2.1", "ConnectionType": "gre"}`},
+		"ASN 0":              {apierror.InvalidAsn, describing(0, "192.0.2.1")},
+		"a negative ASN":     {apierror.InvalidAsn, describing(-1, "192.0.2.1")},
+		"an ASN of 33 bits":  {apierror.InvalidAsn, describing(4294967296, "192.0.2.1")},
+		"the region's ASN":   {apierror.InvalidAsn, describing(50624, "192.0.2.1")},
+		"a second one":       {apierror.InvalidAsn, describing(53306, "192.0.2.1")},
+		"a third one":        {apierror.InvalidAsn, describing(132418, "192.0.2.1")},
+		"no address":         {apierror.InvalidIP, describing(65000, "192.0.2.1/32")},
+		"no address at all":  {apierror.InvalidIP, describing(65000, "")},
+		"IPv6":               {apierror.InvalidIP, describing(65000, "2001:db8::1")},
+		"10/8":               {apierror.InvalidIPAddress, describing(65000, "10.255.255.255")},
+		"172.16/12":          {apierror.InvalidIPAddress, describing(65000, "172.31.0.1")},
+		"192.168/16":         {apierror.InvalidIPAddress, describing(65000, "192.168.0.1")},
+		"shared":             {apierror.InvalidIPAddress, describing(65000, "100.64.0.0")},
+		"the machine itself": {apierror.InvalidIPAddress, describing(65000, "127.0.0.1")},
+		"link-local":         {apierror.InvalidIPAddress, describing(65000, "169.254.254.1")},
+		"any":                {apierror.InvalidIPAddress, describing(65000, "0.0.0.0")},
+		"a group":            {apierror.InvalidIPAddress, describing(65000, "224.0.0.1")},
+		"everybody":          {apierror.InvalidIPAddress, describing(65000, "255.255.255.255")},
+		"another type":       {apierror.InvalidVpnType, `{"BgpAsn": 1, "PublicIp": "192.0.2.1", "ConnectionType": "gre"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := r.with(t)
@@ -63,10 +63,10 @@ func TestReadClientGateways(t *testing.T) {
 	t.Parallel()
 	r := setup(t, map[string]int{"cgw_limit": 3})
 	one, two, gone := r.clientGateway(alice, 65000, "192.0.2.1"), r.clientGateway(alice, 65001, "192.0.2.2"), r.clientGateway(alice, 65000, "192.0.2.3")
-	r.refuse(fault.TooManyClientGateways, alice, "CreateClientGateway", describing(65000, "192.0.2.4"))
-	r.refuse(fault.ClientGatewayNotFound, bob, "DeleteClientGateway", about("ClientGatewayId", gone))
+	r.refuse(apierror.TooManyClientGateways, alice, "CreateClientGateway", describing(65000, "192.0.2.4"))
+	r.refuse(apierror.ClientGatewayNotFound, bob, "DeleteClientGateway", about("ClientGatewayId", gone))
 	r.call(alice, "DeleteClientGateway", about("ClientGatewayId", gone))
-	r.refuse(fault.ClientGatewayNotFound, alice, "DeleteClientGateway", about("ClientGatewayId", gone))
+	r.refuse(apierror.ClientGatewayNotFound, alice, "DeleteClientGateway", about("ClientGatewayId", gone))
 	// The same gateway may be described twice.
 	twin := r.clientGateway(alice, 65000, "192.0.2.1")
 	r.tag(alice, two, "env", "test")

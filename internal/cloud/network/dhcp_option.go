@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -27,7 +27,7 @@ type DhcpOptionsSet struct {
 var DhcpOptionsSets = &kind.Kind[DhcpOptionsSet, id.DhcpOptionsSet]{
 	Name:    "DhcpOptionsSet",
 	Tag:     "dhcpoptions",
-	Missing: fault.DhcpOptionsNotFound,
+	Missing: apierror.DhcpOptionsNotFound,
 }
 
 // DomainName is the name of a domain, such as MyCompany.com.
@@ -40,11 +40,11 @@ func (n DomainName) Check() error {
 		return nil
 	}
 	if len(n) > 253 {
-		return fault.InvalidValue.Errorf("A domain name has at most 253 characters.")
+		return apierror.InvalidValue.Errorf("A domain name has at most 253 characters.")
 	}
 	for label := range strings.SplitSeq(string(n), ".") {
 		if label == "" || len(label) > 63 || strings.Trim(label, letters+"-") != "" || label[0] == '-' || label[len(label)-1] == '-' {
-			return fault.InvalidValue.Errorf("'%s' is not a domain name: its labels have 1 to 63 letters, digits and hyphens, and no hyphen at an end.", n)
+			return apierror.InvalidValue.Errorf("'%s' is not a domain name: its labels have 1 to 63 letters, digits and hyphens, and no hyphen at an end.", n)
 		}
 	}
 	return nil
@@ -131,12 +131,12 @@ func (region Region) createDhcpOptions(_ *kind.Tx, req *CreateDhcpOptionsRequest
 	given := req.DomainName != ""
 	for _, l := range lists {
 		if l.length > maxServers {
-			return nil, fault.InvalidValue.Errorf("%s has %d addresses, and a DHCP option can hold %d.", l.name, l.length, maxServers)
+			return nil, apierror.InvalidValue.Errorf("%s has %d addresses, and a DHCP option can hold %d.", l.name, l.length, maxServers)
 		}
 		given = given || l.length > 0
 	}
 	if !given {
-		return nil, fault.MissingParameter.Errorf("At least one of DomainName, DomainNameServers, LogServers and NtpServers is required.")
+		return nil, apierror.MissingParameter.Errorf("At least one of DomainName, DomainNameServers, LogServers and NtpServers is required.")
 	}
 	set := region.defaultDhcpOptions()
 	set.Default = false
@@ -174,7 +174,7 @@ type DeleteDhcpOptionsRequest struct {
 
 func keepDefaultSet(_ *kind.Tx, s *DhcpOptionsSet) error {
 	if s.Default {
-		return fault.InUse.Errorf("The DHCP options set %s is the default one of the account, which cannot be deleted.", s.DhcpOptionsSetId)
+		return apierror.InUse.Errorf("The DHCP options set %s is the default one of the account, which cannot be deleted.", s.DhcpOptionsSetId)
 	}
 	return nil
 }

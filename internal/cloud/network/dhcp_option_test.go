@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/bastide-cloud/bastide/internal/api"
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 )
 
 func TestDefaultDhcpOptions(t *testing.T) {
@@ -18,7 +18,7 @@ func TestDefaultDhcpOptions(t *testing.T) {
 	}
 	r.shows(sets[0], fmt.Sprintf(`{"DhcpOptionsSetId": %q, "Default": true, "DomainName": "test-1.compute.internal",
 		"DomainNameServers": ["OutscaleProvidedDNS"], "Tags": []}`, sets[0]["DhcpOptionsSetId"]))
-	r.refuse(fault.InUse, alice, "DeleteDhcpOptions", fmt.Sprintf(`{"DhcpOptionsSetId": %q}`, sets[0]["DhcpOptionsSetId"]))
+	r.refuse(apierror.InUse, alice, "DeleteDhcpOptions", fmt.Sprintf(`{"DhcpOptionsSetId": %q}`, sets[0]["DhcpOptionsSetId"]))
 }
 
 func TestDhcpOptions(t *testing.T) {
@@ -74,27 +74,27 @@ func TestDhcpOptionsRefusals(t *testing.T) {
 	bobs := r.one("DhcpOptionsSet", bob, "CreateDhcpOptions", `{"DomainName": "example.com"}`).id("DhcpOptionsSetId")
 	tests := []struct {
 		name, action, body string
-		want               fault.Code
+		want               apierror.Code
 	}{
-		{"nothing", "CreateDhcpOptions", `{}`, fault.MissingParameter},
-		{"all of it empty", "CreateDhcpOptions", `{"DomainName": "", "DomainNameServers": [], "LogServers": [], "NtpServers": []}`, fault.MissingParameter},
-		{"name server by name", "CreateDhcpOptions", `{"DomainNameServers": ["ns.example.com"]}`, fault.InvalidIP},
-		{"name server by another's name", "CreateDhcpOptions", `{"DomainNameServers": ["AmazonProvidedDNS"]}`, fault.InvalidIP},
-		{"name server in IPv6", "CreateDhcpOptions", `{"DomainNameServers": ["2001:db8::1"]}`, fault.InvalidIP},
-		{"log server by name", "CreateDhcpOptions", `{"LogServers": ["OutscaleProvidedDNS"]}`, fault.InvalidIP},
-		{"time server with a length", "CreateDhcpOptions", `{"NtpServers": ["192.0.2.0/24"]}`, fault.InvalidIP},
-		{"too many name servers", "CreateDhcpOptions", `{"DomainNameServers": [` + servers(64) + `]}`, fault.InvalidValue},
-		{"too many log servers", "CreateDhcpOptions", `{"LogServers": [` + servers(64) + `]}`, fault.InvalidValue},
-		{"too many time servers", "CreateDhcpOptions", `{"NtpServers": [` + servers(64) + `]}`, fault.InvalidValue},
-		{"two names", "CreateDhcpOptions", `{"DomainName": "a.com b.com"}`, fault.InvalidValue},
-		{"an empty label", "CreateDhcpOptions", `{"DomainName": "a..com"}`, fault.InvalidValue},
-		{"a hyphen first", "CreateDhcpOptions", `{"DomainName": "a.-b.com"}`, fault.InvalidValue},
-		{"a hyphen last", "CreateDhcpOptions", `{"DomainName": "a-.com"}`, fault.InvalidValue},
-		{"a long label", "CreateDhcpOptions", `{"DomainName": "` + strings.Repeat("a", 64) + `.com"}`, fault.InvalidValue},
-		{"a long name", "CreateDhcpOptions", `{"DomainName": "` + strings.Repeat("a.", 127) + `"}`, fault.InvalidValue},
-		{"deletion of no set", "DeleteDhcpOptions", `{"DhcpOptionsSetId": "dopt-00000000"}`, fault.DhcpOptionsNotFound},
-		{"deletion of another account's set", "DeleteDhcpOptions", fmt.Sprintf(`{"DhcpOptionsSetId": %q}`, bobs), fault.DhcpOptionsNotFound},
-		{"deletion of default by its word", "DeleteDhcpOptions", `{"DhcpOptionsSetId": "default"}`, fault.InvalidID},
+		{"nothing", "CreateDhcpOptions", `{}`, apierror.MissingParameter},
+		{"all of it empty", "CreateDhcpOptions", `{"DomainName": "", "DomainNameServers": [], "LogServers": [], "NtpServers": []}`, apierror.MissingParameter},
+		{"name server by name", "CreateDhcpOptions", `{"DomainNameServers": ["ns.example.com"]}`, apierror.InvalidIP},
+		{"name server by another's name", "CreateDhcpOptions", `{"DomainNameServers": ["AmazonProvidedDNS"]}`, apierror.InvalidIP},
+		{"name server in IPv6", "CreateDhcpOptions", `{"DomainNameServers": ["2001:db8::1"]}`, apierror.InvalidIP},
+		{"log server by name", "CreateDhcpOptions", `{"LogServers": ["OutscaleProvidedDNS"]}`, apierror.InvalidIP},
+		{"time server with a length", "CreateDhcpOptions", `{"NtpServers": ["192.0.2.0/24"]}`, apierror.InvalidIP},
+		{"too many name servers", "CreateDhcpOptions", `{"DomainNameServers": [` + servers(64) + `]}`, apierror.InvalidValue},
+		{"too many log servers", "CreateDhcpOptions", `{"LogServers": [` + servers(64) + `]}`, apierror.InvalidValue},
+		{"too many time servers", "CreateDhcpOptions", `{"NtpServers": [` + servers(64) + `]}`, apierror.InvalidValue},
+		{"two names", "CreateDhcpOptions", `{"DomainName": "a.com b.com"}`, apierror.InvalidValue},
+		{"an empty label", "CreateDhcpOptions", `{"DomainName": "a..com"}`, apierror.InvalidValue},
+		{"a hyphen first", "CreateDhcpOptions", `{"DomainName": "a.-b.com"}`, apierror.InvalidValue},
+		{"a hyphen last", "CreateDhcpOptions", `{"DomainName": "a-.com"}`, apierror.InvalidValue},
+		{"a long label", "CreateDhcpOptions", `{"DomainName": "` + strings.Repeat("a", 64) + `.com"}`, apierror.InvalidValue},
+		{"a long name", "CreateDhcpOptions", `{"DomainName": "` + strings.Repeat("a.", 127) + `"}`, apierror.InvalidValue},
+		{"deletion of no set", "DeleteDhcpOptions", `{"DhcpOptionsSetId": "dopt-00000000"}`, apierror.DhcpOptionsNotFound},
+		{"deletion of another account's set", "DeleteDhcpOptions", fmt.Sprintf(`{"DhcpOptionsSetId": %q}`, bobs), apierror.DhcpOptionsNotFound},
+		{"deletion of default by its word", "DeleteDhcpOptions", `{"DhcpOptionsSetId": "default"}`, apierror.InvalidID},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) { r.refuse(test.want, alice, test.action, test.body) })
@@ -144,14 +144,14 @@ func TestDhcpOptionsInTheFirstVersion(t *testing.T) {
 	if _, ok := made["LogServers"]; ok {
 		t.Error("in 1.1 a set shows log servers")
 	}
-	r.refuse(fault.UnknownParameter, alice, "CreateDhcpOptions", `{"LogServers": ["192.0.2.1"]}`)
+	r.refuse(apierror.UnknownParameter, alice, "CreateDhcpOptions", `{"LogServers": ["192.0.2.1"]}`)
 }
 
 // An account that was never welcomed is our mistake, not the caller's.
 func TestNotWelcomed(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	if _, err := r.try("000000000003", "CreateNet", `{"IpRange": "10.0.0.0/16"}`); fault.From(err).Code != fault.Internal {
+	if _, err := r.try("000000000003", "CreateNet", `{"IpRange": "10.0.0.0/16"}`); apierror.From(err).Code != apierror.Internal {
 		t.Errorf("a Net without a default DHCP options set: got %v, want an internal error", err)
 	}
 }

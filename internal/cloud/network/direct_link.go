@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
@@ -28,9 +28,9 @@ type DirectLink struct {
 // DirectLinks are the DirectLinks of the region.
 var DirectLinks = &kind.Kind[DirectLink, id.DirectLink]{
 	Name:    "DirectLink",
-	Missing: fault.DirectLinkNotFound,
-	Held:    fault.InUse,
-	Quota:   &kind.Quota{Name: "dl_connection_limit", Code: fault.TooManyDirectLinks},
+	Missing: apierror.DirectLinkNotFound,
+	Held:    apierror.InUse,
+	Quota:   &kind.Quota{Name: "dl_connection_limit", Code: apierror.TooManyDirectLinks},
 	Life:    directLinkLife,
 	Keep:    time.Hour,
 }
@@ -57,7 +57,7 @@ const longestLinkName = 255
 // Check reports a text that is no name: it is empty or too long.
 func (n LinkName) Check() error {
 	if n == "" || utf8.RuneCountInString(string(n)) > longestLinkName {
-		return fault.InvalidLength.Errorf("A name has between 1 and %d characters.", longestLinkName)
+		return apierror.InvalidLength.Errorf("A name has between 1 and %d characters.", longestLinkName)
 	}
 	return nil
 }
@@ -125,7 +125,7 @@ type CreateDirectLinkRequest struct {
 
 func (region Region) createDirectLink(_ *kind.Tx, req *CreateDirectLinkRequest) (*DirectLink, error) {
 	if !slices.Contains(region.Locations, req.Location) {
-		return nil, fault.LocationNotFound.Errorf("The Location '%.100s' is none of %s.", req.Location, strings.Join(region.Locations, ", "))
+		return nil, apierror.LocationNotFound.Errorf("The Location '%.100s' is none of %s.", req.Location, strings.Join(region.Locations, ", "))
 	}
 	return &DirectLink{Bandwidth: req.Bandwidth, DirectLinkName: req.DirectLinkName, Location: req.Location}, nil
 }

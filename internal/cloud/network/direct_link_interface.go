@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
@@ -54,9 +54,9 @@ type DirectLinkInterfaces struct {
 // however it did, is a deleted resource in its last state.
 var Interfaces = &kind.Kind[DirectLinkInterfaces, id.DirectLinkInterface]{
 	Name:    "DirectLinkInterface",
-	Missing: fault.DirectLinkInterfaceNotFound,
-	Held:    fault.InUse,
-	Quota:   &kind.Quota{Name: "dl_interface_limit", Code: fault.TooManyDirectLinkInterfaces, Per: "OwnLink"},
+	Missing: apierror.DirectLinkInterfaceNotFound,
+	Held:    apierror.InUse,
+	Quota:   &kind.Quota{Name: "dl_interface_limit", Code: apierror.TooManyDirectLinkInterfaces, Per: "OwnLink"},
 	Life:    interfaceLife,
 	Keep:    time.Hour,
 }
@@ -71,7 +71,7 @@ func (PrivateAsn) Bounds() (low, high int64) { return 64512, 65534 }
 // Check reports a number out of bounds.
 func (n PrivateAsn) Check() error {
 	if low, high := n.Bounds(); int64(n) < low || int64(n) > high {
-		return fault.InvalidAsn.Errorf("%d is not between %d and %d.", n, low, high)
+		return apierror.InvalidAsn.Errorf("%d is not between %d and %d.", n, low, high)
 	}
 	return nil
 }
@@ -111,10 +111,10 @@ func (a LinkIp) Check() error {
 	}
 	p, err := netip.ParsePrefix(string(a))
 	if err != nil || !p.Addr().Is4() {
-		return fault.InvalidIP.Errorf("'%s' is not an IPv4 address with the length of a prefix, such as 169.254.10.1/30.", a)
+		return apierror.InvalidIP.Errorf("'%s' is not an IPv4 address with the length of a prefix, such as 169.254.10.1/30.", a)
 	}
 	if !p.Addr().IsGlobalUnicast() && !p.Addr().IsLinkLocalUnicast() {
-		return fault.InvalidIPAddress.Errorf("%s is not an address that an interface can have.", p.Addr())
+		return apierror.InvalidIPAddress.Errorf("%s is not an address that an interface can have.", p.Addr())
 	}
 	return nil
 }
@@ -257,11 +257,11 @@ func newInterface(tx *kind.Tx, linkID id.DirectLink, owner id.Account, want Dire
 		return nil, err
 	}
 	if len(want.BgpKey) > longestBgpKey {
-		return nil, fault.InvalidLength.Errorf("A BgpKey has at most %d bytes.", longestBgpKey)
+		return nil, apierror.InvalidLength.Errorf("A BgpKey has at most %d bytes.", longestBgpKey)
 	}
 	for other := range Interfaces.Of(tx, linkID) {
 		if other.Vlan == want.Vlan && !other.isOver(tx.Now()) {
-			return nil, fault.VlanTaken.Errorf("The Vlan %d of %s is that of the DirectLink interface %s.", want.Vlan, linkID, other.DirectLinkInterfaceId)
+			return nil, apierror.VlanTaken.Errorf("The Vlan %d of %s is that of the DirectLink interface %s.", want.Vlan, linkID, other.DirectLinkInterfaceId)
 		}
 	}
 	i := &DirectLinkInterfaces{
@@ -281,13 +281,13 @@ func (want DirectLinkInterface) ends(tx *kind.Tx, owner id.Account) (ours, clien
 	case ours == "" && clients == "":
 		return chooseEnds(tx, owner)
 	case ours == "":
-		return "", "", fault.MissingParameter.Errorf("DirectLinkInterface.OutscalePrivateIp is required with ClientPrivateIp.")
+		return "", "", apierror.MissingParameter.Errorf("DirectLinkInterface.OutscalePrivateIp is required with ClientPrivateIp.")
 	case clients == "":
-		return "", "", fault.MissingParameter.Errorf("DirectLinkInterface.ClientPrivateIp is required with OutscalePrivateIp.")
+		return "", "", apierror.MissingParameter.Errorf("DirectLinkInterface.ClientPrivateIp is required with OutscalePrivateIp.")
 	case ours.Prefix().Masked() != clients.Prefix().Masked():
-		return "", "", fault.InvalidParameter.Errorf("OutscalePrivateIp %s and ClientPrivateIp %s are not of the same range.", ours, clients)
+		return "", "", apierror.InvalidParameter.Errorf("OutscalePrivateIp %s and ClientPrivateIp %s are not of the same range.", ours, clients)
 	case ours == clients:
-		return "", "", fault.InvalidParameter.Errorf("OutscalePrivateIp and ClientPrivateIp cannot both be %s.", ours)
+		return "", "", apierror.InvalidParameter.Errorf("OutscalePrivateIp and ClientPrivateIp cannot both be %s.", ours)
 	}
 	return ours, clients, nil
 }
@@ -328,7 +328,7 @@ func chooseEnds(tx *kind.Tx, owner id.Account) (ours, clients LinkIp, err error)
 			return end(1), end(2), nil
 		}
 	}
-	return "", "", fault.InsufficientCapacity.Errorf("No range of %s is free: give both addresses.", linkLocal)
+	return "", "", apierror.InsufficientCapacity.Errorf("No range of %s is free: give both addresses.", linkLocal)
 }
 
 // AllocateInterface makes an interface on a link of the account for an owner,
@@ -339,7 +339,7 @@ func chooseEnds(tx *kind.Tx, owner id.Account) (ours, clients LinkIp, err error)
 // is as the API shows it.
 func AllocateInterface(tx *kind.Tx, link id.DirectLink, owner id.Account, want DirectLinkInterface) (*DirectLinkInterfaces, error) {
 	if !isResident(tx, owner) {
-		return nil, fault.ObjectNotFound.Errorf("The account '%s' doesn't exist.", owner)
+		return nil, apierror.ObjectNotFound.Errorf("The account '%s' doesn't exist.", owner)
 	}
 	i, err := newInterface(tx, link, owner, want)
 	if err != nil {
@@ -363,7 +363,7 @@ func AllocateInterface(tx *kind.Tx, link id.DirectLink, owner id.Account, want D
 func getInterface(tx *kind.Tx, which id.DirectLinkInterface) (*DirectLinkInterfaces, error) {
 	i, err := Interfaces.Get(tx, which)
 	if err == nil && i.isOver(tx.Now()) {
-		return nil, fault.DirectLinkInterfaceNotFound.Errorf("The DirectLink interface '%s' has expired.", which)
+		return nil, apierror.DirectLinkInterfaceNotFound.Errorf("The DirectLink interface '%s' has expired.", which)
 	}
 	return i, err
 }
@@ -377,7 +377,7 @@ func ConfirmInterface(tx *kind.Tx, which id.DirectLinkInterface, gateway id.Virt
 		return nil, err
 	}
 	if !i.isOwners(tx) {
-		return nil, fault.NotAuthorized.Errorf("The DirectLink interface %s is the account %s's, which alone can confirm it.", which, i.AccountId)
+		return nil, apierror.NotAuthorized.Errorf("The DirectLink interface %s is the account %s's, which alone can confirm it.", which, i.AccountId)
 	}
 	if _, err := VirtualGateways.Get(tx, gateway); err != nil {
 		return nil, err

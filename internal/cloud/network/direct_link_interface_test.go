@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/driver/sim"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/reconcile"
 	"github.com/google/go-cmp/cmp"
@@ -146,7 +146,7 @@ func TestDirectLinkInterface(t *testing.T) {
 	r.selects(r.list("DirectLinkInterfaces", bob, "ReadDirectLinkInterfaces", `{}`), "DirectLinkInterfaceId")
 
 	// Neither the link nor the gateway may go before it.
-	r.refuse(fault.InUse, alice, "DeleteDirectLink", naming("DirectLinkId", link))
+	r.refuse(apierror.InUse, alice, "DeleteDirectLink", naming("DirectLinkId", link))
 	deleteGateway := func(tx *kind.Tx) error {
 		g, err := network.VirtualGateways.Get(tx, id.VirtualGateway(gateway))
 		if err != nil {
@@ -155,12 +155,12 @@ func TestDirectLinkInterface(t *testing.T) {
 		return network.VirtualGateways.Delete(tx, g)
 	}
 	err := r.db.Update(t.Context(), kind.Caller{Account: alice}, deleteGateway)
-	if !fault.InUse.Is(err) || !strings.Contains(err.Error(), made.id("DirectLinkInterfaceId")) {
+	if !apierror.InUse.Is(err) || !strings.Contains(err.Error(), made.id("DirectLinkInterfaceId")) {
 		t.Errorf("the deletion of the gateway ends with %v", err)
 	}
 	r.call(alice, "DeleteDirectLinkInterface", which)
 	r.isInterface(made.id("DirectLinkInterfaceId"), network.InterfaceDeleted, alice)
-	r.refuse(fault.DirectLinkInterfaceNotFound, alice, "DeleteDirectLinkInterface", which)
+	r.refuse(apierror.DirectLinkInterfaceNotFound, alice, "DeleteDirectLinkInterface", which)
 	r.call(alice, "DeleteDirectLink", naming("DirectLinkId", link))
 	r.update(alice, deleteGateway)
 }
@@ -189,45 +189,45 @@ func TestDirectLinkInterfaceRefusals(t *testing.T) {
 	}
 	tests := []struct {
 		name, action, body string
-		want               fault.Code
+		want               apierror.Code
 	}{
-		{"no link", "CreateDirectLinkInterface", plugging("dxcon-00000000", gateway, 102, ""), fault.DirectLinkNotFound},
-		{"an empty link", "CreateDirectLinkInterface", plugging("", gateway, 102, ""), fault.DirectLinkNotFound},
-		{"another's link", "CreateDirectLinkInterface", plugging(bobsLink, gateway, 102, ""), fault.DirectLinkNotFound},
-		{"no gateway", "CreateDirectLinkInterface", plugging(link, "vgw-00000000", 102, ""), fault.VirtualGatewayNotFound},
-		{"an empty gateway", "CreateDirectLinkInterface", plugging(link, "", 102, ""), fault.VirtualGatewayNotFound},
-		{"another's gateway", "CreateDirectLinkInterface", plugging(link, bobsGateway, 102, ""), fault.VirtualGatewayNotFound},
-		{"the VLAN of another", "CreateDirectLinkInterface", plugging(link, gateway, 101, ""), fault.VlanTaken},
-		{"VLAN 1", "CreateDirectLinkInterface", plugging(link, gateway, 1, ""), fault.InvalidValue},
-		{"VLAN 4095", "CreateDirectLinkInterface", plugging(link, gateway, 4095, ""), fault.InvalidValue},
-		{"ASN before the first", "CreateDirectLinkInterface", asn(64511), fault.InvalidAsn},
-		{"ASN after the last", "CreateDirectLinkInterface", asn(65535), fault.InvalidAsn},
-		{"a long key", "CreateDirectLinkInterface", plugging(link, gateway, 102, `, "BgpKey": "`+strings.Repeat("k", 81)+`"`), fault.InvalidLength},
-		{"only our address", "CreateDirectLinkInterface", ends("10.0.0.1/30", ""), fault.MissingParameter},
-		{"only the client's address", "CreateDirectLinkInterface", ends("", "10.0.0.1/30"), fault.MissingParameter},
-		{"other ranges", "CreateDirectLinkInterface", ends("10.0.0.1/30", "10.0.0.5/30"), fault.InvalidParameter},
-		{"other lengths", "CreateDirectLinkInterface", ends("10.0.0.1/30", "10.0.0.2/29"), fault.InvalidParameter},
-		{"the same address", "CreateDirectLinkInterface", ends("10.0.0.1/30", "10.0.0.1/30"), fault.InvalidParameter},
-		{"an address without a length", "CreateDirectLinkInterface", ends("10.0.0.1", "10.0.0.2"), fault.InvalidIP},
-		{"IPv6", "CreateDirectLinkInterface", ends("fd00::1/64", "fd00::2/64"), fault.InvalidIP},
-		{"multicast", "CreateDirectLinkInterface", ends("224.0.0.1/30", "224.0.0.2/30"), fault.InvalidIPAddress},
-		{"loopback", "CreateDirectLinkInterface", ends("127.0.0.1/30", "127.0.0.2/30"), fault.InvalidIPAddress},
-		{"no ASN", "CreateDirectLinkInterface", strings.Replace(plugging(link, gateway, 102, ""), `"BgpAsn": 65000, `, "", 1), fault.MissingParameter},
-		{"an update of none", "UpdateDirectLinkInterface", `{"DirectLinkInterfaceId": "dxvif-00000000", "Mtu": 1500}`, fault.DirectLinkInterfaceNotFound},
-		{"an update without a size", "UpdateDirectLinkInterface", naming("DirectLinkInterfaceId", taken), fault.MissingParameter},
-		{"large packets", "UpdateDirectLinkInterface", fmt.Sprintf(`{"DirectLinkInterfaceId": %q, "Mtu": 9001}`, taken), fault.InvalidValue},
-		{"a deletion of none", "DeleteDirectLinkInterface", `{"DirectLinkInterfaceId": "dxvif-00000000"}`, fault.DirectLinkInterfaceNotFound},
+		{"no link", "CreateDirectLinkInterface", plugging("dxcon-00000000", gateway, 102, ""), apierror.DirectLinkNotFound},
+		{"an empty link", "CreateDirectLinkInterface", plugging("", gateway, 102, ""), apierror.DirectLinkNotFound},
+		{"another's link", "CreateDirectLinkInterface", plugging(bobsLink, gateway, 102, ""), apierror.DirectLinkNotFound},
+		{"no gateway", "CreateDirectLinkInterface", plugging(link, "vgw-00000000", 102, ""), apierror.VirtualGatewayNotFound},
+		{"an empty gateway", "CreateDirectLinkInterface", plugging(link, "", 102, ""), apierror.VirtualGatewayNotFound},
+		{"another's gateway", "CreateDirectLinkInterface", plugging(link, bobsGateway, 102, ""), apierror.VirtualGatewayNotFound},
+		{"the VLAN of another", "CreateDirectLinkInterface", plugging(link, gateway, 101, ""), apierror.VlanTaken},
+		{"VLAN 1", "CreateDirectLinkInterface", plugging(link, gateway, 1, ""), apierror.InvalidValue},
+		{"VLAN 4095", "CreateDirectLinkInterface", plugging(link, gateway, 4095, ""), apierror.InvalidValue},
+		{"ASN before the first", "CreateDirectLinkInterface", asn(64511), apierror.InvalidAsn},
+		{"ASN after the last", "CreateDirectLinkInterface", asn(65535), apierror.InvalidAsn},
+		{"a long key", "CreateDirectLinkInterface", plugging(link, gateway, 102, `, "BgpKey": "`+strings.Repeat("k", 81)+`"`), apierror.InvalidLength},
+		{"only our address", "CreateDirectLinkInterface", ends("10.0.0.1/30", ""), apierror.MissingParameter},
+		{"only the client's address", "CreateDirectLinkInterface", ends("", "10.0.0.1/30"), apierror.MissingParameter},
+		{"other ranges", "CreateDirectLinkInterface", ends("10.0.0.1/30", "10.0.0.5/30"), apierror.InvalidParameter},
+		{"other lengths", "CreateDirectLinkInterface", ends("10.0.0.1/30", "10.0.0.2/29"), apierror.InvalidParameter},
+		{"the same address", "CreateDirectLinkInterface", ends("10.0.0.1/30", "10.0.0.1/30"), apierror.InvalidParameter},
+		{"an address without a length", "CreateDirectLinkInterface", ends("10.0.0.1", "10.0.0.2"), apierror.InvalidIP},
+		{"IPv6", "CreateDirectLinkInterface", ends("fd00::1/64", "fd00::2/64"), apierror.InvalidIP},
+		{"multicast", "CreateDirectLinkInterface", ends("224.0.0.1/30", "224.0.0.2/30"), apierror.InvalidIPAddress},
+		{"loopback", "CreateDirectLinkInterface", ends("127.0.0.1/30", "127.0.0.2/30"), apierror.InvalidIPAddress},
+		{"no ASN", "CreateDirectLinkInterface", strings.Replace(plugging(link, gateway, 102, ""), `"BgpAsn": 65000, `, "", 1), apierror.MissingParameter},
+		{"an update of none", "UpdateDirectLinkInterface", `{"DirectLinkInterfaceId": "dxvif-00000000", "Mtu": 1500}`, apierror.DirectLinkInterfaceNotFound},
+		{"an update without a size", "UpdateDirectLinkInterface", naming("DirectLinkInterfaceId", taken), apierror.MissingParameter},
+		{"large packets", "UpdateDirectLinkInterface", fmt.Sprintf(`{"DirectLinkInterfaceId": %q, "Mtu": 9001}`, taken), apierror.InvalidValue},
+		{"a deletion of none", "DeleteDirectLinkInterface", `{"DirectLinkInterfaceId": "dxvif-00000000"}`, apierror.DirectLinkInterfaceNotFound},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) { r.refuse(test.want, alice, test.action, test.body) })
 	}
 	for _, clients := range []string{"10.0.0.5/30", "10.0.0.1/30"} {
 		_, err := r.try(alice, "CreateDirectLinkInterface", ends("10.0.0.1/30", clients))
-		if text := fault.From(err).Details; !strings.Contains(text, "OutscalePrivateIp") || !strings.Contains(text, "ClientPrivateIp") {
+		if text := apierror.From(err).Details; !strings.Contains(text, "OutscalePrivateIp") || !strings.Contains(text, "ClientPrivateIp") {
 			t.Errorf("the refusal of %s as the client's end names no parameter: %s", clients, text)
 		}
 	}
-	r.refuse(fault.DirectLinkInterfaceNotFound, bob, "DeleteDirectLinkInterface", naming("DirectLinkInterfaceId", taken))
+	r.refuse(apierror.DirectLinkInterfaceNotFound, bob, "DeleteDirectLinkInterface", naming("DirectLinkInterfaceId", taken))
 	for n, body := range []string{plugging(link, gateway, 2, ""), plugging(link, gateway, 4094, ""), strings.Replace(asn(64512), "102", "3", 1), strings.Replace(asn(65534), "102", "4", 1)} {
 		if _, err := r.try(alice, "CreateDirectLinkInterface", body); err != nil {
 			t.Errorf("bound %d: %v", n, err)
@@ -245,7 +245,7 @@ func TestDirectLinkInterfaceQuotaIsPerLink(t *testing.T) {
 	r := setup(t, map[string]int{"dl_interface_limit": 1})
 	link, other, gateway := r.link(alice), r.link(alice), r.gateway(alice)
 	first := r.plug(alice, link, gateway, 2)
-	r.refuse(fault.TooManyDirectLinkInterfaces, alice, "CreateDirectLinkInterface", plugging(link, gateway, 3, ""))
+	r.refuse(apierror.TooManyDirectLinkInterfaces, alice, "CreateDirectLinkInterface", plugging(link, gateway, 3, ""))
 	r.plug(alice, other, gateway, 3)
 	r.call(alice, "DeleteDirectLinkInterface", naming("DirectLinkInterfaceId", first))
 	r.plug(alice, link, gateway, 3)
@@ -402,19 +402,19 @@ func TestHostedInterface(t *testing.T) {
 	if has, err := links.ObserveInterfaces(t.Context()); err != nil || len(has) > 0 {
 		t.Errorf("it carries packets unconfirmed: %v, %v", has, err)
 	}
-	r.refuse(fault.VlanTaken, alice, "CreateDirectLinkInterface", plugging(link, alicesGateway, 101, ""))
-	r.refuse(fault.InUse, alice, "DeleteDirectLink", naming("DirectLinkId", link))
+	r.refuse(apierror.VlanTaken, alice, "CreateDirectLinkInterface", plugging(link, alicesGateway, 101, ""))
+	r.refuse(apierror.InUse, alice, "DeleteDirectLink", naming("DirectLinkId", link))
 
 	// Its owner says where it leads to.
 	for name, test := range map[string]struct {
 		account, gateway string
-		want             fault.Code
+		want             apierror.Code
 	}{
-		"the owner of the link":   {alice, alicesGateway, fault.NotAuthorized},
-		"a stranger":              {carol, gateway, fault.DirectLinkInterfaceNotFound},
-		"to no gateway":           {bob, "vgw-00000000", fault.VirtualGatewayNotFound},
-		"to an empty gateway":     {bob, "", fault.VirtualGatewayNotFound},
-		"to the other's gateway ": {bob, alicesGateway, fault.VirtualGatewayNotFound},
+		"the owner of the link":   {alice, alicesGateway, apierror.NotAuthorized},
+		"a stranger":              {carol, gateway, apierror.DirectLinkInterfaceNotFound},
+		"to no gateway":           {bob, "vgw-00000000", apierror.VirtualGatewayNotFound},
+		"to an empty gateway":     {bob, "", apierror.VirtualGatewayNotFound},
+		"to the other's gateway ": {bob, alicesGateway, apierror.VirtualGatewayNotFound},
 	} {
 		if err := r.confirm(test.account, which, test.gateway); !test.want.Is(err) {
 			t.Errorf("%s: %v, want %s", name, err, test.want)
@@ -434,7 +434,7 @@ func TestHostedInterface(t *testing.T) {
 	if got := links.only(t); got.Account != bob || got.Gateway != gateway || got.Link != link || got.Secret != "a secret key" {
 		t.Errorf("the world has %v", got)
 	}
-	if err := r.confirm(bob, which, gateway); !fault.InvalidState.Is(err) {
+	if err := r.confirm(bob, which, gateway); !apierror.InvalidState.Is(err) {
 		t.Errorf("confirmed twice: %v", err)
 	}
 	r.clock.Advance(8 * 24 * time.Hour)
@@ -469,10 +469,10 @@ func TestHostedInterfaceExpires(t *testing.T) {
 	r.isInterface(which, network.InterfaceConfirming, alice, bob)
 	r.clock.Advance(time.Millisecond)
 	r.isInterface(which, network.InterfaceExpired, alice, bob)
-	if err := r.confirm(bob, which, gateway); !fault.DirectLinkInterfaceNotFound.Is(err) {
+	if err := r.confirm(bob, which, gateway); !apierror.DirectLinkInterfaceNotFound.Is(err) {
 		t.Errorf("confirmed too late: %v", err)
 	}
-	r.refuse(fault.DirectLinkInterfaceNotFound, bob, "DeleteDirectLinkInterface", naming("DirectLinkInterfaceId", which))
+	r.refuse(apierror.DirectLinkInterfaceNotFound, bob, "DeleteDirectLinkInterface", naming("DirectLinkInterfaceId", which))
 	again := r.allocate(link, bob)
 	r.clock.Advance(5 * time.Minute)
 	r.settle(loops)
@@ -521,12 +521,12 @@ func TestAllocationRefusals(t *testing.T) {
 	r.plug(alice, full, r.gateway(alice), 2)
 	for name, test := range map[string]struct {
 		link, owner string
-		want        fault.Code
+		want        apierror.Code
 	}{
-		"for nobody":        {link, "999999999999", fault.ObjectNotFound},
-		"on no link":        {"dxcon-00000000", bob, fault.DirectLinkNotFound},
-		"on a link in use":  {full, bob, fault.TooManyDirectLinkInterfaces},
-		"on another's link": {r.link(bob), bob, fault.DirectLinkNotFound},
+		"for nobody":        {link, "999999999999", apierror.ObjectNotFound},
+		"on no link":        {"dxcon-00000000", bob, apierror.DirectLinkNotFound},
+		"on a link in use":  {full, bob, apierror.TooManyDirectLinkInterfaces},
+		"on another's link": {r.link(bob), bob, apierror.DirectLinkNotFound},
 	} {
 		err := r.db.Update(t.Context(), kind.Caller{Account: alice}, func(tx *kind.Tx) error {
 			_, err := network.AllocateInterface(tx, id.DirectLink(test.link), id.Account(test.owner), hosted)

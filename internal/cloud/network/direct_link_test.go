@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/driver/sim"
-	"github.com/bastide-cloud/bastide/internal/fault"
 )
 
 // link makes a DirectLink and answers its ID.
@@ -42,8 +42,8 @@ func TestDirectLink(t *testing.T) {
 
 	r.call(alice, "DeleteDirectLink", naming("DirectLinkId", other))
 	r.isLink(alice, other, network.DirectLinkDeleted)
-	r.refuse(fault.DirectLinkNotFound, alice, "DeleteDirectLink", naming("DirectLinkId", other))
-	r.refuse(fault.DirectLinkNotFound, bob, "DeleteDirectLink", naming("DirectLinkId", made.id("DirectLinkId")))
+	r.refuse(apierror.DirectLinkNotFound, alice, "DeleteDirectLink", naming("DirectLinkId", other))
+	r.refuse(apierror.DirectLinkNotFound, bob, "DeleteDirectLink", naming("DirectLinkId", made.id("DirectLinkId")))
 }
 
 func TestDirectLinkRefusals(t *testing.T) {
@@ -52,22 +52,22 @@ func TestDirectLinkRefusals(t *testing.T) {
 	const format = `{"Bandwidth": %q, "DirectLinkName": %q, "Location": %q}`
 	tests := []struct {
 		name, body string
-		want       fault.Code
+		want       apierror.Code
 	}{
-		{"no bandwidth", `{"DirectLinkName": "To Paris", "Location": "LOC1"}`, fault.MissingParameter},
-		{"no name", `{"Bandwidth": "1Gbps", "Location": "LOC1"}`, fault.MissingParameter},
-		{"no location", `{"Bandwidth": "1Gbps", "DirectLinkName": "To Paris"}`, fault.MissingParameter},
-		{"another bandwidth", fmt.Sprintf(format, "2Gbps", "To Paris", "LOC1"), fault.InvalidValue},
-		{"an empty name", fmt.Sprintf(format, "1Gbps", "", "LOC1"), fault.InvalidLength},
-		{"a long name", fmt.Sprintf(format, "1Gbps", strings.Repeat("é", 256), "LOC1"), fault.InvalidLength},
-		{"another location", fmt.Sprintf(format, "1Gbps", "To Paris", "LOC9"), fault.LocationNotFound},
-		{"an empty location", fmt.Sprintf(format, "1Gbps", "To Paris", ""), fault.LocationNotFound},
+		{"no bandwidth", `{"DirectLinkName": "To Paris", "Location": "LOC1"}`, apierror.MissingParameter},
+		{"no name", `{"Bandwidth": "1Gbps", "Location": "LOC1"}`, apierror.MissingParameter},
+		{"no location", `{"Bandwidth": "1Gbps", "DirectLinkName": "To Paris"}`, apierror.MissingParameter},
+		{"another bandwidth", fmt.Sprintf(format, "2Gbps", "To Paris", "LOC1"), apierror.InvalidValue},
+		{"an empty name", fmt.Sprintf(format, "1Gbps", "", "LOC1"), apierror.InvalidLength},
+		{"a long name", fmt.Sprintf(format, "1Gbps", strings.Repeat("é", 256), "LOC1"), apierror.InvalidLength},
+		{"another location", fmt.Sprintf(format, "1Gbps", "To Paris", "LOC9"), apierror.LocationNotFound},
+		{"an empty location", fmt.Sprintf(format, "1Gbps", "To Paris", ""), apierror.LocationNotFound},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) { r.refuse(test.want, alice, "CreateDirectLink", test.body) })
 	}
 	r.call(alice, "CreateDirectLink", fmt.Sprintf(format, "1Gbps", strings.Repeat("é", 255), "LOC1"))
-	r.refuse(fault.TooManyDirectLinks, alice, "CreateDirectLink", fmt.Sprintf(format, "1Gbps", "To Paris", "LOC1"))
+	r.refuse(apierror.TooManyDirectLinks, alice, "CreateDirectLink", fmt.Sprintf(format, "1Gbps", "To Paris", "LOC1"))
 	r.link(bob)
 }
 

@@ -2,8 +2,8 @@ package network
 
 import (
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -19,9 +19,9 @@ type InternetService struct {
 var InternetServices = &kind.Kind[InternetService, id.InternetService]{
 	Name:    "InternetService",
 	Tag:     "internet-gateway",
-	Missing: fault.InternetServiceNotFound,
-	Held:    fault.InUse,
-	Quota:   &kind.Quota{Name: "igw_limit", Code: fault.TooManyInternetServices},
+	Missing: apierror.InternetServiceNotFound,
+	Held:    apierror.InUse,
+	Quota:   &kind.Quota{Name: "igw_limit", Code: apierror.TooManyInternetServices},
 }
 
 // InternetServiceState is the state of the link of an internet service.
@@ -81,7 +81,7 @@ type DeleteInternetServiceRequest struct {
 
 func keepLinkedService(_ *kind.Tx, s *InternetService) error {
 	if s.NetId != "" {
-		return fault.InUse.Errorf("The internet service %s is linked to the Net %s.", s.InternetServiceId, s.NetId)
+		return apierror.InUse.Errorf("The internet service %s is linked to the Net %s.", s.InternetServiceId, s.NetId)
 	}
 	return nil
 }
@@ -102,10 +102,10 @@ func linkInternetService(tx *kind.Tx, req *LinkInternetServiceRequest) (*struct{
 		return nil, err
 	}
 	if s.NetId != "" {
-		return nil, fault.GatewayLinked.Errorf("The internet service %s is linked to the Net %s already.", s.InternetServiceId, s.NetId)
+		return nil, apierror.GatewayLinked.Errorf("The internet service %s is linked to the Net %s already.", s.InternetServiceId, s.NetId)
 	}
 	if other := net.internetService(tx); other != "" {
-		return nil, fault.NetLinked.Errorf("The Net %s is linked to the internet service %s.", net.NetId, other)
+		return nil, apierror.NetLinked.Errorf("The Net %s is linked to the internet service %s.", net.NetId, other)
 	}
 	s.NetId = net.NetId
 	if err := InternetServices.Put(tx, s); err != nil {
@@ -139,7 +139,7 @@ func unlinkInternetService(tx *kind.Tx, req *UnlinkInternetServiceRequest) (*str
 		return nil, err
 	}
 	if s.NetId != net.NetId {
-		return nil, fault.InternetServiceNotLinked.Errorf("The internet service %s is not linked to the Net %s.", s.InternetServiceId, net.NetId)
+		return nil, apierror.InternetServiceNotLinked.Errorf("The internet service %s is not linked to the Net %s.", s.InternetServiceId, net.NetId)
 	}
 	if err := net.checkUnreached(tx); err != nil {
 		return nil, err
@@ -156,11 +156,11 @@ func unlinkInternetService(tx *kind.Tx, req *UnlinkInternetServiceRequest) (*str
 // will be a load balancer's, whose code is 1005 and not that of other public IPs.
 func (n *Net) checkUnreached(tx *kind.Tx) error {
 	for nat := range NatServices.Of(tx, n.NetId) {
-		return fault.NetHasNatService.Errorf("The Net %s has the NAT service %s.", n.NetId, nat.NatServiceId)
+		return apierror.NetHasNatService.Errorf("The Net %s has the NAT service %s.", n.NetId, nat.NatServiceId)
 	}
 	for nic := range Nics.Of(tx, n.NetId) {
 		for ip := range PublicIps.Of(tx, nic.NicId) {
-			return fault.NetHasPublicIps.Errorf("The public IP %s is linked to %s, in the Net %s.", ip.PublicIp, nic.shownAs(), n.NetId)
+			return apierror.NetHasPublicIps.Errorf("The public IP %s is linked to %s, in the Net %s.", ip.PublicIp, nic.shownAs(), n.NetId)
 		}
 	}
 	return nil

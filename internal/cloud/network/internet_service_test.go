@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -43,21 +43,21 @@ func TestInternetService(t *testing.T) {
 	}
 
 	// One Net to an internet service, one internet service to a Net.
-	r.refuse(fault.GatewayLinked, alice, "LinkInternetService", link(service, net))
-	r.refuse(fault.GatewayLinked, alice, "LinkInternetService", link(service, other))
+	r.refuse(apierror.GatewayLinked, alice, "LinkInternetService", link(service, net))
+	r.refuse(apierror.GatewayLinked, alice, "LinkInternetService", link(service, other))
 	second := r.one("InternetService", alice, "CreateInternetService", `{}`).id("InternetServiceId")
-	r.refuse(fault.NetLinked, alice, "LinkInternetService", link(second, net))
+	r.refuse(apierror.NetLinked, alice, "LinkInternetService", link(second, net))
 
-	r.refuse(fault.InUse, alice, "DeleteInternetService", fmt.Sprintf(`{"InternetServiceId": %q}`, service))
-	r.refuse(fault.NetInUse, alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
-	r.refuse(fault.InternetServiceNotLinked, alice, "UnlinkInternetService", link(service, other))
-	r.refuse(fault.InternetServiceNotLinked, alice, "UnlinkInternetService", link(second, net))
+	r.refuse(apierror.InUse, alice, "DeleteInternetService", fmt.Sprintf(`{"InternetServiceId": %q}`, service))
+	r.refuse(apierror.NetInUse, alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
+	r.refuse(apierror.InternetServiceNotLinked, alice, "UnlinkInternetService", link(service, other))
+	r.refuse(apierror.InternetServiceNotLinked, alice, "UnlinkInternetService", link(second, net))
 	before = r.netGeneration(alice, net)
 	r.call(alice, "UnlinkInternetService", link(service, net))
 	if after := r.netGeneration(alice, net); after == before {
 		t.Error("the world does not hear that the link is gone")
 	}
-	r.refuse(fault.InternetServiceNotLinked, alice, "UnlinkInternetService", link(service, net))
+	r.refuse(apierror.InternetServiceNotLinked, alice, "UnlinkInternetService", link(service, net))
 	r.call(alice, "LinkInternetService", link(second, net))
 	r.call(alice, "DeleteInternetService", fmt.Sprintf(`{"InternetServiceId": %q}`, service))
 	r.selects(r.list("InternetServices", alice, "ReadInternetServices", `{}`), "InternetServiceId", second)
@@ -73,12 +73,12 @@ func TestUnlinkOfReachedNet(t *testing.T) {
 	unlink := fmt.Sprintf(`{"InternetServiceId": %q, "NetId": %q}`, service, net)
 	r.call(alice, "CreateRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0", "GatewayId": %q}`, r.mainTable(alice, net)["RouteTableId"], service))
 	nat := r.nat(alice, subnet)
-	r.refuse(fault.NetHasNatService, alice, "UnlinkInternetService", unlink)
+	r.refuse(apierror.NetHasNatService, alice, "UnlinkInternetService", unlink)
 	r.call(alice, "DeleteNatService", fmt.Sprintf(`{"NatServiceId": %q}`, nat))
 
 	nic, ip := r.placeNic(alice, subnet, "10.0.0.9", ""), r.spareIp(alice)
 	r.linkPublicIp(alice, ip, nic)
-	r.refuse(fault.NetHasPublicIps, alice, "UnlinkInternetService", unlink)
+	r.refuse(apierror.NetHasPublicIps, alice, "UnlinkInternetService", unlink)
 	r.linkPublicIp(alice, ip, r.placeNic(alice, r.subnet(alice, r.net(alice, "10.1.0.0/16"), "10.1.0.0/24"), "10.1.0.9", ""))
 	r.call(alice, "UnlinkInternetService", unlink)
 }
@@ -103,18 +103,18 @@ func TestInternetServiceRefusals(t *testing.T) {
 	service := r.linkInternet(alice, net)
 	tests := []struct {
 		name, account, action, body string
-		want                        fault.Code
+		want                        apierror.Code
 	}{
-		{"no Net", alice, "LinkInternetService", fmt.Sprintf(`{"InternetServiceId": %q}`, service), fault.MissingParameter},
-		{"no internet service", alice, "UnlinkInternetService", fmt.Sprintf(`{"NetId": %q}`, net), fault.MissingParameter},
-		{"link of none", alice, "LinkInternetService", fmt.Sprintf(`{"InternetServiceId": "igw-00000000", "NetId": %q}`, net), fault.InternetServiceNotFound},
-		{"link to no Net", alice, "LinkInternetService", fmt.Sprintf(`{"InternetServiceId": %q, "NetId": "vpc-00000000"}`, service), fault.NetNotFound},
-		{"link of another account's", bob, "LinkInternetService", fmt.Sprintf(`{"InternetServiceId": %q, "NetId": %q}`, service, net), fault.InternetServiceNotFound},
-		{"unlink of none", alice, "UnlinkInternetService", fmt.Sprintf(`{"InternetServiceId": "igw-00000000", "NetId": %q}`, net), fault.InternetServiceNotFound},
-		{"unlink from no Net", alice, "UnlinkInternetService", fmt.Sprintf(`{"InternetServiceId": %q, "NetId": "vpc-00000000"}`, service), fault.NetNotFound},
-		{"unlink of another account's", bob, "UnlinkInternetService", fmt.Sprintf(`{"InternetServiceId": %q, "NetId": %q}`, service, net), fault.InternetServiceNotFound},
-		{"deletion of none", alice, "DeleteInternetService", `{"InternetServiceId": "igw-00000000"}`, fault.InternetServiceNotFound},
-		{"deletion of what is none", alice, "DeleteInternetService", fmt.Sprintf(`{"InternetServiceId": %q}`, net), fault.InvalidID},
+		{"no Net", alice, "LinkInternetService", fmt.Sprintf(`{"InternetServiceId": %q}`, service), apierror.MissingParameter},
+		{"no internet service", alice, "UnlinkInternetService", fmt.Sprintf(`{"NetId": %q}`, net), apierror.MissingParameter},
+		{"link of none", alice, "LinkInternetService", fmt.Sprintf(`{"InternetServiceId": "igw-00000000", "NetId": %q}`, net), apierror.InternetServiceNotFound},
+		{"link to no Net", alice, "LinkInternetService", fmt.Sprintf(`{"InternetServiceId": %q, "NetId": "vpc-00000000"}`, service), apierror.NetNotFound},
+		{"link of another account's", bob, "LinkInternetService", fmt.Sprintf(`{"InternetServiceId": %q, "NetId": %q}`, service, net), apierror.InternetServiceNotFound},
+		{"unlink of none", alice, "UnlinkInternetService", fmt.Sprintf(`{"InternetServiceId": "igw-00000000", "NetId": %q}`, net), apierror.InternetServiceNotFound},
+		{"unlink from no Net", alice, "UnlinkInternetService", fmt.Sprintf(`{"InternetServiceId": %q, "NetId": "vpc-00000000"}`, service), apierror.NetNotFound},
+		{"unlink of another account's", bob, "UnlinkInternetService", fmt.Sprintf(`{"InternetServiceId": %q, "NetId": %q}`, service, net), apierror.InternetServiceNotFound},
+		{"deletion of none", alice, "DeleteInternetService", `{"InternetServiceId": "igw-00000000"}`, apierror.InternetServiceNotFound},
+		{"deletion of what is none", alice, "DeleteInternetService", fmt.Sprintf(`{"InternetServiceId": %q}`, net), apierror.InvalidID},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) { r.refuse(test.want, test.account, test.action, test.body) })
@@ -125,7 +125,7 @@ func TestInternetServiceQuota(t *testing.T) {
 	t.Parallel()
 	r := setup(t, map[string]int{"igw_limit": 1})
 	service := r.one("InternetService", alice, "CreateInternetService", `{}`)
-	r.refuse(fault.TooManyInternetServices, alice, "CreateInternetService", `{}`)
+	r.refuse(apierror.TooManyInternetServices, alice, "CreateInternetService", `{}`)
 	r.call(alice, "DeleteInternetService", fmt.Sprintf(`{"InternetServiceId": %q}`, service["InternetServiceId"]))
 	r.call(alice, "CreateInternetService", `{}`)
 }

@@ -12,12 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/driver/drivertest"
 	"github.com/bastide-cloud/bastide/internal/driver/sim"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/reconcile"
 	"github.com/bastide-cloud/bastide/internal/store"
@@ -538,9 +538,9 @@ func TestLoopOnARandomDay(t *testing.T) {
 		defer func() { end() }()
 
 		// attempt makes a call that rules may refuse.
-		attempt := func(account, action, body string, refusals ...fault.Code) {
+		attempt := func(account, action, body string, refusals ...apierror.Code) {
 			_, err := r.try(account, action, body)
-			if err != nil && !slices.ContainsFunc(refusals, func(c fault.Code) bool { return c.Is(err) }) {
+			if err != nil && !slices.ContainsFunc(refusals, func(c apierror.Code) bool { return c.Is(err) }) {
 				t.Fatalf("%s %s: %v", action, body, err)
 			}
 		}
@@ -562,14 +562,14 @@ func TestLoopOnARandomDay(t *testing.T) {
 			},
 			"delete a Net": func(t *rapid.T) {
 				account := who.Draw(t, "who")
-				attempt(account, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, some(account, "Nets", "ReadNets", "NetId")), fault.NetInUse)
+				attempt(account, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, some(account, "Nets", "ReadNets", "NetId")), apierror.NetInUse)
 			},
 			"create a Subnet": func(t *rapid.T) {
 				account := who.Draw(t, "who")
 				bits := rapid.IntRange(16, 20).Draw(t, "bits")
 				at := rapid.IntRange(0, 1<<(bits-16)-1).Draw(t, "at") << (24 - bits)
 				attempt(account, "CreateSubnet", fmt.Sprintf(`{"NetId": %q, "IpRange": "10.0.%d.0/%d"}`,
-					some(account, "Nets", "ReadNets", "NetId"), at, bits), fault.SubnetOverlaps)
+					some(account, "Nets", "ReadNets", "NetId"), at, bits), apierror.SubnetOverlaps)
 			},
 			"delete a Subnet": func(t *rapid.T) {
 				account := who.Draw(t, "who")

@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -33,11 +33,11 @@ type PublicIpLight struct {
 var NatServices = &kind.Kind[NatService, id.NatService]{
 	Name:    "NatService",
 	Tag:     "natgateway",
-	Missing: fault.NatServiceNotFound,
-	Held:    fault.InUse,
-	Quota:   &kind.Quota{Name: "nat_gateway_limit", Code: fault.TooManyNatServices},
+	Missing: apierror.NatServiceNotFound,
+	Held:    apierror.InUse,
+	Quota:   &kind.Quota{Name: "nat_gateway_limit", Code: apierror.TooManyNatServices},
 	Unique:  []string{"ClientToken"},
-	Taken:   fault.NatServiceExists,
+	Taken:   apierror.NatServiceExists,
 	Life:    gatewayLife,
 	Keep:    time.Hour, // as long as AWS shows deleted ones
 }
@@ -75,7 +75,7 @@ func createNatService(tx *kind.Tx, req *CreateNatServiceRequest) (*CreateNatServ
 	for n := range NatServices.Find(tx, "ClientToken", req.ClientToken) {
 		n = viewNatService(tx, n)
 		if n.SubnetId != req.SubnetId || n.PublicIps[0].PublicIpId != req.PublicIpId {
-			return nil, fault.TokenMismatch.Errorf("The ClientToken '%s' came with another request before, for %s.", req.ClientToken, n.NatServiceId)
+			return nil, apierror.TokenMismatch.Errorf("The ClientToken '%s' came with another request before, for %s.", req.ClientToken, n.NatServiceId)
 		}
 		return &CreateNatServiceResponse{n}, nil
 	}
@@ -88,7 +88,7 @@ func createNatService(tx *kind.Tx, req *CreateNatServiceRequest) (*CreateNatServ
 		return nil, err
 	}
 	if ip.NicId != "" {
-		return nil, fault.InUse.Errorf("The public IP %s is linked to a NIC, as %s.", ip.PublicIp, ip.LinkPublicIpId)
+		return nil, apierror.InUse.Errorf("The public IP %s is linked to a NIC, as %s.", ip.PublicIp, ip.LinkPublicIpId)
 	}
 	if err := ip.checkMovable(tx); err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func createNatService(tx *kind.Tx, req *CreateNatServiceRequest) (*CreateNatServ
 		return nil, err
 	}
 	for other := range NatServices.Of(tx, subnet.SubnetId) {
-		return nil, fault.NatServiceExists.Errorf("The Subnet %s has the NAT service %s.", subnet.SubnetId, other.NatServiceId)
+		return nil, apierror.NatServiceExists.Errorf("The Subnet %s has the NAT service %s.", subnet.SubnetId, other.NatServiceId)
 	}
 	n := &NatService{ClientToken: req.ClientToken, NetId: subnet.NetId, SubnetId: subnet.SubnetId}
 	if err := NatServices.Insert(tx, n); err != nil {
@@ -128,7 +128,7 @@ func (s *Subnet) checkPublic(tx *kind.Tx) error {
 			return nil
 		}
 	}
-	return fault.NoInternetRoute.Errorf("The route table %s of the Subnet %s has no route to an internet service.", table.RouteTableId, s.SubnetId)
+	return apierror.NoInternetRoute.Errorf("The route table %s of the Subnet %s has no route to an internet service.", table.RouteTableId, s.SubnetId)
 }
 
 // ReadNatServicesRequest asks for NAT services, those deleted not long ago

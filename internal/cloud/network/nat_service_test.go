@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/driver/sim"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -74,15 +74,15 @@ func TestNatService(t *testing.T) {
 	}
 
 	// Its Subnet, its Net and its public IP stay as long as it does.
-	r.refuse(fault.SubnetInUse, alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, subnet))
-	r.refuse(fault.NetInUse, alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
-	r.refuse(fault.InUse, alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, r.subnet(alice, net, "10.0.1.0/24"), ip))
+	r.refuse(apierror.SubnetInUse, alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, subnet))
+	r.refuse(apierror.NetInUse, alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
+	r.refuse(apierror.InUse, alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, r.subnet(alice, net, "10.0.1.0/24"), ip))
 
 	// A deleted one is still shown, and has nothing any more.
 	r.call(alice, "DeleteNatService", fmt.Sprintf(`{"NatServiceId": %q}`, nat))
 	r.shows(r.list("NatServices", alice, "ReadNatServices", `{}`)[0], fmt.Sprintf(`{"NatServiceId": %q, "NetId": %q, "SubnetId": %q,
 		"State": "deleted", "Tags": []}`, nat, net, subnet))
-	r.refuse(fault.NatServiceNotFound, alice, "DeleteNatService", fmt.Sprintf(`{"NatServiceId": %q}`, nat))
+	r.refuse(apierror.NatServiceNotFound, alice, "DeleteNatService", fmt.Sprintf(`{"NatServiceId": %q}`, nat))
 	if left := r.worldNet(net).Nats; len(left) != 0 {
 		t.Errorf("in the world, %v is left", left)
 	}
@@ -137,10 +137,10 @@ func TestNatServiceToken(t *testing.T) {
 	if after := r.generation(alice); after != before {
 		t.Error("the same request has changed the account again")
 	}
-	r.refuse(fault.TokenMismatch, alice, "CreateNatService", ask(other, second, "once"))
-	r.refuse(fault.TokenMismatch, alice, "CreateNatService", ask(subnet, second, "once"))
-	r.refuse(fault.InUse, alice, "CreateNatService", ask(subnet, ip, "twice"))
-	r.refuse(fault.NatServiceExists, alice, "CreateNatService", ask(subnet, second, "twice"))
+	r.refuse(apierror.TokenMismatch, alice, "CreateNatService", ask(other, second, "once"))
+	r.refuse(apierror.TokenMismatch, alice, "CreateNatService", ask(subnet, second, "once"))
+	r.refuse(apierror.InUse, alice, "CreateNatService", ask(subnet, ip, "twice"))
+	r.refuse(apierror.NatServiceExists, alice, "CreateNatService", ask(subnet, second, "twice"))
 	r.call(alice, "CreateNatService", ask(other, second, ""))
 
 	// The token of a deleted one is free.
@@ -198,20 +198,20 @@ func TestNatServiceRefusals(t *testing.T) {
 	})
 	tests := []struct {
 		name, account, action, body string
-		want                        fault.Code
+		want                        apierror.Code
 	}{
-		{"no public IP", alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q}`, subnet), fault.MissingParameter},
-		{"no Subnet", alice, "CreateNatService", fmt.Sprintf(`{"PublicIpId": %q}`, spare), fault.MissingParameter},
-		{"unknown Subnet", alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": "subnet-00000000", "PublicIpId": %q}`, spare), fault.SubnetNotFound},
-		{"another account's Subnet", bob, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, subnet, spare), fault.SubnetNotFound},
-		{"unknown public IP", alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": "eipalloc-00000000"}`, subnet), fault.PublicIpNotFound},
-		{"the region's public IP", alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, subnet, lent), fault.PublicIpNotFound},
-		{"a linked public IP", alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, subnet, linked), fault.InUse},
-		{"a Subnet that is not public", alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, private, spare), fault.NoInternetRoute},
-		{"a second one in the Subnet", alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, subnet, spare), fault.NatServiceExists},
-		{"deletion of none", alice, "DeleteNatService", `{"NatServiceId": "nat-00000000"}`, fault.NatServiceNotFound},
-		{"deletion of another account's", bob, "DeleteNatService", fmt.Sprintf(`{"NatServiceId": %q}`, nat), fault.NatServiceNotFound},
-		{"deletion of what is none", alice, "DeleteNatService", fmt.Sprintf(`{"NatServiceId": %q}`, net), fault.InvalidID},
+		{"no public IP", alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q}`, subnet), apierror.MissingParameter},
+		{"no Subnet", alice, "CreateNatService", fmt.Sprintf(`{"PublicIpId": %q}`, spare), apierror.MissingParameter},
+		{"unknown Subnet", alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": "subnet-00000000", "PublicIpId": %q}`, spare), apierror.SubnetNotFound},
+		{"another account's Subnet", bob, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, subnet, spare), apierror.SubnetNotFound},
+		{"unknown public IP", alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": "eipalloc-00000000"}`, subnet), apierror.PublicIpNotFound},
+		{"the region's public IP", alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, subnet, lent), apierror.PublicIpNotFound},
+		{"a linked public IP", alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, subnet, linked), apierror.InUse},
+		{"a Subnet that is not public", alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, private, spare), apierror.NoInternetRoute},
+		{"a second one in the Subnet", alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, subnet, spare), apierror.NatServiceExists},
+		{"deletion of none", alice, "DeleteNatService", `{"NatServiceId": "nat-00000000"}`, apierror.NatServiceNotFound},
+		{"deletion of another account's", bob, "DeleteNatService", fmt.Sprintf(`{"NatServiceId": %q}`, nat), apierror.NatServiceNotFound},
+		{"deletion of what is none", alice, "DeleteNatService", fmt.Sprintf(`{"NatServiceId": %q}`, net), apierror.InvalidID},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) { r.refuse(test.want, test.account, test.action, test.body) })
@@ -225,7 +225,7 @@ func TestNatServiceRefusals(t *testing.T) {
 	r.update(alice, func(tx *kind.Tx) error { return network.Nics.Delete(tx, &network.Nic{NicId: id.Nic(nic)}) })
 	r.call(alice, "CreateRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0", "GatewayId": %q}`, table, service))
 	r.call(alice, "UnlinkInternetService", link)
-	r.refuse(fault.NoInternetRoute, alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, private, spare))
+	r.refuse(apierror.NoInternetRoute, alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, private, spare))
 	r.call(alice, "LinkInternetService", link)
 	r.call(alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, private, spare))
 }
@@ -240,7 +240,7 @@ func TestNatServiceInAFullSubnet(t *testing.T) {
 	for _, ip := range []string{"10.0.1.4", "10.0.1.5", "10.0.1.6"} {
 		r.placeNic(alice, small, ip, "")
 	}
-	r.refuse(fault.InsufficientCapacity, alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, small, r.spareIp(alice)))
+	r.refuse(apierror.InsufficientCapacity, alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, small, r.spareIp(alice)))
 	r.selects(r.list("NatServices", alice, "ReadNatServices", `{}`), "NatServiceId")
 }
 
@@ -249,7 +249,7 @@ func TestNatServiceQuota(t *testing.T) {
 	r := setup(t, map[string]int{"nat_gateway_limit": 1})
 	net, subnet := r.public()
 	nat, other := r.nat(alice, subnet), r.subnet(alice, net, "10.0.1.0/24")
-	r.refuse(fault.TooManyNatServices, alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, other, r.spareIp(alice)))
+	r.refuse(apierror.TooManyNatServices, alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, other, r.spareIp(alice)))
 	r.call(alice, "DeleteNatService", fmt.Sprintf(`{"NatServiceId": %q}`, nat))
 	r.nat(alice, other)
 }

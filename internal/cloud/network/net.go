@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
@@ -52,9 +52,9 @@ func touch(tx *kind.Tx, netID id.Net) error {
 var Nets = &kind.Kind[Net, id.Net]{
 	Name:    "Net",
 	Tag:     "vpc",
-	Missing: fault.NetNotFound,
-	Held:    fault.NetInUse,
-	Quota:   &kind.Quota{Name: "vpc_limit", Code: fault.TooManyNets},
+	Missing: apierror.NetNotFound,
+	Held:    apierror.NetInUse,
+	Quota:   &kind.Quota{Name: "vpc_limit", Code: apierror.TooManyNets},
 	Life:    netLife,
 	Keep:    2 * time.Second, // as long as clients that expect it to be deleting may take to look
 }
@@ -99,7 +99,7 @@ const (
 func (t Tenancy) Check() error {
 	group, ok := t.group()
 	if ok && group.Form().Check(string(group)) != nil {
-		return fault.InvalidTenancy.Errorf("'%.100s' is none of default, dedicated and the ID of a dedicated group.", string(t))
+		return apierror.InvalidTenancy.Errorf("'%.100s' is none of default, dedicated and the ID of a dedicated group.", string(t))
 	}
 	return nil
 }
@@ -164,10 +164,10 @@ var private = []netip.Prefix{
 func createNet(tx *kind.Tx, req *CreateNetRequest) (*Net, error) {
 	ipRange := req.IpRange.Prefix()
 	if !slices.ContainsFunc(private, func(block netip.Prefix) bool { return within(ipRange, block) }) {
-		return nil, fault.ReservedBlock.Errorf("The IpRange %s is not inside 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16.", req.IpRange)
+		return nil, apierror.ReservedBlock.Errorf("The IpRange %s is not inside 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16.", req.IpRange)
 	}
 	if bits := ipRange.Bits(); bits < widestNet || bits > narrowestNet {
-		return nil, fault.InvalidNetSize.Errorf("The IpRange %s is not between /%d and /%d.", req.IpRange, widestNet, narrowestNet)
+		return nil, apierror.InvalidNetSize.Errorf("The IpRange %s is not between /%d and /%d.", req.IpRange, widestNet, narrowestNet)
 	}
 	set, err := defaultSet(tx)
 	if err != nil {

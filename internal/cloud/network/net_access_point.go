@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
@@ -29,9 +29,9 @@ type NetAccessPoint struct {
 var NetAccessPoints = &kind.Kind[NetAccessPoint, id.NetAccessPoint]{
 	Name:    "NetAccessPoint",
 	Tag:     "vpc-endpoint",
-	Missing: fault.NetAccessPointNotFound,
-	Held:    fault.InUse,
-	Quota:   &kind.Quota{Name: "network_endpoint_limit", Code: fault.TooManyNetAccessPoints},
+	Missing: apierror.NetAccessPointNotFound,
+	Held:    apierror.InUse,
+	Quota:   &kind.Quota{Name: "network_endpoint_limit", Code: apierror.TooManyNetAccessPoints},
 	Life:    netAccessPointLife,
 	Keep:    time.Hour,
 }
@@ -73,7 +73,7 @@ func (region Region) createNetAccessPoint(tx *kind.Tx, req *CreateNetAccessPoint
 	}
 	for other := range NetAccessPoints.Of(tx, req.NetId) {
 		if other.ServiceName == req.ServiceName {
-			return nil, fault.NetAccessPointExists.Errorf("The Net %s has an access point to %s already, %s.", req.NetId, req.ServiceName, other.NetAccessPointId)
+			return nil, apierror.NetAccessPointExists.Errorf("The Net %s has an access point to %s already, %s.", req.NetId, req.ServiceName, other.NetAccessPointId)
 		}
 	}
 	return &NetAccessPoint{
@@ -123,7 +123,7 @@ func updateNetAccessPoint(tx *kind.Tx, p *NetAccessPoint, req *UpdateNetAccessPo
 	}
 	for _, table := range distinct(req.RemoveRouteTableIds) {
 		if added[table] {
-			return fault.InvalidParameterSet.Errorf("The route table %s is both to be added and to be removed.", table)
+			return apierror.InvalidParameterSet.Errorf("The route table %s is both to be added and to be removed.", table)
 		}
 		if err := p.removeRoute(tx, table); err != nil {
 			return err
@@ -147,14 +147,14 @@ func addServiceRoutes(tx *kind.Tx, p *NetAccessPoint) error {
 			return err
 		}
 		if table.NetId != p.NetId {
-			return fault.InvalidParameter.Errorf("The route table %s is of %s, and the Net access point of %s.", tableID, table.NetId, p.NetId)
+			return apierror.InvalidParameter.Errorf("The route table %s is of %s, and the Net access point of %s.", tableID, table.NetId, p.NetId)
 		}
 		if slices.ContainsFunc(table.Routes, p.isRoute) {
 			continue
 		}
 		// What is in the table is shared: a longer list is a new one.
 		table.Routes = append(slices.Clip(table.Routes), Route{CreationMethod: ByCreateRoute, DestinationServiceId: p.ServiceId, NetAccessPointId: p.NetAccessPointId})
-		if err := tx.CheckLimit(routeLimit, fault.TooManyRouteTables, countRoutes(table.Routes)); err != nil {
+		if err := tx.CheckLimit(routeLimit, apierror.TooManyRouteTables, countRoutes(table.Routes)); err != nil {
 			return err
 		}
 		if err := RouteTables.Put(tx, table); err != nil {

@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/driver/drivertest"
 	"github.com/bastide-cloud/bastide/internal/driver/sim"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/google/go-cmp/cmp"
 )
@@ -130,12 +130,12 @@ func TestNetAccessPoint(t *testing.T) {
 	r.routes(alice, second, service+" "+point, oos+" "+other)
 
 	// Deleted, it takes its routes along and stays readable for an hour.
-	r.refuse(fault.NetInUse, alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
+	r.refuse(apierror.NetInUse, alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
 	r.call(alice, "DeleteNetAccessPoint", fmt.Sprintf(`{"NetAccessPointId": %q}`, point))
 	r.shows(list(), shown("deleted", "[]"))
 	r.routes(alice, second, oos+" "+other)
-	r.refuse(fault.NetAccessPointNotFound, alice, "DeleteNetAccessPoint", fmt.Sprintf(`{"NetAccessPointId": %q}`, point))
-	r.refuse(fault.NetAccessPointNotFound, alice, "UpdateNetAccessPoint", fmt.Sprintf(`{"NetAccessPointId": %q}`, point))
+	r.refuse(apierror.NetAccessPointNotFound, alice, "DeleteNetAccessPoint", fmt.Sprintf(`{"NetAccessPointId": %q}`, point))
+	r.refuse(apierror.NetAccessPointNotFound, alice, "UpdateNetAccessPoint", fmt.Sprintf(`{"NetAccessPointId": %q}`, point))
 	r.accessPoint(alice, net, apiService) // there is none to the service any more
 	r.clock.Advance(time.Hour)
 	r.update(alice, func(tx *kind.Tx) error { network.NetAccessPoints.Purge(tx); return nil })
@@ -158,29 +158,29 @@ func TestNetAccessPointRefusals(t *testing.T) {
 	}
 	tests := []struct {
 		name, account, action, body string
-		want                        fault.Code
+		want                        apierror.Code
 	}{
-		{"no Net", alice, "CreateNetAccessPoint", fmt.Sprintf(`{"ServiceName": %q}`, apiService), fault.MissingParameter},
-		{"no service", alice, "CreateNetAccessPoint", fmt.Sprintf(`{"NetId": %q}`, net), fault.MissingParameter},
-		{"unknown Net", alice, "CreateNetAccessPoint", create("vpc-00000000", apiService, table), fault.NetNotFound},
-		{"another account's Net", bob, "CreateNetAccessPoint", create(net, apiService, his), fault.NetNotFound},
-		{"unknown service", alice, "CreateNetAccessPoint", create(net, "com.outscale.test-1.s3", table), fault.ServiceNotFound},
-		{"another region's service", alice, "CreateNetAccessPoint", create(net, "com.outscale.test-2.api", table), fault.ServiceNotFound},
-		{"the same service again", alice, "CreateNetAccessPoint", create(net, apiService, table), fault.NetAccessPointExists},
-		{"unknown table", alice, "CreateNetAccessPoint", create(other, apiService, "rtb-00000000"), fault.RouteTableNotFound},
-		{"another account's table", alice, "CreateNetAccessPoint", create(other, apiService, his), fault.RouteTableNotFound},
-		{"another Net's table", alice, "CreateNetAccessPoint", create(other, apiService, table), fault.InvalidParameter},
-		{"update of none", alice, "UpdateNetAccessPoint", `{"NetAccessPointId": "vpce-00000000"}`, fault.NetAccessPointNotFound},
-		{"update of another account's", bob, "UpdateNetAccessPoint", update("AddRouteTableIds", his), fault.NetAccessPointNotFound},
-		{"adding an unknown table", alice, "UpdateNetAccessPoint", update("AddRouteTableIds", "rtb-00000000"), fault.RouteTableNotFound},
-		{"adding another account's table", alice, "UpdateNetAccessPoint", update("AddRouteTableIds", his), fault.RouteTableNotFound},
-		{"adding another Net's table", alice, "UpdateNetAccessPoint", update("AddRouteTableIds", elsewhere), fault.InvalidParameter},
-		{"removing an unknown table", alice, "UpdateNetAccessPoint", update("RemoveRouteTableIds", "rtb-00000000"), fault.RouteTableNotFound},
+		{"no Net", alice, "CreateNetAccessPoint", fmt.Sprintf(`{"ServiceName": %q}`, apiService), apierror.MissingParameter},
+		{"no service", alice, "CreateNetAccessPoint", fmt.Sprintf(`{"NetId": %q}`, net), apierror.MissingParameter},
+		{"unknown Net", alice, "CreateNetAccessPoint", create("vpc-00000000", apiService, table), apierror.NetNotFound},
+		{"another account's Net", bob, "CreateNetAccessPoint", create(net, apiService, his), apierror.NetNotFound},
+		{"unknown service", alice, "CreateNetAccessPoint", create(net, "com.outscale.test-1.s3", table), apierror.ServiceNotFound},
+		{"another region's service", alice, "CreateNetAccessPoint", create(net, "com.outscale.test-2.api", table), apierror.ServiceNotFound},
+		{"the same service again", alice, "CreateNetAccessPoint", create(net, apiService, table), apierror.NetAccessPointExists},
+		{"unknown table", alice, "CreateNetAccessPoint", create(other, apiService, "rtb-00000000"), apierror.RouteTableNotFound},
+		{"another account's table", alice, "CreateNetAccessPoint", create(other, apiService, his), apierror.RouteTableNotFound},
+		{"another Net's table", alice, "CreateNetAccessPoint", create(other, apiService, table), apierror.InvalidParameter},
+		{"update of none", alice, "UpdateNetAccessPoint", `{"NetAccessPointId": "vpce-00000000"}`, apierror.NetAccessPointNotFound},
+		{"update of another account's", bob, "UpdateNetAccessPoint", update("AddRouteTableIds", his), apierror.NetAccessPointNotFound},
+		{"adding an unknown table", alice, "UpdateNetAccessPoint", update("AddRouteTableIds", "rtb-00000000"), apierror.RouteTableNotFound},
+		{"adding another account's table", alice, "UpdateNetAccessPoint", update("AddRouteTableIds", his), apierror.RouteTableNotFound},
+		{"adding another Net's table", alice, "UpdateNetAccessPoint", update("AddRouteTableIds", elsewhere), apierror.InvalidParameter},
+		{"removing an unknown table", alice, "UpdateNetAccessPoint", update("RemoveRouteTableIds", "rtb-00000000"), apierror.RouteTableNotFound},
 		{"adding and removing a table", alice, "UpdateNetAccessPoint",
-			fmt.Sprintf(`{"NetAccessPointId": %q, "AddRouteTableIds": [%q], "RemoveRouteTableIds": [%[2]q]}`, point, table), fault.InvalidParameterSet},
-		{"deletion of none", alice, "DeleteNetAccessPoint", `{"NetAccessPointId": "vpce-00000000"}`, fault.NetAccessPointNotFound},
-		{"deletion of another account's", bob, "DeleteNetAccessPoint", fmt.Sprintf(`{"NetAccessPointId": %q}`, point), fault.NetAccessPointNotFound},
-		{"deletion of what is none", alice, "DeleteNetAccessPoint", fmt.Sprintf(`{"NetAccessPointId": %q}`, net), fault.InvalidID},
+			fmt.Sprintf(`{"NetAccessPointId": %q, "AddRouteTableIds": [%q], "RemoveRouteTableIds": [%[2]q]}`, point, table), apierror.InvalidParameterSet},
+		{"deletion of none", alice, "DeleteNetAccessPoint", `{"NetAccessPointId": "vpce-00000000"}`, apierror.NetAccessPointNotFound},
+		{"deletion of another account's", bob, "DeleteNetAccessPoint", fmt.Sprintf(`{"NetAccessPointId": %q}`, point), apierror.NetAccessPointNotFound},
+		{"deletion of what is none", alice, "DeleteNetAccessPoint", fmt.Sprintf(`{"NetAccessPointId": %q}`, net), apierror.InvalidID},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) { r.refuse(test.want, test.account, test.action, test.body) })
@@ -194,7 +194,7 @@ func TestNetAccessPointQuota(t *testing.T) {
 	r := setup(t, map[string]int{"network_endpoint_limit": 1})
 	net := r.net(alice, "10.0.0.0/16")
 	point := r.accessPoint(alice, net, apiService)
-	r.refuse(fault.TooManyNetAccessPoints, alice, "CreateNetAccessPoint", fmt.Sprintf(`{"NetId": %q, "ServiceName": "com.outscale.test-1.oos"}`, net))
+	r.refuse(apierror.TooManyNetAccessPoints, alice, "CreateNetAccessPoint", fmt.Sprintf(`{"NetId": %q, "ServiceName": "com.outscale.test-1.oos"}`, net))
 	r.call(alice, "DeleteNetAccessPoint", fmt.Sprintf(`{"NetAccessPointId": %q}`, point))
 	r.accessPoint(alice, net, "com.outscale.test-1.oos")
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
@@ -58,12 +58,12 @@ type NetPeeringState struct {
 var NetPeerings = &kind.Kind[NetPeering, id.NetPeering]{
 	Name:    "NetPeering",
 	Tag:     "vpc-peering-connection",
-	Missing: fault.NetPeeringNotFound,
-	Held:    fault.InUse,
+	Missing: apierror.NetPeeringNotFound,
+	Held:    apierror.InUse,
 	Keep:    time.Hour,
 
 	Life:      peeringLife,
-	Forbidden: fault.InvalidTransition,
+	Forbidden: apierror.InvalidTransition,
 }
 
 // NetPeeringName is the state of a peering.
@@ -214,11 +214,11 @@ func createNetPeering(tx *kind.Tx, req *CreateNetPeeringRequest) (*CreateNetPeer
 		owner = caller
 	}
 	if owner == caller && req.SourceNetId == req.AccepterNetId {
-		return nil, fault.SameNet.Errorf("The Net %s cannot be peered with itself.", req.SourceNetId)
+		return nil, apierror.SameNet.Errorf("The Net %s cannot be peered with itself.", req.SourceNetId)
 	}
 	source := Nets.Living(tx, req.SourceNetId)
 	if source == nil {
-		return nil, fault.NetNotFound.Errorf("The SourceNetId '%s' doesn't exist.", req.SourceNetId)
+		return nil, apierror.NetNotFound.Errorf("The SourceNetId '%s' doesn't exist.", req.SourceNetId)
 	}
 	p := &NetPeering{
 		SourceNet:   SourceNet{AccountId: caller, IpRange: source.IpRange, NetId: source.NetId},
@@ -229,7 +229,7 @@ func createNetPeering(tx *kind.Tx, req *CreateNetPeeringRequest) (*CreateNetPeer
 	if owner == caller {
 		accepter := Nets.Living(tx, req.AccepterNetId)
 		if accepter == nil {
-			return nil, fault.NetNotFound.Errorf("The AccepterNetId '%s' doesn't exist.", req.AccepterNetId)
+			return nil, apierror.NetNotFound.Errorf("The AccepterNetId '%s' doesn't exist.", req.AccepterNetId)
 		}
 		if p.AccepterNet.IpRange = accepter.IpRange; p.overlaps() {
 			event, message = peeringFailed, overlapMessage
@@ -238,7 +238,7 @@ func createNetPeering(tx *kind.Tx, req *CreateNetPeeringRequest) (*CreateNetPeer
 	for other := range rivals(tx, p) {
 		switch {
 		case other.leads(p.SourceNet, p.AccepterNet):
-			return nil, fault.PeeringExists.Errorf("The Net peering %s between %s and %s exists already: it is %s.",
+			return nil, apierror.PeeringExists.Errorf("The Net peering %s between %s and %s exists already: it is %s.",
 				other.NetPeeringId, req.SourceNetId, req.AccepterNetId, other.State.Name)
 		case other.State.Name == PeeringActive:
 			event, message = peeringRejected, "Rejected: "+string(other.NetPeeringId)+" joins the two Nets already"
@@ -253,7 +253,7 @@ func createNetPeering(tx *kind.Tx, req *CreateNetPeeringRequest) (*CreateNetPeer
 	if event != peeringRequested {
 		return &CreateNetPeeringResponse{p}, kind.Transition(tx, NetPeerings, p, event)
 	}
-	if err := tx.CheckLimit("networklink_request_limit", fault.TooManyPeeringRequests, requests(tx)+1); err != nil {
+	if err := tx.CheckLimit("networklink_request_limit", apierror.TooManyPeeringRequests, requests(tx)+1); err != nil {
 		return nil, err
 	}
 	p.ExpirationDate = api.At(tx.Now().Add(peeringPatience))
@@ -378,7 +378,7 @@ func (p *NetPeering) asked(tx *kind.Tx, what string) error {
 	if string(p.AccepterNet.AccountId) == tx.Account() {
 		return nil
 	}
-	return fault.NotAuthorized.Errorf("The Net peering %s asks the account %s, which alone can %s it.", p.NetPeeringId, p.AccepterNet.AccountId, what)
+	return apierror.NotAuthorized.Errorf("The Net peering %s asks the account %s, which alone can %s it.", p.NetPeeringId, p.AccepterNet.AccountId, what)
 }
 
 // AcceptNetPeeringRequest accepts a request for a Net peering with a Net of the
@@ -412,7 +412,7 @@ func acceptNetPeering(tx *kind.Tx, req *AcceptNetPeeringRequest) (*AcceptNetPeer
 	for _, account := range p.sides() {
 		in := tx.In(string(account))
 		for _, net := range p.netsOf(account) {
-			if err := in.CheckLimit("networklink_limit", fault.TooManyPeerings, activePeerings(in, net)); err != nil {
+			if err := in.CheckLimit("networklink_limit", apierror.TooManyPeerings, activePeerings(in, net)); err != nil {
 				return nil, err
 			}
 		}
@@ -464,7 +464,7 @@ func deleteNetPeering(tx *kind.Tx, req *DeleteNetPeeringRequest) (*DeleteNetPeer
 		return nil, NetPeerings.Absent(req.NetPeeringId)
 	}
 	if p.State.Name == PeeringPending && string(p.SourceNet.AccountId) != tx.Account() {
-		return nil, fault.NotAuthorized.Errorf("The Net peering %s is a request of the account %s, which alone can delete it: reject it instead.", p.NetPeeringId, p.SourceNet.AccountId)
+		return nil, apierror.NotAuthorized.Errorf("The Net peering %s is a request of the account %s, which alone can delete it: reject it instead.", p.NetPeeringId, p.SourceNet.AccountId)
 	}
 	return &DeleteNetPeeringResponse{}, p.happens(tx, peeringDeleted, "Deleted by "+tx.Account())
 }

@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/driver/sim"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -76,14 +76,14 @@ func TestPeeringOfTwoAccounts(t *testing.T) {
 	r.shows(r.peering(alice, made.id("NetPeeringId")), pending(""))
 	r.shows(r.peering(bob, made.id("NetPeeringId")), pending(withRange))
 	for _, account := range []string{alice, bob} {
-		r.refuse(fault.NetInUse, account, "DeleteNet", naming("NetId", nets[account]))
+		r.refuse(apierror.NetInUse, account, "DeleteNet", naming("NetId", nets[account]))
 	}
-	r.refuse(fault.NotAuthorized, alice, "AcceptNetPeering", peering)
-	r.refuse(fault.NotAuthorized, alice, "RejectNetPeering", peering)
-	r.refuse(fault.NotAuthorized, bob, "DeleteNetPeering", peering)
-	r.refuse(fault.NetPeeringNotFound, carol, "AcceptNetPeering", peering)
-	r.refuse(fault.NetPeeringNotFound, carol, "RejectNetPeering", peering)
-	r.refuse(fault.NetPeeringNotFound, carol, "DeleteNetPeering", peering)
+	r.refuse(apierror.NotAuthorized, alice, "AcceptNetPeering", peering)
+	r.refuse(apierror.NotAuthorized, alice, "RejectNetPeering", peering)
+	r.refuse(apierror.NotAuthorized, bob, "DeleteNetPeering", peering)
+	r.refuse(apierror.NetPeeringNotFound, carol, "AcceptNetPeering", peering)
+	r.refuse(apierror.NetPeeringNotFound, carol, "RejectNetPeering", peering)
+	r.refuse(apierror.NetPeeringNotFound, carol, "DeleteNetPeering", peering)
 	r.selects(r.list("NetPeerings", carol, "ReadNetPeerings", `{}`), "NetPeeringId")
 
 	// Each account has tags of its own, and keeps them.
@@ -100,14 +100,14 @@ func TestPeeringOfTwoAccounts(t *testing.T) {
 	r.selects(r.list("NetPeerings", alice, "ReadNetPeerings", `{"Filters": {"Tags": ["to=bob"]}}`), "NetPeeringId", made.id("NetPeeringId"))
 	r.selects(r.list("NetPeerings", alice, "ReadNetPeerings", `{"Filters": {"TagKeys": ["from"]}}`), "NetPeeringId")
 	for _, account := range []string{alice, bob} {
-		r.refuse(fault.NetInUse, account, "DeleteNet", naming("NetId", nets[account]))
+		r.refuse(apierror.NetInUse, account, "DeleteNet", naming("NetId", nets[account]))
 	}
 
 	// Either may end it. Then it keeps no Net any more.
 	r.call(bob, "DeleteNetPeering", peering)
 	r.isPeering(made.id("NetPeeringId"), network.PeeringDeleted, alice, bob)
 	for _, account := range []string{alice, bob} {
-		r.refuse(fault.NetPeeringNotFound, account, "DeleteNetPeering", peering)
+		r.refuse(apierror.NetPeeringNotFound, account, "DeleteNetPeering", peering)
 		r.call(account, "DeleteNet", naming("NetId", nets[account]))
 	}
 	r.isPeering(made.id("NetPeeringId"), network.PeeringDeleted, alice, bob)
@@ -122,8 +122,8 @@ func TestPeeringOfOneAccount(t *testing.T) {
 		t.Errorf("the accepter is %v", got)
 	}
 	r.selects(r.list("NetPeerings", alice, "ReadNetPeerings", `{}`), "NetPeeringId", made.id("NetPeeringId"))
-	r.refuse(fault.NetInUse, alice, "DeleteNet", naming("NetId", one))
-	r.refuse(fault.NetInUse, alice, "DeleteNet", naming("NetId", other))
+	r.refuse(apierror.NetInUse, alice, "DeleteNet", naming("NetId", one))
+	r.refuse(apierror.NetInUse, alice, "DeleteNet", naming("NetId", other))
 	r.call(alice, "AcceptNetPeering", naming("NetPeeringId", made.id("NetPeeringId")))
 	r.isPeering(made.id("NetPeeringId"), network.PeeringActive, alice)
 	r.call(alice, "DeleteNetPeering", naming("NetPeeringId", made.id("NetPeeringId")))
@@ -138,25 +138,25 @@ func TestPeeringRefusals(t *testing.T) {
 	const nobody = "vpc-00000000"
 	tests := []struct {
 		name, body string
-		want       fault.Code
+		want       apierror.Code
 	}{
-		{"no source", naming("AccepterNetId", bobs), fault.MissingParameter},
-		{"no accepter", naming("SourceNetId", net), fault.MissingParameter},
-		{"a Net with itself", asking(net, "", net), fault.SameNet},
-		{"no Net with itself", asking(nobody, "", nobody), fault.SameNet},
-		{"a Net with itself, by its owner", asking(net, alice, net), fault.SameNet},
-		{"from no Net", asking(nobody, "", net), fault.NetNotFound},
-		{"from another's Net", asking(bobs, "", net), fault.NetNotFound},
-		{"from another's Net to itself", asking(bobs, bob, bobs), fault.NetNotFound},
-		{"to no Net", asking(net, "", nobody), fault.NetNotFound},
-		{"to another's Net without its owner", asking(net, "", bobs), fault.NetNotFound},
-		{"owner of the wrong form", asking(net, "bob", bobs), fault.MalformedID},
+		{"no source", naming("AccepterNetId", bobs), apierror.MissingParameter},
+		{"no accepter", naming("SourceNetId", net), apierror.MissingParameter},
+		{"a Net with itself", asking(net, "", net), apierror.SameNet},
+		{"no Net with itself", asking(nobody, "", nobody), apierror.SameNet},
+		{"a Net with itself, by its owner", asking(net, alice, net), apierror.SameNet},
+		{"from no Net", asking(nobody, "", net), apierror.NetNotFound},
+		{"from another's Net", asking(bobs, "", net), apierror.NetNotFound},
+		{"from another's Net to itself", asking(bobs, bob, bobs), apierror.NetNotFound},
+		{"to no Net", asking(net, "", nobody), apierror.NetNotFound},
+		{"to another's Net without its owner", asking(net, "", bobs), apierror.NetNotFound},
+		{"owner of the wrong form", asking(net, "bob", bobs), apierror.MalformedID},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) { r.refuse(test.want, alice, "CreateNetPeering", test.body) })
 	}
 	for _, action := range []string{"AcceptNetPeering", "RejectNetPeering", "DeleteNetPeering"} {
-		r.refuse(fault.NetPeeringNotFound, alice, action, naming("NetPeeringId", "pcx-00000000"))
+		r.refuse(apierror.NetPeeringNotFound, alice, action, naming("NetPeeringId", "pcx-00000000"))
 	}
 }
 
@@ -214,9 +214,9 @@ func TestPeeringTransitions(t *testing.T) {
 					r.call(callers[action], action, naming("NetPeeringId", peering))
 					return
 				}
-				want := fault.InvalidTransition
+				want := apierror.InvalidTransition
 				if action == "DeleteNetPeering" && state == network.PeeringDeleted {
-					want = fault.NetPeeringNotFound
+					want = apierror.NetPeeringNotFound
 				}
 				r.refuse(want, callers[action], action, naming("NetPeeringId", peering))
 				r.isPeering(peering, state, alice, bob)
@@ -246,7 +246,7 @@ func TestEndedPeeringsAreForgotten(t *testing.T) {
 				if p := r.peering(account, peering); p != nil {
 					t.Errorf("after an hour %s sees %v", account, p)
 				}
-				r.refuse(fault.NetPeeringNotFound, account, "DeleteNetPeering", naming("NetPeeringId", peering))
+				r.refuse(apierror.NetPeeringNotFound, account, "DeleteNetPeering", naming("NetPeeringId", peering))
 			}
 		})
 	}
@@ -271,7 +271,7 @@ func TestPeeringExpires(t *testing.T) {
 	r.isPeering(peering, network.PeeringExpired, alice, bob)
 	r.selects(r.list("NetPeerings", bob, "ReadNetPeerings", `{"Filters": {"StateNames": ["expired"]}}`), "NetPeeringId", peering)
 	r.selects(r.list("NetPeerings", bob, "ReadNetPeerings", `{"Filters": {"StateNames": ["pending-acceptance"]}}`), "NetPeeringId")
-	r.refuse(fault.InvalidTransition, bob, "AcceptNetPeering", naming("NetPeeringId", peering))
+	r.refuse(apierror.InvalidTransition, bob, "AcceptNetPeering", naming("NetPeeringId", peering))
 
 	// A sweep notes it, in both accounts, and then the Nets may go.
 	r.clock.Advance(5 * time.Minute)
@@ -292,7 +292,7 @@ func TestExpiredPeeringsKeepNoNets(t *testing.T) {
 	nets := map[string]string{alice: r.net(alice, "10.0.0.0/16"), bob: r.net(bob, "10.1.0.0/16")}
 	peering := r.ask(alice, nets[alice], bob, nets[bob])
 	r.clock.Advance(7*24*time.Hour - time.Millisecond)
-	r.refuse(fault.NetInUse, alice, "DeleteNet", naming("NetId", nets[alice]))
+	r.refuse(apierror.NetInUse, alice, "DeleteNet", naming("NetId", nets[alice]))
 	r.clock.Advance(time.Millisecond)
 	r.call(alice, "DeleteNet", naming("NetId", nets[alice]))
 	r.isPeering(peering, network.PeeringExpired, alice, bob)
@@ -317,7 +317,7 @@ func TestPeeringOfOverlappingNetsFails(t *testing.T) {
 			failed := r.one("NetPeering", alice, "CreateNetPeering", asking(nets[alice], "", own))
 			r.shows(failed["State"].(map[string]any), failure)
 			r.isPeering(failed.id("NetPeeringId"), network.PeeringFailed, alice)
-			r.refuse(fault.InvalidTransition, alice, "DeleteNetPeering", naming("NetPeeringId", failed.id("NetPeeringId")))
+			r.refuse(apierror.InvalidTransition, alice, "DeleteNetPeering", naming("NetPeeringId", failed.id("NetPeeringId")))
 			r.call(alice, "DeleteNet", naming("NetId", own))
 
 			// …else when it is accepted: alice is not told what the range of bob's is.
@@ -329,9 +329,9 @@ func TestPeeringOfOverlappingNetsFails(t *testing.T) {
 			if told := r.peering(alice, peering)["AccepterNet"].(map[string]any)["IpRange"]; told != nil {
 				t.Errorf("alice is told the range %v", told)
 			}
-			r.refuse(fault.InvalidTransition, bob, "AcceptNetPeering", naming("NetPeeringId", peering))
+			r.refuse(apierror.InvalidTransition, bob, "AcceptNetPeering", naming("NetPeeringId", peering))
 			for account, net := range nets {
-				r.refuse(fault.InvalidTransition, account, "DeleteNetPeering", naming("NetPeeringId", peering))
+				r.refuse(apierror.InvalidTransition, account, "DeleteNetPeering", naming("NetPeeringId", peering))
 				r.call(account, "DeleteNet", naming("NetId", net))
 			}
 		})
@@ -404,7 +404,7 @@ func TestPeeringTwice(t *testing.T) {
 			r := setup(t)
 			one, other, third := r.net(alice, "10.0.0.0/16"), r.net(theirs, "10.1.0.0/16"), r.net(theirs, "10.2.0.0/16")
 			first := r.ask(alice, one, theirs, other)
-			r.refuse(fault.PeeringExists, alice, "CreateNetPeering", asking(one, theirs, other))
+			r.refuse(apierror.PeeringExists, alice, "CreateNetPeering", asking(one, theirs, other))
 			unrelated := r.ask(alice, one, theirs, third)
 
 			// Both may ask. When one accepts, the other request is superfluous.
@@ -413,7 +413,7 @@ func TestPeeringTwice(t *testing.T) {
 			r.isPeering(first, network.PeeringActive, alice, theirs)
 			r.isPeering(back, network.PeeringRejected, alice, theirs)
 			r.isPeering(unrelated, network.PeeringPending, alice, theirs)
-			r.refuse(fault.PeeringExists, alice, "CreateNetPeering", asking(one, theirs, other))
+			r.refuse(apierror.PeeringExists, alice, "CreateNetPeering", asking(one, theirs, other))
 
 			// The same the other way round is rejected from the beginning.
 			before := r.generation(bob)
@@ -438,7 +438,7 @@ func TestPeeringQuotas(t *testing.T) {
 	r := setup(t, map[string]int{"networklink_request_limit": 2, "networklink_limit": 1})
 	net, bobs := r.net(alice, "10.0.0.0/16"), []string{r.net(bob, "10.1.0.0/16"), r.net(bob, "10.2.0.0/16"), r.net(bob, "10.3.0.0/16")}
 	first, second := r.ask(alice, net, bob, bobs[0]), r.ask(alice, net, bob, bobs[1])
-	r.refuse(fault.TooManyPeeringRequests, alice, "CreateNetPeering", asking(net, bob, bobs[2]))
+	r.refuse(apierror.TooManyPeeringRequests, alice, "CreateNetPeering", asking(net, bob, bobs[2]))
 	r.uses(alice, "networklink_request_limit", 2)
 	r.uses(bob, "networklink_request_limit", 0) // what others ask is not counted
 	r.uses(alice, "networklink_limit", 0)
@@ -448,10 +448,10 @@ func TestPeeringQuotas(t *testing.T) {
 		r.uses(account, "networklink_limit", 1)
 	}
 	r.uses(alice, "networklink_request_limit", 1)
-	r.refuse(fault.TooManyPeerings, bob, "AcceptNetPeering", naming("NetPeeringId", second))
+	r.refuse(apierror.TooManyPeerings, bob, "AcceptNetPeering", naming("NetPeeringId", second))
 	r.isPeering(second, network.PeeringPending, alice, bob)
 	back := r.ask(bob, bobs[2], alice, net)
-	r.refuse(fault.TooManyPeerings, alice, "AcceptNetPeering", naming("NetPeeringId", back))
+	r.refuse(apierror.TooManyPeerings, alice, "AcceptNetPeering", naming("NetPeeringId", back))
 
 	r.call(bob, "DeleteNetPeering", naming("NetPeeringId", first))
 	r.call(bob, "AcceptNetPeering", naming("NetPeeringId", second))
@@ -576,7 +576,7 @@ func TestPeeringWithANetThatGoes(t *testing.T) {
 		both.Go(func() { _, asked = r.try(alice, "CreateNetPeering", asking(net, bob, bobs)) })
 		both.Go(func() { _, deleted = r.try(bob, "DeleteNet", naming("NetId", bobs)) })
 		both.Wait()
-		if asked != nil || deleted != nil && !fault.NetInUse.Is(deleted) {
+		if asked != nil || deleted != nil && !apierror.NetInUse.Is(deleted) {
 			t.Fatalf("asking ends with %v, and deleting the Net with %v", asked, deleted)
 		}
 		if listed := r.list("NetPeerings", bob, "ReadNetPeerings", `{}`); (len(listed) == 1) != (deleted != nil) {
@@ -649,7 +649,7 @@ func TestPeeringsAgree(t *testing.T) {
 				other := map[string]string{alice: bob, bob: alice}[account]
 				body := asking(rapid.SampledFrom(nets[account]).Draw(t, "from"), other, rapid.SampledFrom(nets[other]).Draw(t, "to"))
 				answer, err := r.try(account, "CreateNetPeering", body)
-				if err != nil && !fault.PeeringExists.Is(err) {
+				if err != nil && !apierror.PeeringExists.Is(err) {
 					t.Fatal(err)
 				}
 				if err == nil {
@@ -670,7 +670,7 @@ func TestPeeringsAgree(t *testing.T) {
 				}
 				slices.Sort(all)
 				_, err := r.try(who.Draw(t, "who"), action, naming("NetPeeringId", rapid.SampledFrom(all).Draw(t, "which")))
-				if err != nil && !fault.InvalidTransition.Is(err) && !fault.NotAuthorized.Is(err) && !fault.NetPeeringNotFound.Is(err) {
+				if err != nil && !apierror.InvalidTransition.Is(err) && !apierror.NotAuthorized.Is(err) && !apierror.NetPeeringNotFound.Is(err) {
 					t.Fatal(err)
 				}
 			},

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/driver/sim"
-	"github.com/bastide-cloud/bastide/internal/fault"
 )
 
 func TestNet(t *testing.T) {
@@ -51,10 +51,10 @@ func TestDeletedNet(t *testing.T) {
 
 	// Its set can be deleted. To give it the default one succeeds, and nothing else.
 	r.shows(r.one("Net", alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": "default"}`, net)), want)
-	r.refuse(fault.NetNotFound, alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": %q}`, net, own))
-	r.refuse(fault.NetNotFound, bob, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": "default"}`, net))
-	r.refuse(fault.NetNotFound, alice, "DeleteNet", naming("NetId", net))
-	r.refuse(fault.NetNotFound, alice, "CreateSubnet", fmt.Sprintf(`{"NetId": %q, "IpRange": "10.0.0.0/24"}`, net))
+	r.refuse(apierror.NetNotFound, alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": %q}`, net, own))
+	r.refuse(apierror.NetNotFound, bob, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": "default"}`, net))
+	r.refuse(apierror.NetNotFound, alice, "DeleteNet", naming("NetId", net))
+	r.refuse(apierror.NetNotFound, alice, "CreateSubnet", fmt.Sprintf(`{"NetId": %q, "IpRange": "10.0.0.0/24"}`, net))
 	r.call(alice, "DeleteDhcpOptions", naming("DhcpOptionsSetId", own))
 	r.net(alice, "10.0.0.0/16")
 
@@ -64,14 +64,14 @@ func TestDeletedNet(t *testing.T) {
 	r.clock.Advance(time.Millisecond)
 	r.settle(loops)
 	r.selects(r.list("Nets", alice, "ReadNets", deleting), "NetId")
-	r.refuse(fault.NetNotFound, alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": "default"}`, net))
+	r.refuse(apierror.NetNotFound, alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": "default"}`, net))
 }
 
 func TestNetRanges(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name, ipRange string
-		refused       fault.Code // 0: it is not
+		refused       apierror.Code // 0: it is not
 	}{
 		{"widest", "10.0.0.0/16", 0},
 		{"narrowest", "10.0.0.0/28", 0},
@@ -79,23 +79,23 @@ func TestNetRanges(t *testing.T) {
 		{"second block", "172.16.0.0/16", 0},
 		{"end of the second block", "172.31.255.240/28", 0},
 		{"third block", "192.168.0.0/16", 0},
-		{"too wide", "10.0.0.0/15", fault.InvalidNetSize},
-		{"all addresses", "0.0.0.0/0", fault.ReservedBlock},
-		{"one public address", "142.42.42.42/32", fault.ReservedBlock},
-		{"too narrow", "10.0.0.0/29", fault.InvalidNetSize},
-		{"one address", "10.0.0.1/32", fault.InvalidNetSize},
-		{"reserved", "0.0.0.0/17", fault.ReservedBlock},
-		{"before the second block", "172.15.0.0/16", fault.ReservedBlock},
-		{"after the second block", "172.32.0.0/16", fault.ReservedBlock},
-		{"public", "203.0.113.0/24", fault.ReservedBlock},
-		{"loopback", "127.0.0.0/16", fault.ReservedBlock},
-		{"link local", "169.254.0.0/16", fault.ReservedBlock},
-		{"multicast", "224.0.0.0/16", fault.ReservedBlock},
-		{"bits after the prefix", "10.0.0.1/16", fault.InvalidBlock},
-		{"no prefix", "10.0.0.0", fault.InvalidBlock},
-		{"IPv6", "fd00::/16", fault.InvalidBlock},
-		{"no range", "ten", fault.InvalidBlock},
-		{"empty", "", fault.InvalidBlock},
+		{"too wide", "10.0.0.0/15", apierror.InvalidNetSize},
+		{"all addresses", "0.0.0.0/0", apierror.ReservedBlock},
+		{"one public address", "142.42.42.42/32", apierror.ReservedBlock},
+		{"too narrow", "10.0.0.0/29", apierror.InvalidNetSize},
+		{"one address", "10.0.0.1/32", apierror.InvalidNetSize},
+		{"reserved", "0.0.0.0/17", apierror.ReservedBlock},
+		{"before the second block", "172.15.0.0/16", apierror.ReservedBlock},
+		{"after the second block", "172.32.0.0/16", apierror.ReservedBlock},
+		{"public", "203.0.113.0/24", apierror.ReservedBlock},
+		{"loopback", "127.0.0.0/16", apierror.ReservedBlock},
+		{"link local", "169.254.0.0/16", apierror.ReservedBlock},
+		{"multicast", "224.0.0.0/16", apierror.ReservedBlock},
+		{"bits after the prefix", "10.0.0.1/16", apierror.InvalidBlock},
+		{"no prefix", "10.0.0.0", apierror.InvalidBlock},
+		{"IPv6", "fd00::/16", apierror.InvalidBlock},
+		{"no range", "ten", apierror.InvalidBlock},
+		{"empty", "", apierror.InvalidBlock},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -121,23 +121,23 @@ func TestNetRefusals(t *testing.T) {
 	bobs := r.list("DhcpOptionsSets", bob, "ReadDhcpOptions", `{}`)[0].id("DhcpOptionsSetId")
 	tests := []struct {
 		name, account, action, body string
-		want                        fault.Code
+		want                        apierror.Code
 	}{
-		{"no range", alice, "CreateNet", `{}`, fault.MissingParameter},
-		{"unknown tenancy", alice, "CreateNet", `{"IpRange": "10.0.0.0/16", "Tenancy": "shared"}`, fault.InvalidTenancy},
-		{"unknown parameter", alice, "CreateNet", `{"IpRange": "10.0.0.0/16", "IsDefault": true}`, fault.UnknownParameter},
-		{"update without a set", alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q}`, net), fault.MissingParameter},
-		{"update of no Net", alice, "UpdateNet", `{"NetId": "vpc-00000000", "DhcpOptionsSetId": "default"}`, fault.NetNotFound},
-		{"update of another account's Net", bob, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": "default"}`, net), fault.NetNotFound},
-		{"update to no set", alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": "dopt-00000000"}`, net), fault.DhcpOptionsNotFound},
-		{"update to another account's set", alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": %q}`, net, bobs), fault.DhcpOptionsNotFound},
-		{"update to what is no set", alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": "Default"}`, net), fault.InvalidID},
-		{"update to a malformed set", alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": "dopt-1"}`, net), fault.MalformedID},
-		{"update to an empty set", alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": ""}`, net), fault.InvalidID},
-		{"deletion of no Net", alice, "DeleteNet", `{"NetId": "vpc-00000000"}`, fault.NetNotFound},
-		{"deletion of another account's Net", bob, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net), fault.NetNotFound},
-		{"deletion of a Net with a Subnet", alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net), fault.NetInUse},
-		{"deletion of what is no Net", alice, "DeleteNet", `{"NetId": "subnet-00000000"}`, fault.InvalidID},
+		{"no range", alice, "CreateNet", `{}`, apierror.MissingParameter},
+		{"unknown tenancy", alice, "CreateNet", `{"IpRange": "10.0.0.0/16", "Tenancy": "shared"}`, apierror.InvalidTenancy},
+		{"unknown parameter", alice, "CreateNet", `{"IpRange": "10.0.0.0/16", "IsDefault": true}`, apierror.UnknownParameter},
+		{"update without a set", alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q}`, net), apierror.MissingParameter},
+		{"update of no Net", alice, "UpdateNet", `{"NetId": "vpc-00000000", "DhcpOptionsSetId": "default"}`, apierror.NetNotFound},
+		{"update of another account's Net", bob, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": "default"}`, net), apierror.NetNotFound},
+		{"update to no set", alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": "dopt-00000000"}`, net), apierror.DhcpOptionsNotFound},
+		{"update to another account's set", alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": %q}`, net, bobs), apierror.DhcpOptionsNotFound},
+		{"update to what is no set", alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": "Default"}`, net), apierror.InvalidID},
+		{"update to a malformed set", alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": "dopt-1"}`, net), apierror.MalformedID},
+		{"update to an empty set", alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": ""}`, net), apierror.InvalidID},
+		{"deletion of no Net", alice, "DeleteNet", `{"NetId": "vpc-00000000"}`, apierror.NetNotFound},
+		{"deletion of another account's Net", bob, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net), apierror.NetNotFound},
+		{"deletion of a Net with a Subnet", alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net), apierror.NetInUse},
+		{"deletion of what is no Net", alice, "DeleteNet", `{"NetId": "subnet-00000000"}`, apierror.InvalidID},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) { r.refuse(test.want, test.account, test.action, test.body) })
@@ -149,7 +149,7 @@ func TestNetQuota(t *testing.T) {
 	r := setup(t, map[string]int{"vpc_limit": 2})
 	first := r.net(alice, "10.0.0.0/16")
 	r.net(alice, "10.0.0.0/16")
-	r.refuse(fault.TooManyNets, alice, "CreateNet", `{"IpRange": "10.0.0.0/16"}`)
+	r.refuse(apierror.TooManyNets, alice, "CreateNet", `{"IpRange": "10.0.0.0/16"}`)
 	r.net(bob, "10.0.0.0/16")
 	r.call(alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, first))
 	r.net(alice, "10.0.0.0/16")
@@ -164,7 +164,7 @@ func TestNetDhcpOptions(t *testing.T) {
 	r.shows(updated, fmt.Sprintf(`{"NetId": %q, "IpRange": "10.0.0.0/16", "DhcpOptionsSetId": %q, "State": "available", "Tenancy": "default", "Tags": []}`,
 		made["NetId"], own))
 	r.selects(r.list("Nets", alice, "ReadNets", fmt.Sprintf(`{"Filters": {"DhcpOptionsSetIds": [%q]}}`, own)), "NetId", made.id("NetId"))
-	r.refuse(fault.InUse, alice, "DeleteDhcpOptions", fmt.Sprintf(`{"DhcpOptionsSetId": %q}`, own))
+	r.refuse(apierror.InUse, alice, "DeleteDhcpOptions", fmt.Sprintf(`{"DhcpOptionsSetId": %q}`, own))
 
 	back := r.one("Net", alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": "default"}`, made["NetId"]))
 	if back["DhcpOptionsSetId"] != made["DhcpOptionsSetId"] {

@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/clock"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/seal"
 	"github.com/bastide-cloud/bastide/internal/store"
@@ -171,7 +171,7 @@ func (r *region) list(name, account, action, body string) []object {
 
 // refuse calls an action that must be refused with a code, and must change
 // nothing.
-func (r *region) refuse(want fault.Code, account, action, body string) {
+func (r *region) refuse(want apierror.Code, account, action, body string) {
 	r.Helper()
 	before := r.generation(account)
 	answer, err := r.try(account, action, body)
@@ -179,7 +179,7 @@ func (r *region) refuse(want fault.Code, account, action, body string) {
 		r.Errorf("%s %s answers %v, want it refused with %s", action, body, answer, want)
 		return
 	}
-	refusal, ok := errors.AsType[*fault.Error](err)
+	refusal, ok := errors.AsType[*apierror.Error](err)
 	if !ok || refusal.Code != want {
 		r.Errorf("%s %s is refused with %v, want %s", action, body, err, want)
 	} else if !strings.HasSuffix(refusal.Details, ".") {

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -71,9 +71,9 @@ type SecurityGroupLight struct {
 var Nics = &kind.Kind[Nic, id.Nic]{
 	Name:    "Nic",
 	Tag:     "network-interface",
-	Missing: fault.NicNotFound,
+	Missing: apierror.NicNotFound,
 	Unique:  []string{"Places", "MacAddress", "LinkNic.LinkNicId"},
-	Taken:   fault.InUse,
+	Taken:   apierror.InUse,
 }
 
 // NicState is the state of a NIC.
@@ -315,17 +315,17 @@ type LinkNicToUpdate struct {
 
 func updateNic(tx *kind.Tx, n *Nic, req *UpdateNicRequest) (err error) {
 	if req.Description == nil && req.LinkNic == nil && len(req.SecurityGroupIds) == 0 {
-		return fault.MissingParameter.Errorf("At least one of Description, LinkNic and SecurityGroupIds is required.")
+		return apierror.MissingParameter.Errorf("At least one of Description, LinkNic and SecurityGroupIds is required.")
 	}
 	if req.Description != nil {
 		n.Description = *req.Description
 	}
 	if change := req.LinkNic; change != nil {
 		if change.LinkNicId == "" {
-			return fault.MissingParameter.Errorf("LinkNic.LinkNicId is required.")
+			return apierror.MissingParameter.Errorf("LinkNic.LinkNicId is required.")
 		}
 		if n.LinkNic == nil || n.LinkNic.LinkNicId != change.LinkNicId {
-			return fault.NicLinkNotFound.Errorf("The NIC %s has no link '%s'.", n.NicId, change.LinkNicId)
+			return apierror.NicLinkNotFound.Errorf("The NIC %s has no link '%s'.", n.NicId, change.LinkNicId)
 		}
 		if change.DeleteOnVmDeletion != nil {
 			link := *n.LinkNic
@@ -347,7 +347,7 @@ type DeleteNicRequest struct {
 
 func keepLinked(_ *kind.Tx, n *Nic) error {
 	if n.LinkNic != nil {
-		return fault.InUse.Errorf("The NIC %s is linked to %s: unlink it first.", n.NicId, n.LinkNic.VmId)
+		return apierror.InUse.Errorf("The NIC %s is linked to %s: unlink it first.", n.NicId, n.LinkNic.VmId)
 	}
 	return nil
 }

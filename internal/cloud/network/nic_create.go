@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -74,7 +74,7 @@ const maxPrivateIps = 30
 // checkPrivateIps refuses more private IPs than a NIC can have.
 func checkPrivateIps(n int) error {
 	if n > maxPrivateIps {
-		return fault.TooManyPrivateIps.Errorf("The NIC would have %d private IPs: it can have %d.", n, maxPrivateIps)
+		return apierror.TooManyPrivateIps.Errorf("The NIC would have %d private IPs: it can have %d.", n, maxPrivateIps)
 	}
 	return nil
 }
@@ -90,22 +90,22 @@ func (w NewNic) addresses(tx *kind.Tx, subnet *Subnet) ([]api.IPv4, error) {
 	for i, given := range w.PrivateIps {
 		ip := given.PrivateIp
 		if ip == "" {
-			return nil, fault.MissingParameter.Errorf("PrivateIps.%d.PrivateIp is required.", i)
+			return nil, apierror.MissingParameter.Errorf("PrivateIps.%d.PrivateIp is required.", i)
 		}
 		if slices.Contains(ips, ip) || ip == primary {
-			return nil, fault.InvalidParameter.Errorf("The private IP %s is given twice.", ip)
+			return nil, apierror.InvalidParameter.Errorf("The private IP %s is given twice.", ip)
 		}
 		if err := subnet.checkUsable(ip); err != nil {
 			return nil, err
 		}
 		if holder := subnet.holder(tx, ip); holder != nil {
-			return nil, fault.InvalidParameter.Errorf("The private IP %s is used by %s.", ip, holder.shownAs())
+			return nil, apierror.InvalidParameter.Errorf("The private IP %s is used by %s.", ip, holder.shownAs())
 		}
 		switch {
 		case !given.IsPrimary:
 			ips = append(ips, ip)
 		case primary != "":
-			return nil, fault.InvalidParameter.Errorf("Both %s and %s are given as the primary private IP: a NIC has one.", primary, ip)
+			return nil, apierror.InvalidParameter.Errorf("Both %s and %s are given as the primary private IP: a NIC has one.", primary, ip)
 		default:
 			primary = ip
 		}
@@ -142,12 +142,12 @@ func groupsIn(tx *kind.Tx, netID id.Net, ids []id.SecurityGroup) (groups []Secur
 		case group.NetId == netID:
 			groups = append(groups, SecurityGroupLight{SecurityGroupId: groupID})
 		case netID == "":
-			return nil, fault.NotInPublicCloud.Errorf("The security group %s is of %s, not of the public Cloud.", groupID, group.NetId)
+			return nil, apierror.NotInPublicCloud.Errorf("The security group %s is of %s, not of the public Cloud.", groupID, group.NetId)
 		default:
-			return nil, fault.NotInNet.Errorf("The security group %s is not of %s.", groupID, netID)
+			return nil, apierror.NotInNet.Errorf("The security group %s is not of %s.", groupID, netID)
 		}
 	}
-	return groups, tx.CheckLimit("vm_sg_limit", fault.TooManyNicSecurityGroups, len(groups))
+	return groups, tx.CheckLimit("vm_sg_limit", apierror.TooManyNicSecurityGroups, len(groups))
 }
 
 // add makes a NIC in its Subnet, with the given addresses, of which the first

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -46,7 +46,7 @@ func VmNics(tx *kind.Tx, vm id.Vm) []*Nic {
 func vmNics(tx *kind.Tx, vm id.Vm) ([]*Nic, error) {
 	nics := VmNics(tx, vm)
 	if len(nics) == 0 || nics[0].LinkNic.DeviceNumber != 0 {
-		return nil, fault.VmNotFound.Missing("VmId", string(vm))
+		return nil, apierror.VmNotFound.Missing("VmId", string(vm))
 	}
 	return nics, nil
 }
@@ -95,16 +95,16 @@ func (n *Nic) join(tx *kind.Tx, vm id.Vm, device int, deleteOnVmDeletion bool) e
 		}
 	}
 	if n.LinkNic != nil {
-		return fault.InUse.Errorf("The NIC %s is linked to %s already.", n.NicId, n.LinkNic.VmId)
+		return apierror.InUse.Errorf("The NIC %s is linked to %s already.", n.NicId, n.LinkNic.VmId)
 	}
 	for _, other := range nics {
 		switch {
 		case other.NetId != n.NetId:
-			return fault.InvalidParameter.Errorf("The NIC %s is in %s, where %s is not.", n.NicId, n.NetId, vm)
+			return apierror.InvalidParameter.Errorf("The NIC %s is in %s, where %s is not.", n.NicId, n.NetId, vm)
 		case other.SubregionName != n.SubregionName:
-			return fault.InvalidParameter.Errorf("The NIC %s is in the Subregion %s, and %s in %s.", n.NicId, n.SubregionName, vm, other.SubregionName)
+			return apierror.InvalidParameter.Errorf("The NIC %s is in the Subregion %s, and %s in %s.", n.NicId, n.SubregionName, vm, other.SubregionName)
 		case other.LinkNic.DeviceNumber == device:
-			return fault.DeviceTaken.Errorf("The device %d of %s is %s.", device, vm, other.NicId)
+			return apierror.DeviceTaken.Errorf("The device %d of %s is %s.", device, vm, other.NicId)
 		}
 	}
 	n.LinkNic = &LinkNic{
@@ -176,10 +176,10 @@ type UnlinkNicResponse struct{}
 func unlinkNic(tx *kind.Tx, req *UnlinkNicRequest) (*UnlinkNicResponse, error) {
 	n := first(Nics.Find(tx, "LinkNic.LinkNicId", string(req.LinkNicId)))
 	if n == nil || n.Hidden() {
-		return nil, fault.NicLinkNotFound.Missing("LinkNicId", string(req.LinkNicId))
+		return nil, apierror.NicLinkNotFound.Missing("LinkNicId", string(req.LinkNicId))
 	}
 	if n.LinkNic.DeviceNumber == 0 {
-		return nil, fault.InvalidParameter.Errorf("The NIC %s is the primary one of %s, which cannot be unlinked.", n.NicId, n.LinkNic.VmId)
+		return nil, apierror.InvalidParameter.Errorf("The NIC %s is the primary one of %s, which cannot be unlinked.", n.NicId, n.LinkNic.VmId)
 	}
 	return &UnlinkNicResponse{}, n.Unlink(tx)
 }

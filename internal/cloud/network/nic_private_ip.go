@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -36,11 +36,11 @@ func linkPrivateIps(tx *kind.Tx, req *LinkPrivateIpsRequest) (*LinkPrivateIpsRes
 	}
 	switch {
 	case len(req.PrivateIps) > 0 && req.SecondaryPrivateIpCount != nil:
-		return nil, fault.IncompatibleParameters.Errorf("PrivateIps and SecondaryPrivateIpCount cannot be given together.")
+		return nil, apierror.IncompatibleParameters.Errorf("PrivateIps and SecondaryPrivateIpCount cannot be given together.")
 	case len(req.PrivateIps) > 0:
 		return &LinkPrivateIpsResponse{}, n.take(tx, subnet, req.PrivateIps, req.AllowRelink)
 	case count < 1:
-		return nil, fault.InvalidValue.Errorf("SecondaryPrivateIpCount is at least 1.")
+		return nil, apierror.InvalidValue.Errorf("SecondaryPrivateIpCount is at least 1.")
 	}
 	if err := checkPrivateIps(len(n.PrivateIps) + count); err != nil {
 		return nil, err
@@ -66,10 +66,10 @@ func (n *Nic) take(tx *kind.Tx, subnet *Subnet, wanted []api.IPv4, relink bool) 
 		}
 		if holder := subnet.holder(tx, ip); holder != nil {
 			if ip == holder.PrivateIps[0].PrivateIp {
-				return fault.InvalidParameter.Errorf("The private IP %s is the primary one of %s, which keeps it.", ip, holder.shownAs())
+				return apierror.InvalidParameter.Errorf("The private IP %s is the primary one of %s, which keeps it.", ip, holder.shownAs())
 			}
 			if !relink {
-				return fault.InvalidParameter.Errorf("The private IP %s is one of %s. With AllowRelink, it is taken from there.", ip, holder.shownAs())
+				return apierror.InvalidParameter.Errorf("The private IP %s is one of %s. With AllowRelink, it is taken from there.", ip, holder.shownAs())
 			}
 			if err := holder.yield(tx, n, ip); err != nil {
 				return err
@@ -114,15 +114,15 @@ func unlinkPrivateIps(tx *kind.Tx, req *UnlinkPrivateIpsRequest) (*UnlinkPrivate
 		return nil, err
 	}
 	if len(req.PrivateIps) == 0 {
-		return nil, fault.MissingParameter.Errorf("PrivateIps is empty: name at least one.")
+		return nil, apierror.MissingParameter.Errorf("PrivateIps is empty: name at least one.")
 	}
 	ips := n.addresses()
 	for _, ip := range distinct(req.PrivateIps) {
 		switch slices.Index(ips, ip) {
 		case 0:
-			return nil, fault.InvalidParameter.Errorf("The private IP %s is the primary one of %s, which keeps it.", ip, n.NicId)
+			return nil, apierror.InvalidParameter.Errorf("The private IP %s is the primary one of %s, which keeps it.", ip, n.NicId)
 		case -1:
-			return nil, fault.PrivateIpsNotLinked.Errorf("The private IP %s is none of %s.", ip, n.NicId)
+			return nil, apierror.PrivateIpsNotLinked.Errorf("The private IP %s is none of %s.", ip, n.NicId)
 		}
 		if public := n.publicIp(tx, ip); public != nil {
 			if err := public.unlink(tx); err != nil {

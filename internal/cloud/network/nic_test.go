@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -127,7 +127,7 @@ func TestNic(t *testing.T) {
 	if free := r.available(alice, p.subnet); free != 249 {
 		t.Errorf("a Subnet with a NIC of two addresses has %v free ones", free)
 	}
-	r.refuse(fault.SubnetInUse, alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, p.subnet))
+	r.refuse(apierror.SubnetInUse, alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, p.subnet))
 	r.call(alice, "DeleteNic", fmt.Sprintf(`{"NicId": %q}`, made["NicId"]))
 	r.selects(r.list("Nics", alice, "ReadNics", `{}`), "NicId")
 	if free := r.available(alice, p.subnet); free != 251 {
@@ -147,8 +147,8 @@ func TestNicPrivateIps(t *testing.T) {
 	}
 	tests := []struct {
 		name, given string
-		want        []string   // "": one that is chosen
-		refused     fault.Code // 0: it is not
+		want        []string      // "": one that is chosen
+		refused     apierror.Code // 0: it is not
 	}{
 		{"none", ``, []string{""}, 0},
 		{"first usable", `{"IsPrimary": true, "PrivateIp": "10.0.0.4"}`, []string{"10.0.0.4"}, 0},
@@ -156,20 +156,20 @@ func TestNicPrivateIps(t *testing.T) {
 		{"primary first", `{"PrivateIp": "10.0.0.6"}, {"IsPrimary": true, "PrivateIp": "10.0.0.9"}, {"PrivateIp": "10.0.0.5"}`, []string{"10.0.0.9", "10.0.0.6", "10.0.0.5"}, 0},
 		{"no primary", `{"PrivateIp": "10.0.0.6"}, {"IsPrimary": false, "PrivateIp": "10.0.0.5"}`, []string{"", "10.0.0.6", "10.0.0.5"}, 0},
 		{"as many as fit", many(29), append([]string{""}, slices.Repeat([]string{"any"}, 29)...), 0},
-		{"two primary", `{"IsPrimary": true, "PrivateIp": "10.0.0.6"}, {"IsPrimary": true, "PrivateIp": "10.0.0.5"}`, nil, fault.InvalidParameter},
-		{"twice", `{"IsPrimary": true, "PrivateIp": "10.0.0.6"}, {"PrivateIp": "10.0.0.6"}`, nil, fault.InvalidParameter},
-		{"secondary twice", `{"PrivateIp": "10.0.0.6"}, {"PrivateIp": "10.0.0.6"}`, nil, fault.InvalidParameter},
-		{"taken", `{"IsPrimary": true, "PrivateIp": "10.0.0.77"}`, nil, fault.InvalidParameter},
-		{"without an address", `{"IsPrimary": true}`, nil, fault.MissingParameter},
-		{"no address", `{"PrivateIp": "296.15.2.25"}`, nil, fault.InvalidIP},
-		{"IPv6", `{"PrivateIp": "fd00::1"}`, nil, fault.InvalidIP},
-		{"first of the Subnet", `{"IsPrimary": true, "PrivateIp": "10.0.0.0"}`, nil, fault.InvalidValue},
-		{"reserved", `{"IsPrimary": true, "PrivateIp": "10.0.0.3"}`, nil, fault.InvalidValue},
-		{"last of the Subnet", `{"IsPrimary": true, "PrivateIp": "10.0.0.255"}`, nil, fault.InvalidValue},
-		{"in another Subnet", `{"IsPrimary": true, "PrivateIp": "10.0.1.5"}`, nil, fault.InvalidValue},
-		{"secondary in another Subnet", `{"PrivateIp": "10.0.1.5"}`, nil, fault.InvalidValue},
-		{"too many", many(30), nil, fault.TooManyPrivateIps},
-		{"far too many, all the same", strings.Repeat(`{"PrivateIp": "10.0.0.6"},`, 30) + `{"PrivateIp": "10.0.0.6"}`, nil, fault.TooManyPrivateIps},
+		{"two primary", `{"IsPrimary": true, "PrivateIp": "10.0.0.6"}, {"IsPrimary": true, "PrivateIp": "10.0.0.5"}`, nil, apierror.InvalidParameter},
+		{"twice", `{"IsPrimary": true, "PrivateIp": "10.0.0.6"}, {"PrivateIp": "10.0.0.6"}`, nil, apierror.InvalidParameter},
+		{"secondary twice", `{"PrivateIp": "10.0.0.6"}, {"PrivateIp": "10.0.0.6"}`, nil, apierror.InvalidParameter},
+		{"taken", `{"IsPrimary": true, "PrivateIp": "10.0.0.77"}`, nil, apierror.InvalidParameter},
+		{"without an address", `{"IsPrimary": true}`, nil, apierror.MissingParameter},
+		{"no address", `{"PrivateIp": "296.15.2.25"}`, nil, apierror.InvalidIP},
+		{"IPv6", `{"PrivateIp": "fd00::1"}`, nil, apierror.InvalidIP},
+		{"first of the Subnet", `{"IsPrimary": true, "PrivateIp": "10.0.0.0"}`, nil, apierror.InvalidValue},
+		{"reserved", `{"IsPrimary": true, "PrivateIp": "10.0.0.3"}`, nil, apierror.InvalidValue},
+		{"last of the Subnet", `{"IsPrimary": true, "PrivateIp": "10.0.0.255"}`, nil, apierror.InvalidValue},
+		{"in another Subnet", `{"IsPrimary": true, "PrivateIp": "10.0.1.5"}`, nil, apierror.InvalidValue},
+		{"secondary in another Subnet", `{"PrivateIp": "10.0.1.5"}`, nil, apierror.InvalidValue},
+		{"too many", many(30), nil, apierror.TooManyPrivateIps},
+		{"far too many, all the same", strings.Repeat(`{"PrivateIp": "10.0.0.6"},`, 30) + `{"PrivateIp": "10.0.0.6"}`, nil, apierror.TooManyPrivateIps},
 	}
 	r := setup(t)
 	for _, test := range tests {
@@ -209,62 +209,62 @@ func TestNicRefusals(t *testing.T) {
 	public := r.group(alice, "", "web")
 	tests := []struct {
 		name, account, action, body string
-		want                        fault.Code
+		want                        apierror.Code
 	}{
-		{"no Subnet", alice, "CreateNic", `{}`, fault.MissingParameter},
-		{"unknown Subnet", alice, "CreateNic", `{"SubnetId": "subnet-00000000"}`, fault.SubnetNotFound},
-		{"another account's Subnet", bob, "CreateNic", fmt.Sprintf(`{"SubnetId": %q}`, p.subnet), fault.SubnetNotFound},
-		{"no Subnet's ID", alice, "CreateNic", fmt.Sprintf(`{"SubnetId": %q}`, p.net), fault.InvalidID},
-		{"unknown group", alice, "CreateNic", fmt.Sprintf(`{"SubnetId": %q, "SecurityGroupIds": ["sg-00000000"]}`, p.subnet), fault.SecurityGroupNotFound},
-		{"another account's group", alice, "CreateNic", fmt.Sprintf(`{"SubnetId": %q, "SecurityGroupIds": [%q]}`, p.subnet, his.group), fault.SecurityGroupNotFound},
-		{"a public group", alice, "CreateNic", fmt.Sprintf(`{"SubnetId": %q, "SecurityGroupIds": [%q]}`, p.subnet, public), fault.NotInNet},
-		{"another Net's group", alice, "CreateNic", fmt.Sprintf(`{"SubnetId": %q, "SecurityGroupIds": [%q]}`, p.subnet, r.place(alice).group), fault.NotInNet},
+		{"no Subnet", alice, "CreateNic", `{}`, apierror.MissingParameter},
+		{"unknown Subnet", alice, "CreateNic", `{"SubnetId": "subnet-00000000"}`, apierror.SubnetNotFound},
+		{"another account's Subnet", bob, "CreateNic", fmt.Sprintf(`{"SubnetId": %q}`, p.subnet), apierror.SubnetNotFound},
+		{"no Subnet's ID", alice, "CreateNic", fmt.Sprintf(`{"SubnetId": %q}`, p.net), apierror.InvalidID},
+		{"unknown group", alice, "CreateNic", fmt.Sprintf(`{"SubnetId": %q, "SecurityGroupIds": ["sg-00000000"]}`, p.subnet), apierror.SecurityGroupNotFound},
+		{"another account's group", alice, "CreateNic", fmt.Sprintf(`{"SubnetId": %q, "SecurityGroupIds": [%q]}`, p.subnet, his.group), apierror.SecurityGroupNotFound},
+		{"a public group", alice, "CreateNic", fmt.Sprintf(`{"SubnetId": %q, "SecurityGroupIds": [%q]}`, p.subnet, public), apierror.NotInNet},
+		{"another Net's group", alice, "CreateNic", fmt.Sprintf(`{"SubnetId": %q, "SecurityGroupIds": [%q]}`, p.subnet, r.place(alice).group), apierror.NotInNet},
 
-		{"nothing to update", alice, "UpdateNic", fmt.Sprintf(`{"NicId": %q}`, nic), fault.MissingParameter},
-		{"update to no group", alice, "UpdateNic", fmt.Sprintf(`{"NicId": %q, "SecurityGroupIds": []}`, nic), fault.MissingParameter},
-		{"update to another Net's group", alice, "UpdateNic", fmt.Sprintf(`{"NicId": %q, "SecurityGroupIds": [%q]}`, nic, r.place(alice).group), fault.NotInNet},
-		{"update of a link without its ID", alice, "UpdateNic", fmt.Sprintf(`{"NicId": %q, "LinkNic": {"DeleteOnVmDeletion": true}}`, primary), fault.MissingParameter},
-		{"update of another NIC's link", alice, "UpdateNic", fmt.Sprintf(`{"NicId": %q, "LinkNic": {"DeleteOnVmDeletion": true, "LinkNicId": %q}}`, nic, link), fault.NicLinkNotFound},
-		{"update of no NIC", alice, "UpdateNic", `{"NicId": "eni-00000000", "Description": "x"}`, fault.NicNotFound},
-		{"update of another account's NIC", bob, "UpdateNic", fmt.Sprintf(`{"NicId": %q, "Description": "x"}`, nic), fault.NicNotFound},
-		{"update of a service's NIC", alice, "UpdateNic", fmt.Sprintf(`{"NicId": %q, "Description": "x"}`, hidden), fault.NicNotFound},
+		{"nothing to update", alice, "UpdateNic", fmt.Sprintf(`{"NicId": %q}`, nic), apierror.MissingParameter},
+		{"update to no group", alice, "UpdateNic", fmt.Sprintf(`{"NicId": %q, "SecurityGroupIds": []}`, nic), apierror.MissingParameter},
+		{"update to another Net's group", alice, "UpdateNic", fmt.Sprintf(`{"NicId": %q, "SecurityGroupIds": [%q]}`, nic, r.place(alice).group), apierror.NotInNet},
+		{"update of a link without its ID", alice, "UpdateNic", fmt.Sprintf(`{"NicId": %q, "LinkNic": {"DeleteOnVmDeletion": true}}`, primary), apierror.MissingParameter},
+		{"update of another NIC's link", alice, "UpdateNic", fmt.Sprintf(`{"NicId": %q, "LinkNic": {"DeleteOnVmDeletion": true, "LinkNicId": %q}}`, nic, link), apierror.NicLinkNotFound},
+		{"update of no NIC", alice, "UpdateNic", `{"NicId": "eni-00000000", "Description": "x"}`, apierror.NicNotFound},
+		{"update of another account's NIC", bob, "UpdateNic", fmt.Sprintf(`{"NicId": %q, "Description": "x"}`, nic), apierror.NicNotFound},
+		{"update of a service's NIC", alice, "UpdateNic", fmt.Sprintf(`{"NicId": %q, "Description": "x"}`, hidden), apierror.NicNotFound},
 
-		{"deletion of no NIC", alice, "DeleteNic", `{"NicId": "eni-00000000"}`, fault.NicNotFound},
-		{"deletion of another account's NIC", bob, "DeleteNic", fmt.Sprintf(`{"NicId": %q}`, nic), fault.NicNotFound},
-		{"deletion of a service's NIC", alice, "DeleteNic", fmt.Sprintf(`{"NicId": %q}`, hidden), fault.NicNotFound},
-		{"deletion of a linked NIC", alice, "DeleteNic", fmt.Sprintf(`{"NicId": %q}`, primary), fault.InUse},
+		{"deletion of no NIC", alice, "DeleteNic", `{"NicId": "eni-00000000"}`, apierror.NicNotFound},
+		{"deletion of another account's NIC", bob, "DeleteNic", fmt.Sprintf(`{"NicId": %q}`, nic), apierror.NicNotFound},
+		{"deletion of a service's NIC", alice, "DeleteNic", fmt.Sprintf(`{"NicId": %q}`, hidden), apierror.NicNotFound},
+		{"deletion of a linked NIC", alice, "DeleteNic", fmt.Sprintf(`{"NicId": %q}`, primary), apierror.InUse},
 
-		{"link without a number", alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q}`, nic, vm), fault.MissingParameter},
-		{"link as the primary one", alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q, "DeviceNumber": 0}`, nic, vm), fault.InvalidValue},
-		{"link beyond the last device", alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q, "DeviceNumber": 8}`, nic, vm), fault.InvalidValue},
-		{"link to no VM", alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": "i-00000000", "DeviceNumber": 1}`, nic), fault.VmNotFound},
-		{"link of no NIC", alice, "LinkNic", fmt.Sprintf(`{"NicId": "eni-00000000", "VmId": %q, "DeviceNumber": 1}`, vm), fault.NicNotFound},
-		{"link to another account's VM", bob, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q, "DeviceNumber": 1}`, r.nic(bob, his.subnet), vm), fault.VmNotFound},
-		{"link of a service's NIC", alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q, "DeviceNumber": 1}`, hidden, vm), fault.NicNotFound},
-		{"link of a linked NIC", alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q, "DeviceNumber": 1}`, primary, vm), fault.InUse},
-		{"link in another Net", alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q, "DeviceNumber": 1}`, r.nic(alice, r.place(alice).subnet), vm), fault.InvalidParameter},
+		{"link without a number", alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q}`, nic, vm), apierror.MissingParameter},
+		{"link as the primary one", alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q, "DeviceNumber": 0}`, nic, vm), apierror.InvalidValue},
+		{"link beyond the last device", alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q, "DeviceNumber": 8}`, nic, vm), apierror.InvalidValue},
+		{"link to no VM", alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": "i-00000000", "DeviceNumber": 1}`, nic), apierror.VmNotFound},
+		{"link of no NIC", alice, "LinkNic", fmt.Sprintf(`{"NicId": "eni-00000000", "VmId": %q, "DeviceNumber": 1}`, vm), apierror.NicNotFound},
+		{"link to another account's VM", bob, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q, "DeviceNumber": 1}`, r.nic(bob, his.subnet), vm), apierror.VmNotFound},
+		{"link of a service's NIC", alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q, "DeviceNumber": 1}`, hidden, vm), apierror.NicNotFound},
+		{"link of a linked NIC", alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q, "DeviceNumber": 1}`, primary, vm), apierror.InUse},
+		{"link in another Net", alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q, "DeviceNumber": 1}`, r.nic(alice, r.place(alice).subnet), vm), apierror.InvalidParameter},
 
-		{"unlink of no link", alice, "UnlinkNic", `{"LinkNicId": "eni-attach-00000000"}`, fault.NicLinkNotFound},
-		{"unlink of another account's", bob, "UnlinkNic", fmt.Sprintf(`{"LinkNicId": %q}`, link), fault.NicLinkNotFound},
-		{"unlink of the primary one", alice, "UnlinkNic", fmt.Sprintf(`{"LinkNicId": %q}`, link), fault.InvalidParameter},
-		{"unlink by the NIC's ID", alice, "UnlinkNic", fmt.Sprintf(`{"LinkNicId": %q}`, nic), fault.InvalidID},
+		{"unlink of no link", alice, "UnlinkNic", `{"LinkNicId": "eni-attach-00000000"}`, apierror.NicLinkNotFound},
+		{"unlink of another account's", bob, "UnlinkNic", fmt.Sprintf(`{"LinkNicId": %q}`, link), apierror.NicLinkNotFound},
+		{"unlink of the primary one", alice, "UnlinkNic", fmt.Sprintf(`{"LinkNicId": %q}`, link), apierror.InvalidParameter},
+		{"unlink by the NIC's ID", alice, "UnlinkNic", fmt.Sprintf(`{"LinkNicId": %q}`, nic), apierror.InvalidID},
 
-		{"addresses and a number", alice, "LinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "PrivateIps": ["10.0.0.99"], "SecondaryPrivateIpCount": 1}`, nic), fault.IncompatibleParameters},
-		{"no addresses at all", alice, "LinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "SecondaryPrivateIpCount": 0}`, nic), fault.InvalidValue},
-		{"fewer addresses", alice, "LinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "SecondaryPrivateIpCount": -2}`, nic), fault.InvalidValue},
-		{"too many addresses", alice, "LinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "SecondaryPrivateIpCount": 50000}`, nic), fault.TooManyPrivateIps},
-		{"what is no address", alice, "LinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "PrivateIps": ["295.0.1.35"]}`, nic), fault.InvalidIP},
-		{"an address elsewhere", alice, "LinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "PrivateIps": ["10.0.1.35"]}`, nic), fault.InvalidValue},
-		{"a reserved address", alice, "LinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "PrivateIps": ["10.0.0.1"]}`, nic), fault.InvalidValue},
-		{"addresses for no NIC", alice, "LinkPrivateIps", `{"NicId": "eni-00000000"}`, fault.NicNotFound},
-		{"addresses for another account's NIC", bob, "LinkPrivateIps", fmt.Sprintf(`{"NicId": %q}`, nic), fault.NicNotFound},
-		{"addresses for a service's NIC", alice, "LinkPrivateIps", fmt.Sprintf(`{"NicId": %q}`, hidden), fault.NicNotFound},
+		{"addresses and a number", alice, "LinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "PrivateIps": ["10.0.0.99"], "SecondaryPrivateIpCount": 1}`, nic), apierror.IncompatibleParameters},
+		{"no addresses at all", alice, "LinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "SecondaryPrivateIpCount": 0}`, nic), apierror.InvalidValue},
+		{"fewer addresses", alice, "LinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "SecondaryPrivateIpCount": -2}`, nic), apierror.InvalidValue},
+		{"too many addresses", alice, "LinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "SecondaryPrivateIpCount": 50000}`, nic), apierror.TooManyPrivateIps},
+		{"what is no address", alice, "LinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "PrivateIps": ["295.0.1.35"]}`, nic), apierror.InvalidIP},
+		{"an address elsewhere", alice, "LinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "PrivateIps": ["10.0.1.35"]}`, nic), apierror.InvalidValue},
+		{"a reserved address", alice, "LinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "PrivateIps": ["10.0.0.1"]}`, nic), apierror.InvalidValue},
+		{"addresses for no NIC", alice, "LinkPrivateIps", `{"NicId": "eni-00000000"}`, apierror.NicNotFound},
+		{"addresses for another account's NIC", bob, "LinkPrivateIps", fmt.Sprintf(`{"NicId": %q}`, nic), apierror.NicNotFound},
+		{"addresses for a service's NIC", alice, "LinkPrivateIps", fmt.Sprintf(`{"NicId": %q}`, hidden), apierror.NicNotFound},
 
-		{"unlink of no addresses", alice, "UnlinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "PrivateIps": []}`, nic), fault.MissingParameter},
-		{"unlink of addresses it has not", alice, "UnlinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "PrivateIps": ["10.0.0.99"]}`, nic), fault.PrivateIpsNotLinked},
-		{"unlink of the primary address", alice, "UnlinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "PrivateIps": [%q]}`, nic, addresses(r.read(alice, nic))[0]), fault.InvalidParameter},
-		{"unlink of addresses of no NIC", alice, "UnlinkPrivateIps", `{"NicId": "eni-00000000", "PrivateIps": ["10.0.0.99"]}`, fault.NicNotFound},
-		{"unlink of addresses of a service's NIC", alice, "UnlinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "PrivateIps": ["10.0.0.99"]}`, hidden), fault.NicNotFound},
+		{"unlink of no addresses", alice, "UnlinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "PrivateIps": []}`, nic), apierror.MissingParameter},
+		{"unlink of addresses it has not", alice, "UnlinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "PrivateIps": ["10.0.0.99"]}`, nic), apierror.PrivateIpsNotLinked},
+		{"unlink of the primary address", alice, "UnlinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "PrivateIps": [%q]}`, nic, addresses(r.read(alice, nic))[0]), apierror.InvalidParameter},
+		{"unlink of addresses of no NIC", alice, "UnlinkPrivateIps", `{"NicId": "eni-00000000", "PrivateIps": ["10.0.0.99"]}`, apierror.NicNotFound},
+		{"unlink of addresses of a service's NIC", alice, "UnlinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "PrivateIps": ["10.0.0.99"]}`, hidden), apierror.NicNotFound},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) { r.refuse(test.want, test.account, test.action, test.body) })
@@ -333,8 +333,8 @@ func TestNicSecurityGroupQuota(t *testing.T) {
 	third := r.group(alice, p.net, "db")
 	nic := r.nic(alice, p.subnet)
 	r.call(alice, "UpdateNic", fmt.Sprintf(`{"NicId": %q, "SecurityGroupIds": [%q, %q]}`, nic, p.group, p.other))
-	r.refuse(fault.TooManyNicSecurityGroups, alice, "UpdateNic", fmt.Sprintf(`{"NicId": %q, "SecurityGroupIds": [%q, %q, %q]}`, nic, p.group, p.other, third))
-	r.refuse(fault.TooManyNicSecurityGroups, alice, "CreateNic", fmt.Sprintf(`{"SubnetId": %q, "SecurityGroupIds": [%q, %q, %q]}`, p.subnet, p.group, p.other, third))
+	r.refuse(apierror.TooManyNicSecurityGroups, alice, "UpdateNic", fmt.Sprintf(`{"NicId": %q, "SecurityGroupIds": [%q, %q, %q]}`, nic, p.group, p.other, third))
+	r.refuse(apierror.TooManyNicSecurityGroups, alice, "CreateNic", fmt.Sprintf(`{"SubnetId": %q, "SecurityGroupIds": [%q, %q, %q]}`, p.subnet, p.group, p.other, third))
 	if used := r.meter(alice, "vm_sg_limit"); used != 2 {
 		t.Errorf("of vm_sg_limit, %d are used", used)
 	}
@@ -448,7 +448,7 @@ func TestNicFilterOfTheFirstVersion(t *testing.T) {
 	p := r.place(alice)
 	_, nic := r.vm(alice, p.subnet)
 	r.nic(alice, p.subnet)
-	r.refuse(fault.UnknownParameter, alice, "ReadNics", `{"Filters": {"LinkNicSortNumbers": [0]}}`)
+	r.refuse(apierror.UnknownParameter, alice, "ReadNics", `{"Filters": {"LinkNicSortNumbers": [0]}}`)
 	r.version = api.Versions[0]
 	r.selects(r.list("Nics", alice, "ReadNics", `{"Filters": {"LinkNicSortNumbers": [0]}}`), "NicId", nic)
 }
@@ -462,7 +462,7 @@ func TestSubnetNamesWhatLivesInIt(t *testing.T) {
 	nic := r.nic(alice, p.subnet)
 	vm, primary := r.vm(alice, p.subnet)
 	hidden := r.service(alice, p.subnet, "nat-00000001")
-	r.refuse(fault.SubnetInUse, alice, "DeleteSubnet", body)
+	r.refuse(apierror.SubnetInUse, alice, "DeleteSubnet", body)
 	_, err := r.try(alice, "DeleteSubnet", body)
 	for _, name := range []string{nic, primary + " of " + vm, "nat-00000001"} {
 		if !strings.Contains(err.Error(), name) {
@@ -472,7 +472,7 @@ func TestSubnetNamesWhatLivesInIt(t *testing.T) {
 	if strings.Contains(err.Error(), hidden) {
 		t.Errorf("%v, which names what nobody is shown", err)
 	}
-	r.refuse(fault.NetInUse, alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, p.net))
+	r.refuse(apierror.NetInUse, alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, p.net))
 
 	r.update(alice, func(tx *kind.Tx) error {
 		for n := range network.Nics.All(tx) {
@@ -506,16 +506,16 @@ func TestLinkNic(t *testing.T) {
 		}
 	}
 	spare := r.nic(alice, next)
-	r.refuse(fault.DeviceTaken, alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q, "DeviceNumber": 7}`, spare, vm))
-	r.refuse(fault.InUse, alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q, "DeviceNumber": 1}`, nics[0], other))
+	r.refuse(apierror.DeviceTaken, alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q, "DeviceNumber": 7}`, spare, vm))
+	r.refuse(apierror.InUse, alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q, "DeviceNumber": 1}`, nics[0], other))
 	far := r.one("Subnet", alice, "CreateSubnet", fmt.Sprintf(`{"NetId": %q, "IpRange": "10.0.2.0/24", "SubregionName": "test-1b"}`, p.net)).id("SubnetId")
-	r.refuse(fault.InvalidParameter, alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q, "DeviceNumber": 1}`, r.nic(alice, far), other))
+	r.refuse(apierror.InvalidParameter, alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q, "DeviceNumber": 1}`, r.nic(alice, far), other))
 
 	r.call(alice, "UnlinkNic", fmt.Sprintf(`{"LinkNicId": %q}`, links[0]))
 	if shown := r.read(alice, nics[0]); shown["State"] != "available" || shown["LinkNic"] != nil {
 		t.Errorf("an unlinked NIC is %v", shown)
 	}
-	r.refuse(fault.NicLinkNotFound, alice, "UnlinkNic", fmt.Sprintf(`{"LinkNicId": %q}`, links[0]))
+	r.refuse(apierror.NicLinkNotFound, alice, "UnlinkNic", fmt.Sprintf(`{"LinkNicId": %q}`, links[0]))
 	r.call(alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q, "DeviceNumber": 1}`, nics[0], other))
 
 	// What computing sees.
@@ -534,7 +534,7 @@ func TestLinkNic(t *testing.T) {
 		}
 		return nil
 	})
-	r.refuse(fault.VmNotFound, alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q, "DeviceNumber": 1}`, spare, vm))
+	r.refuse(apierror.VmNotFound, alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q, "DeviceNumber": 1}`, spare, vm))
 }
 
 func TestLinkPrivateIps(t *testing.T) {
@@ -557,7 +557,7 @@ func TestLinkPrivateIps(t *testing.T) {
 	// Another NIC gives up secondary ones only, and only when told to.
 	refused := func(ip, relink string) {
 		t.Helper()
-		r.refuse(fault.InvalidParameter, alice, "LinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "PrivateIps": ["10.0.0.14", %q]%s}`, nic, ip, relink))
+		r.refuse(apierror.InvalidParameter, alice, "LinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "PrivateIps": ["10.0.0.14", %q]%s}`, nic, ip, relink))
 	}
 	refused("10.0.0.21", ``)
 	refused("10.0.0.21", `, "AllowRelink": false`)
@@ -579,8 +579,8 @@ func TestLinkPrivateIps(t *testing.T) {
 	if got := addresses(r.read(alice, other)); len(got) != 30 {
 		t.Errorf("a NIC that was given 28 and one more private IPs has %q", got)
 	}
-	r.refuse(fault.TooManyPrivateIps, alice, "LinkPrivateIps", fmt.Sprintf(`{"NicId": %q}`, other))
-	r.refuse(fault.TooManyPrivateIps, alice, "LinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "PrivateIps": ["10.0.0.21"], "AllowRelink": true}`, other))
+	r.refuse(apierror.TooManyPrivateIps, alice, "LinkPrivateIps", fmt.Sprintf(`{"NicId": %q}`, other))
+	r.refuse(apierror.TooManyPrivateIps, alice, "LinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "PrivateIps": ["10.0.0.21"], "AllowRelink": true}`, other))
 	if free := r.available(alice, p.subnet); free != 251-5-30-1 {
 		t.Errorf("the Subnet has %v free addresses", free)
 	}
@@ -590,7 +590,7 @@ func TestLinkPrivateIps(t *testing.T) {
 	}
 	unlink(`"10.0.0.11", "10.0.0.21", "10.0.0.11"`)
 	has(nic, "10.0.0.10", "10.0.0.12", "10.0.0.13")
-	r.refuse(fault.PrivateIpsNotLinked, alice, "UnlinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "PrivateIps": ["10.0.0.12", "10.0.0.11"]}`, nic))
+	r.refuse(apierror.PrivateIpsNotLinked, alice, "UnlinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "PrivateIps": ["10.0.0.12", "10.0.0.11"]}`, nic))
 	has(nic, "10.0.0.10", "10.0.0.12", "10.0.0.13")
 	r.nicWith(alice, p.subnet, "10.0.0.11") // which is free again
 }
@@ -614,7 +614,7 @@ func TestNicsOfNewVms(t *testing.T) {
 		}
 	}
 	r.update(alice, func(tx *kind.Tx) error {
-		if _, err := here.AddCloudNic(tx, "i-00000001", "test-1a", []id.SecurityGroup{id.SecurityGroup(p.group)}); !fault.NotInPublicCloud.Is(err) {
+		if _, err := here.AddCloudNic(tx, "i-00000001", "test-1a", []id.SecurityGroup{id.SecurityGroup(p.group)}); !apierror.NotInPublicCloud.Is(err) {
 			t.Errorf("a VM of the public Cloud in a group of a Net: %v", err)
 		}
 		n, err := here.AddCloudNic(tx, "i-00000001", "test-1a", []id.SecurityGroup{id.SecurityGroup(public)})
@@ -624,7 +624,7 @@ func TestNicsOfNewVms(t *testing.T) {
 		if nics := network.VmNics(tx, "i-00000001"); len(nics) != 1 || nics[0].NicId != n.NicId {
 			t.Errorf("the NICs of the VM are %v", nics)
 		}
-		if err := n.SetSecurityGroups(tx, []id.SecurityGroup{id.SecurityGroup(p.group)}); !fault.NotInPublicCloud.Is(err) {
+		if err := n.SetSecurityGroups(tx, []id.SecurityGroup{id.SecurityGroup(p.group)}); !apierror.NotInPublicCloud.Is(err) {
 			t.Errorf("it comes into a group of a Net: %v", err)
 		}
 

@@ -7,8 +7,8 @@ import (
 	"sort"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -81,7 +81,7 @@ func take(tx *kind.Tx, ranges []api.CIDR) (api.IPv4, error) {
 			}
 		}
 	}
-	return "", fault.InsufficientCapacity.Errorf("All addresses of the region in %v are in use.", ranges)
+	return "", apierror.InsufficientCapacity.Errorf("All addresses of the region in %v are in use.", ranges)
 }
 
 // fullHomes is how many blocks an account has filled before the one that it takes

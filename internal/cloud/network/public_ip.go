@@ -2,8 +2,8 @@ package network
 
 import (
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -32,10 +32,10 @@ type PublicIp struct {
 var PublicIps = &kind.Kind[PublicIp, id.PublicIp]{
 	Name:    "PublicIp",
 	Tag:     "public-ip",
-	Missing: fault.PublicIpNotFound,
-	Held:    fault.InUse,
+	Missing: apierror.PublicIpNotFound,
+	Held:    apierror.InUse,
 	Unique:  []string{"PublicIp", "LinkPublicIpId"},
-	Taken:   fault.AlreadyExists,
+	Taken:   apierror.AlreadyExists,
 }
 
 // Placement is where a public IP is used.
@@ -104,7 +104,7 @@ func (region Region) linkOf(tx *kind.Tx, ip *PublicIp) *LinkPublicIp {
 type CreatePublicIpRequest struct{}
 
 func (region Region) createPublicIp(tx *kind.Tx, _ *CreatePublicIpRequest) (*PublicIp, error) {
-	if err := tx.CheckLimit("ip_limit", fault.TooManyPublicIps, ownPublicIps(tx)+1); err != nil {
+	if err := tx.CheckLimit("ip_limit", apierror.TooManyPublicIps, ownPublicIps(tx)+1); err != nil {
 		return nil, err
 	}
 	ip, err := take(tx, region.PublicIps)
@@ -135,13 +135,13 @@ type FiltersPublicIp struct {
 func findPublicIp(tx *kind.Tx, address api.IPv4, publicIpID id.PublicIp) (*PublicIp, error) {
 	switch {
 	case address == "" && publicIpID == "":
-		return nil, fault.MissingParameter.Errorf("PublicIp or PublicIpId is required.")
+		return nil, apierror.MissingParameter.Errorf("PublicIp or PublicIpId is required.")
 	case address != "" && publicIpID != "":
-		return nil, fault.IncompatibleParameters.Errorf("PublicIp and PublicIpId cannot be given together.")
+		return nil, apierror.IncompatibleParameters.Errorf("PublicIp and PublicIpId cannot be given together.")
 	case address != "":
 		ip := first(PublicIps.Find(tx, "PublicIp", string(address)))
 		if ip == nil || ip.Hidden() {
-			return nil, fault.PublicIpNotFound.Missing("PublicIp", string(address))
+			return nil, apierror.PublicIpNotFound.Missing("PublicIp", string(address))
 		}
 		return ip, nil
 	}
@@ -156,10 +156,10 @@ func findPublicIp(tx *kind.Tx, address api.IPv4, publicIpID id.PublicIp) (*Publi
 // it is there.
 func (ip *PublicIp) checkMovable(tx *kind.Tx) error {
 	if ip.NatServiceId != "" {
-		return fault.InUse.Errorf("The public IP %s is of %s, which keeps it.", ip.PublicIp, ip.NatServiceId)
+		return apierror.InUse.Errorf("The public IP %s is of %s, which keeps it.", ip.PublicIp, ip.NatServiceId)
 	}
 	if n := Nics.Living(tx, ip.NicId); n != nil && n.Hidden() && n.LinkNic == nil {
-		return fault.PublicIpLocked.Errorf("The public IP %s is of %s, which keeps it.", ip.PublicIp, n.Service)
+		return apierror.PublicIpLocked.Errorf("The public IP %s is of %s, which keeps it.", ip.PublicIp, n.Service)
 	}
 	return nil
 }
@@ -184,7 +184,7 @@ func (region Region) deletePublicIp(tx *kind.Tx, req *DeletePublicIpRequest) (*D
 	}
 	if n := Nics.Living(tx, ip.NicId); n != nil {
 		if n.NetId != "" {
-			return nil, fault.InUse.Errorf("The public IP %s is linked to %s: unlink it first.", ip.PublicIp, n.shownAs())
+			return nil, apierror.InUse.Errorf("The public IP %s is linked to %s: unlink it first.", ip.PublicIp, n.shownAs())
 		}
 		if err := region.release(tx, ip); err != nil {
 			return nil, err

@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -141,9 +141,9 @@ type LinkPublicIpResponse struct {
 func (req *LinkPublicIpRequest) target(tx *kind.Tx) (*Nic, error) {
 	switch {
 	case req.VmId == "" && req.NicId == "":
-		return nil, fault.MissingParameter.Errorf("VmId or NicId is required.")
+		return nil, apierror.MissingParameter.Errorf("VmId or NicId is required.")
 	case req.VmId != "" && req.NicId != "":
-		return nil, fault.IncompatibleParameters.Errorf("VmId and NicId cannot be given together.")
+		return nil, apierror.IncompatibleParameters.Errorf("VmId and NicId cannot be given together.")
 	case req.NicId != "":
 		return OwnNic(tx, req.NicId)
 	}
@@ -152,7 +152,7 @@ func (req *LinkPublicIpRequest) target(tx *kind.Tx) (*Nic, error) {
 	case err != nil:
 		return nil, err
 	case len(nics) > 1:
-		return nil, fault.MissingParameter.Errorf("NicId is required instead of VmId: %s has %d NICs.", req.VmId, len(nics))
+		return nil, apierror.MissingParameter.Errorf("NicId is required instead of VmId: %s has %d NICs.", req.VmId, len(nics))
 	}
 	return nics[0], nil
 }
@@ -174,10 +174,10 @@ func (region Region) linkPublicIp(tx *kind.Tx, req *LinkPublicIpRequest) (*LinkP
 		private = n.PrivateIps[0].PrivateIp
 	}
 	if !slices.Contains(n.addresses(), private) {
-		return nil, fault.InvalidParameter.Errorf("The private IP %s is none of %s.", private, n.shownAs())
+		return nil, apierror.InvalidParameter.Errorf("The private IP %s is none of %s.", private, n.shownAs())
 	}
 	if n.NetId != "" && first(InternetServices.Of(tx, n.NetId)) == nil {
-		return nil, fault.GatewayNotLinked.Errorf("The Net %s has no internet service: link one first.", n.NetId)
+		return nil, apierror.GatewayNotLinked.Errorf("The Net %s has no internet service: link one first.", n.NetId)
 	}
 	if ip.NicId == n.NicId && ip.PrivateIp == private { // it is there already
 		return &LinkPublicIpResponse{ip.LinkPublicIpId}, nil
@@ -197,7 +197,7 @@ func (region Region) linkPublicIp(tx *kind.Tx, req *LinkPublicIpRequest) (*LinkP
 func (region Region) link(tx *kind.Tx, ip *PublicIp, n *Nic, private api.IPv4, relink bool) error {
 	if ip.NicId != "" {
 		if !relink {
-			return fault.InUse.Errorf("The public IP %s is linked already, as %s. With AllowRelink, it is taken from there.", ip.PublicIp, ip.LinkPublicIpId)
+			return apierror.InUse.Errorf("The public IP %s is linked already, as %s. With AllowRelink, it is taken from there.", ip.PublicIp, ip.LinkPublicIpId)
 		}
 		if err := region.release(tx, ip); err != nil {
 			return err
@@ -205,7 +205,7 @@ func (region Region) link(tx *kind.Tx, ip *PublicIp, n *Nic, private api.IPv4, r
 	}
 	if old := n.publicIp(tx, private); old != nil {
 		if !relink && !old.Lent {
-			return fault.InUse.Errorf("The private IP %s of %s has the public IP %s. With AllowRelink, it loses that.", private, n.shownAs(), old.PublicIp)
+			return apierror.InUse.Errorf("The private IP %s of %s has the public IP %s. With AllowRelink, it loses that.", private, n.shownAs(), old.PublicIp)
 		}
 		if err := old.unlink(tx); err != nil {
 			return err
@@ -238,7 +238,7 @@ func (region Region) unlinkPublicIp(tx *kind.Tx, req *UnlinkPublicIpRequest) (*U
 		return nil, err
 	}
 	if ip.NicId == "" {
-		return nil, fault.PublicIpLinkNotFound.Errorf("The public IP %s is linked to nothing.", ip.PublicIp)
+		return nil, apierror.PublicIpLinkNotFound.Errorf("The public IP %s is linked to nothing.", ip.PublicIp)
 	}
 	return &UnlinkPublicIpResponse{}, region.release(tx, ip)
 }
@@ -247,15 +247,15 @@ func (region Region) unlinkPublicIp(tx *kind.Tx, req *UnlinkPublicIpRequest) (*U
 func (req *UnlinkPublicIpRequest) find(tx *kind.Tx) (*PublicIp, error) {
 	switch {
 	case req.LinkPublicIpId == "" && req.PublicIp == "":
-		return nil, fault.MissingParameter.Errorf("LinkPublicIpId or PublicIp is required.")
+		return nil, apierror.MissingParameter.Errorf("LinkPublicIpId or PublicIp is required.")
 	case req.LinkPublicIpId != "" && req.PublicIp != "":
-		return nil, fault.IncompatibleParameters.Errorf("LinkPublicIpId and PublicIp cannot be given together.")
+		return nil, apierror.IncompatibleParameters.Errorf("LinkPublicIpId and PublicIp cannot be given together.")
 	case req.PublicIp != "":
 		return findPublicIp(tx, req.PublicIp, "")
 	}
 	ip := first(PublicIps.Find(tx, "LinkPublicIpId", string(req.LinkPublicIpId)))
 	if ip == nil {
-		return nil, fault.PublicIpLinkNotFound.Missing("LinkPublicIpId", string(req.LinkPublicIpId))
+		return nil, apierror.PublicIpLinkNotFound.Missing("LinkPublicIpId", string(req.LinkPublicIpId))
 	}
 	return ip, nil
 }

@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -149,53 +149,53 @@ func TestPublicIpRefusals(t *testing.T) {
 	toNic, toVm := fmt.Sprintf(`"NicId": %q`, nic), fmt.Sprintf(`"VmId": %q`, vm)
 	tests := []struct {
 		name, account, action, body string
-		want                        fault.Code
+		want                        apierror.Code
 	}{
-		{"link of nothing", alice, "LinkPublicIp", `{` + toNic + `}`, fault.MissingParameter},
-		{"link to nothing", alice, "LinkPublicIp", to(free, `"VmId": ""`), fault.MissingParameter},
-		{"link to two", alice, "LinkPublicIp", to(free, toNic+`, `+toVm), fault.IncompatibleParameters},
-		{"link of two", alice, "LinkPublicIp", to(free, toNic+fmt.Sprintf(`, "PublicIp": %q`, free["PublicIp"])), fault.IncompatibleParameters},
-		{"link of no public IP", alice, "LinkPublicIp", `{"PublicIpId": "eipalloc-00000000", ` + toNic + `}`, fault.PublicIpNotFound},
-		{"link of no public address", alice, "LinkPublicIp", `{"PublicIp": "192.0.2.1", ` + toNic + `}`, fault.PublicIpNotFound},
-		{"link of what is no address", alice, "LinkPublicIp", `{"PublicIp": "123", ` + toNic + `}`, fault.InvalidIP},
-		{"link of another account's", alice, "LinkPublicIp", to(r.publicIp(bob), toNic), fault.PublicIpNotFound},
-		{"link of another account's address", alice, "LinkPublicIp", fmt.Sprintf(`{"PublicIp": %q, %s}`, r.publicIp(bob)["PublicIp"], toNic), fault.PublicIpNotFound},
-		{"link of a lent address", alice, "LinkPublicIp", fmt.Sprintf(`{"PublicIp": %q, %s}`, lent.PublicIp, toNic), fault.PublicIpNotFound},
-		{"link of a lent one", alice, "LinkPublicIp", fmt.Sprintf(`{"PublicIpId": %q, %s}`, lent.PublicIpId, toNic), fault.PublicIpNotFound},
-		{"link to no NIC", alice, "LinkPublicIp", to(free, `"NicId": "eni-00000000"`), fault.NicNotFound},
-		{"link to a service's NIC", alice, "LinkPublicIp", to(free, fmt.Sprintf(`"NicId": %q`, hidden)), fault.NicNotFound},
-		{"link to a NIC of the public Cloud", alice, "LinkPublicIp", to(free, fmt.Sprintf(`"NicId": %q`, cloudNic)), fault.NicNotFound},
-		{"link to no VM", alice, "LinkPublicIp", to(free, `"VmId": "i-00000000"`), fault.VmNotFound},
-		{"link to another account's VM", bob, "LinkPublicIp", to(free, toVm), fault.VmNotFound},
-		{"link to a VM of several NICs", alice, "LinkPublicIp", to(free, fmt.Sprintf(`"VmId": %q`, double)), fault.MissingParameter},
-		{"link to a private IP elsewhere", alice, "LinkPublicIp", to(free, toNic+`, "PrivateIp": "10.0.0.99"`), fault.InvalidParameter},
-		{"link in a Net without an internet service", alice, "LinkPublicIp", to(free, fmt.Sprintf(`"NicId": %q`, r.nic(alice, closed.subnet))), fault.GatewayNotLinked},
-		{"link of a linked one", alice, "LinkPublicIp", to(used, toVm), fault.InUse},
-		{"link of a linked one, to another private IP", alice, "LinkPublicIp", to(used, toNic+`, "PrivateIp": "10.0.0.11"`), fault.InUse},
-		{"link of a linked one in the public Cloud, if told so", alice, "LinkPublicIp", to(used, fmt.Sprintf(`"VmId": %q, "AllowRelink": false`, cloud)), fault.InUse},
-		{"link to a private IP that has one", alice, "LinkPublicIp", to(spare, toNic), fault.InUse},
-		{"link of a NAT service's", alice, "LinkPublicIp", to(nats, toNic+`, "AllowRelink": true`), fault.InUse},
-		{"link of another service's", alice, "LinkPublicIp", to(locked, toNic+`, "AllowRelink": true`), fault.PublicIpLocked},
+		{"link of nothing", alice, "LinkPublicIp", `{` + toNic + `}`, apierror.MissingParameter},
+		{"link to nothing", alice, "LinkPublicIp", to(free, `"VmId": ""`), apierror.MissingParameter},
+		{"link to two", alice, "LinkPublicIp", to(free, toNic+`, `+toVm), apierror.IncompatibleParameters},
+		{"link of two", alice, "LinkPublicIp", to(free, toNic+fmt.Sprintf(`, "PublicIp": %q`, free["PublicIp"])), apierror.IncompatibleParameters},
+		{"link of no public IP", alice, "LinkPublicIp", `{"PublicIpId": "eipalloc-00000000", ` + toNic + `}`, apierror.PublicIpNotFound},
+		{"link of no public address", alice, "LinkPublicIp", `{"PublicIp": "192.0.2.1", ` + toNic + `}`, apierror.PublicIpNotFound},
+		{"link of what is no address", alice, "LinkPublicIp", `{"PublicIp": "123", ` + toNic + `}`, apierror.InvalidIP},
+		{"link of another account's", alice, "LinkPublicIp", to(r.publicIp(bob), toNic), apierror.PublicIpNotFound},
+		{"link of another account's address", alice, "LinkPublicIp", fmt.Sprintf(`{"PublicIp": %q, %s}`, r.publicIp(bob)["PublicIp"], toNic), apierror.PublicIpNotFound},
+		{"link of a lent address", alice, "LinkPublicIp", fmt.Sprintf(`{"PublicIp": %q, %s}`, lent.PublicIp, toNic), apierror.PublicIpNotFound},
+		{"link of a lent one", alice, "LinkPublicIp", fmt.Sprintf(`{"PublicIpId": %q, %s}`, lent.PublicIpId, toNic), apierror.PublicIpNotFound},
+		{"link to no NIC", alice, "LinkPublicIp", to(free, `"NicId": "eni-00000000"`), apierror.NicNotFound},
+		{"link to a service's NIC", alice, "LinkPublicIp", to(free, fmt.Sprintf(`"NicId": %q`, hidden)), apierror.NicNotFound},
+		{"link to a NIC of the public Cloud", alice, "LinkPublicIp", to(free, fmt.Sprintf(`"NicId": %q`, cloudNic)), apierror.NicNotFound},
+		{"link to no VM", alice, "LinkPublicIp", to(free, `"VmId": "i-00000000"`), apierror.VmNotFound},
+		{"link to another account's VM", bob, "LinkPublicIp", to(free, toVm), apierror.VmNotFound},
+		{"link to a VM of several NICs", alice, "LinkPublicIp", to(free, fmt.Sprintf(`"VmId": %q`, double)), apierror.MissingParameter},
+		{"link to a private IP elsewhere", alice, "LinkPublicIp", to(free, toNic+`, "PrivateIp": "10.0.0.99"`), apierror.InvalidParameter},
+		{"link in a Net without an internet service", alice, "LinkPublicIp", to(free, fmt.Sprintf(`"NicId": %q`, r.nic(alice, closed.subnet))), apierror.GatewayNotLinked},
+		{"link of a linked one", alice, "LinkPublicIp", to(used, toVm), apierror.InUse},
+		{"link of a linked one, to another private IP", alice, "LinkPublicIp", to(used, toNic+`, "PrivateIp": "10.0.0.11"`), apierror.InUse},
+		{"link of a linked one in the public Cloud, if told so", alice, "LinkPublicIp", to(used, fmt.Sprintf(`"VmId": %q, "AllowRelink": false`, cloud)), apierror.InUse},
+		{"link to a private IP that has one", alice, "LinkPublicIp", to(spare, toNic), apierror.InUse},
+		{"link of a NAT service's", alice, "LinkPublicIp", to(nats, toNic+`, "AllowRelink": true`), apierror.InUse},
+		{"link of another service's", alice, "LinkPublicIp", to(locked, toNic+`, "AllowRelink": true`), apierror.PublicIpLocked},
 
-		{"unlink of nothing", alice, "UnlinkPublicIp", `{}`, fault.MissingParameter},
-		{"unlink of two", alice, "UnlinkPublicIp", fmt.Sprintf(`{"PublicIp": %q, "LinkPublicIpId": %q}`, used["PublicIp"], link), fault.IncompatibleParameters},
-		{"unlink of no link", alice, "UnlinkPublicIp", `{"LinkPublicIpId": "eipassoc-00000000"}`, fault.PublicIpLinkNotFound},
-		{"unlink of no address", alice, "UnlinkPublicIp", `{"PublicIp": "192.0.2.1"}`, fault.PublicIpNotFound},
-		{"unlink of what is not linked", alice, "UnlinkPublicIp", fmt.Sprintf(`{"PublicIp": %q}`, free["PublicIp"]), fault.PublicIpLinkNotFound},
-		{"unlink of a lent one", alice, "UnlinkPublicIp", fmt.Sprintf(`{"PublicIp": %q}`, lent.PublicIp), fault.PublicIpNotFound},
-		{"unlink of another account's", bob, "UnlinkPublicIp", fmt.Sprintf(`{"LinkPublicIpId": %q}`, link), fault.PublicIpLinkNotFound},
-		{"unlink of another account's address", bob, "UnlinkPublicIp", fmt.Sprintf(`{"PublicIp": %q}`, used["PublicIp"]), fault.PublicIpNotFound},
-		{"unlink of a NAT service's", alice, "UnlinkPublicIp", fmt.Sprintf(`{"PublicIp": %q}`, nats["PublicIp"]), fault.InUse},
-		{"unlink of another service's", alice, "UnlinkPublicIp", `{"LinkPublicIpId": "eipassoc-00000001"}`, fault.PublicIpLocked},
+		{"unlink of nothing", alice, "UnlinkPublicIp", `{}`, apierror.MissingParameter},
+		{"unlink of two", alice, "UnlinkPublicIp", fmt.Sprintf(`{"PublicIp": %q, "LinkPublicIpId": %q}`, used["PublicIp"], link), apierror.IncompatibleParameters},
+		{"unlink of no link", alice, "UnlinkPublicIp", `{"LinkPublicIpId": "eipassoc-00000000"}`, apierror.PublicIpLinkNotFound},
+		{"unlink of no address", alice, "UnlinkPublicIp", `{"PublicIp": "192.0.2.1"}`, apierror.PublicIpNotFound},
+		{"unlink of what is not linked", alice, "UnlinkPublicIp", fmt.Sprintf(`{"PublicIp": %q}`, free["PublicIp"]), apierror.PublicIpLinkNotFound},
+		{"unlink of a lent one", alice, "UnlinkPublicIp", fmt.Sprintf(`{"PublicIp": %q}`, lent.PublicIp), apierror.PublicIpNotFound},
+		{"unlink of another account's", bob, "UnlinkPublicIp", fmt.Sprintf(`{"LinkPublicIpId": %q}`, link), apierror.PublicIpLinkNotFound},
+		{"unlink of another account's address", bob, "UnlinkPublicIp", fmt.Sprintf(`{"PublicIp": %q}`, used["PublicIp"]), apierror.PublicIpNotFound},
+		{"unlink of a NAT service's", alice, "UnlinkPublicIp", fmt.Sprintf(`{"PublicIp": %q}`, nats["PublicIp"]), apierror.InUse},
+		{"unlink of another service's", alice, "UnlinkPublicIp", `{"LinkPublicIpId": "eipassoc-00000001"}`, apierror.PublicIpLocked},
 
-		{"deletion of nothing", alice, "DeletePublicIp", `{}`, fault.MissingParameter},
-		{"deletion of two", alice, "DeletePublicIp", fmt.Sprintf(`{"PublicIp": %q, "PublicIpId": %q}`, free["PublicIp"], free["PublicIpId"]), fault.IncompatibleParameters},
-		{"deletion of no public IP", alice, "DeletePublicIp", `{"PublicIpId": "eipalloc-00000000"}`, fault.PublicIpNotFound},
-		{"deletion of another account's", bob, "DeletePublicIp", fmt.Sprintf(`{"PublicIp": %q}`, free["PublicIp"]), fault.PublicIpNotFound},
-		{"deletion of a lent one", alice, "DeletePublicIp", fmt.Sprintf(`{"PublicIp": %q}`, lent.PublicIp), fault.PublicIpNotFound},
-		{"deletion of one linked in a Net", alice, "DeletePublicIp", fmt.Sprintf(`{"PublicIpId": %q}`, used["PublicIpId"]), fault.InUse},
-		{"deletion of a NAT service's", alice, "DeletePublicIp", fmt.Sprintf(`{"PublicIpId": %q}`, nats["PublicIpId"]), fault.InUse},
-		{"deletion of another service's", alice, "DeletePublicIp", fmt.Sprintf(`{"PublicIpId": %q}`, locked["PublicIpId"]), fault.PublicIpLocked},
+		{"deletion of nothing", alice, "DeletePublicIp", `{}`, apierror.MissingParameter},
+		{"deletion of two", alice, "DeletePublicIp", fmt.Sprintf(`{"PublicIp": %q, "PublicIpId": %q}`, free["PublicIp"], free["PublicIpId"]), apierror.IncompatibleParameters},
+		{"deletion of no public IP", alice, "DeletePublicIp", `{"PublicIpId": "eipalloc-00000000"}`, apierror.PublicIpNotFound},
+		{"deletion of another account's", bob, "DeletePublicIp", fmt.Sprintf(`{"PublicIp": %q}`, free["PublicIp"]), apierror.PublicIpNotFound},
+		{"deletion of a lent one", alice, "DeletePublicIp", fmt.Sprintf(`{"PublicIp": %q}`, lent.PublicIp), apierror.PublicIpNotFound},
+		{"deletion of one linked in a Net", alice, "DeletePublicIp", fmt.Sprintf(`{"PublicIpId": %q}`, used["PublicIpId"]), apierror.InUse},
+		{"deletion of a NAT service's", alice, "DeletePublicIp", fmt.Sprintf(`{"PublicIpId": %q}`, nats["PublicIpId"]), apierror.InUse},
+		{"deletion of another service's", alice, "DeletePublicIp", fmt.Sprintf(`{"PublicIpId": %q}`, locked["PublicIpId"]), apierror.PublicIpLocked},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) { r.refuse(test.want, test.account, test.action, test.body) })
@@ -253,10 +253,10 @@ func TestLinkPublicIp(t *testing.T) {
 	// Unlinking is by the link or by the address.
 	link = r.linkIp(alice, publicID, fmt.Sprintf(`"NicId": %q`, nic))
 	r.call(alice, "UnlinkPublicIp", fmt.Sprintf(`{"LinkPublicIpId": %q}`, link))
-	r.refuse(fault.PublicIpLinkNotFound, alice, "UnlinkPublicIp", fmt.Sprintf(`{"LinkPublicIpId": %q}`, link))
+	r.refuse(apierror.PublicIpLinkNotFound, alice, "UnlinkPublicIp", fmt.Sprintf(`{"LinkPublicIpId": %q}`, link))
 	r.linkIp(alice, publicID, fmt.Sprintf(`"NicId": %q`, nic))
 	r.call(alice, "UnlinkPublicIp", fmt.Sprintf(`{"PublicIp": %q}`, address))
-	r.refuse(fault.PublicIpLinkNotFound, alice, "UnlinkPublicIp", fmt.Sprintf(`{"PublicIp": %q}`, address))
+	r.refuse(apierror.PublicIpLinkNotFound, alice, "UnlinkPublicIp", fmt.Sprintf(`{"PublicIp": %q}`, address))
 
 	// A NIC that goes leaves it behind.
 	r.linkIp(alice, publicID, fmt.Sprintf(`"NicId": %q`, nic))
@@ -431,7 +431,7 @@ func TestPublicIpQuota(t *testing.T) {
 	r := setup(t, map[string]int{"ip_limit": 2})
 	first := r.publicIp(alice)
 	r.publicIp(alice)
-	r.refuse(fault.TooManyPublicIps, alice, "CreatePublicIp", `{}`)
+	r.refuse(apierror.TooManyPublicIps, alice, "CreatePublicIp", `{}`)
 	r.publicIp(bob)
 	if used := r.meter(alice, "ip_limit"); used != 2 {
 		t.Errorf("of ip_limit, %d are used", used)
@@ -517,7 +517,7 @@ func TestAddressesAreGivenOnce(t *testing.T) {
 				t.Errorf("%s is given to %s and %s", ip, given[ip], a.account)
 			}
 			given[ip] = a.account
-		case fault.InsufficientCapacity.Is(a.err):
+		case apierror.InsufficientCapacity.Is(a.err):
 			refused++
 		default:
 			t.Error(a.err)
@@ -538,7 +538,7 @@ func TestAddressesAreGivenOnce(t *testing.T) {
 				t.Errorf("%s is given twice", ip)
 			}
 			taken[a.account] = append(taken[a.account], ip)
-		case fault.InsufficientCapacity.Is(a.err):
+		case apierror.InsufficientCapacity.Is(a.err):
 			refused++
 		default:
 			t.Error(a.err)

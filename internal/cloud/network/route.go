@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -124,25 +124,25 @@ func (r *Route) checkTarget(tx *kind.Tx, netID id.Net) error {
 	case r.leadsToInternet():
 		service, err := InternetServices.Get(tx, id.InternetService(r.GatewayId))
 		if err == nil && service.NetId != "" && service.NetId != netID {
-			return fault.GatewayNotFound.Errorf("The internet service %s is linked to the Net %s, and not to %s.", r.GatewayId, service.NetId, netID)
+			return apierror.GatewayNotFound.Errorf("The internet service %s is linked to the Net %s, and not to %s.", r.GatewayId, service.NetId, netID)
 		}
 		return err
 	case r.GatewayId != "":
 		gateway, err := VirtualGateways.Get(tx, id.VirtualGateway(r.GatewayId))
 		if err == nil && gateway.NetId != netID {
-			return fault.GatewayNotFound.Errorf("The virtual gateway %s is not linked to the Net %s.", r.GatewayId, netID)
+			return apierror.GatewayNotFound.Errorf("The virtual gateway %s is not linked to the Net %s.", r.GatewayId, netID)
 		}
 		return err
 	case r.NatServiceId != "":
 		nat, err := NatServices.Get(tx, r.NatServiceId)
 		if err == nil && nat.NetId != netID {
-			return fault.InvalidParameter.Errorf("The NAT service %s is not in the Net %s.", r.NatServiceId, netID)
+			return apierror.InvalidParameter.Errorf("The NAT service %s is not in the Net %s.", r.NatServiceId, netID)
 		}
 		return err
 	case r.NetPeeringId != "":
 		peering, err := NetPeerings.Get(tx, r.NetPeeringId)
 		if err == nil && !slices.Contains(peering.OwnNets, netID) {
-			return fault.InvalidParameter.Errorf("The Net peering %s does not join the Net %s to another one.", r.NetPeeringId, netID)
+			return apierror.InvalidParameter.Errorf("The Net peering %s does not join the Net %s to another one.", r.NetPeeringId, netID)
 		}
 		return err
 	case r.NetAccessPointId != "":
@@ -151,7 +151,7 @@ func (r *Route) checkTarget(tx *kind.Tx, netID id.Net) error {
 	}
 	nic, err := Nics.Get(tx, r.NicId)
 	if err == nil && nic.NetId != netID {
-		return fault.InvalidParameter.Errorf("The NIC %s is not in the Net %s.", r.NicId, netID)
+		return apierror.InvalidParameter.Errorf("The NIC %s is not in the Net %s.", r.NicId, netID)
 	}
 	return err
 }
@@ -199,9 +199,9 @@ func (to RouteTarget) route(tx *kind.Tx, t *RouteTable, destination api.CIDR) (r
 	}
 	switch {
 	case given == 0:
-		return r, fault.MissingParameter.Errorf("One of GatewayId, NatServiceId, NetPeeringId, NicId and VmId is required.")
+		return r, apierror.MissingParameter.Errorf("One of GatewayId, NatServiceId, NetPeeringId, NicId and VmId is required.")
 	case given > 1:
-		return r, fault.InvalidParameterSet.Errorf("A route leads to one of GatewayId, NatServiceId, NetPeeringId, NicId and VmId, and %d are given.", given)
+		return r, apierror.InvalidParameterSet.Errorf("A route leads to one of GatewayId, NatServiceId, NetPeeringId, NicId and VmId, and %d are given.", given)
 	case to.VmId != "":
 		to.NicId, err = onlyNic(tx, to.VmId, t.NetId)
 	case to.NicId != "":
@@ -224,9 +224,9 @@ func onlyNic(tx *kind.Tx, vm id.Vm, netID id.Net) (id.Nic, error) {
 	case err != nil:
 		return "", err
 	case nics[0].NetId != netID:
-		return "", fault.InvalidParameter.Errorf("The VM %s is not in the Net %s.", vm, netID)
+		return "", apierror.InvalidParameter.Errorf("The VM %s is not in the Net %s.", vm, netID)
 	case len(nics) > 1:
-		return "", fault.InvalidParameter.Errorf("The VM %s has %d NICs: say with NicId which of them the route leads to.", vm, len(nics))
+		return "", apierror.InvalidParameter.Errorf("The VM %s has %d NICs: say with NicId which of them the route leads to.", vm, len(nics))
 	}
 	return nics[0].NicId, nil
 }
@@ -268,19 +268,19 @@ func createRoute(tx *kind.Tx, t *RouteTable, req *CreateRouteRequest) error {
 	}
 	sameRange := func(r Route) bool { return r.DestinationIpRange == route.DestinationIpRange }
 	if at := slices.IndexFunc(t.Routes, sameRange); at >= 0 && t.Routes[at].CreationMethod != ByRoutePropagation {
-		return fault.RouteExists.Errorf("The route table %s has a route to %s.", t.RouteTableId, route.DestinationIpRange)
+		return apierror.RouteExists.Errorf("The route table %s has a route to %s.", t.RouteTableId, route.DestinationIpRange)
 	}
 	net, err := Nets.Get(tx, t.NetId)
 	if err != nil {
 		return err
 	}
 	if within(req.DestinationIpRange.Prefix(), net.IpRange.Prefix()) {
-		return fault.InvalidParameter.Errorf("The DestinationIpRange %s is inside %s, the range of %s, whose addresses are always local.", req.DestinationIpRange, net.IpRange, net.NetId)
+		return apierror.InvalidParameter.Errorf("The DestinationIpRange %s is inside %s, the range of %s, whose addresses are always local.", req.DestinationIpRange, net.IpRange, net.NetId)
 	}
 	// It takes the place of a propagated one.
 	t.Routes = append(slices.DeleteFunc(slices.Clone(t.Routes), sameRange), route)
 	// The catalogue has no code for too many routes: that of route tables is nearest.
-	if err := tx.CheckLimit(routeLimit, fault.TooManyRouteTables, countRoutes(t.Routes)); err != nil {
+	if err := tx.CheckLimit(routeLimit, apierror.TooManyRouteTables, countRoutes(t.Routes)); err != nil {
 		return err
 	}
 	return touch(tx, t.NetId)
@@ -329,11 +329,11 @@ func (t *RouteTable) ownRoute(destination api.CIDR) (int, error) {
 	at := slices.IndexFunc(t.Routes, func(r Route) bool { return r.DestinationIpRange == destination })
 	switch {
 	case at < 0:
-		return 0, fault.RouteNotFound.Errorf("The route table %s has no route to %s.", t.RouteTableId, destination)
+		return 0, apierror.RouteNotFound.Errorf("The route table %s has no route to %s.", t.RouteTableId, destination)
 	case t.Routes[at].CreationMethod == ByCreateRouteTable:
-		return 0, fault.InvalidParameter.Errorf("The route to %s is the local one of the Net %s, which stays as it is.", destination, t.NetId)
+		return 0, apierror.InvalidParameter.Errorf("The route to %s is the local one of the Net %s, which stays as it is.", destination, t.NetId)
 	case t.Routes[at].CreationMethod == ByRoutePropagation:
-		return 0, fault.InvalidParameter.Errorf("The route to %s is propagated by %s, and comes and goes with it.", destination, t.Routes[at].GatewayId)
+		return 0, apierror.InvalidParameter.Errorf("The route to %s is propagated by %s, and comes and goes with it.", destination, t.Routes[at].GatewayId)
 	}
 	return at, nil
 }

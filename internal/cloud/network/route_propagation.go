@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -37,9 +37,9 @@ func updateRoutePropagation(tx *kind.Tx, req *UpdateRoutePropagationRequest) (*U
 	switch {
 	case gateway.NetId == table.NetId:
 	case gateway.NetId == "":
-		return nil, fault.GatewayNotLinked.Errorf("The VirtualGateway %s is linked to no Net.", gateway.VirtualGatewayId)
+		return nil, apierror.GatewayNotLinked.Errorf("The VirtualGateway %s is linked to no Net.", gateway.VirtualGatewayId)
 	default:
-		return nil, fault.InvalidPropagation.Errorf("The VirtualGateway %s is linked to %s, and the RouteTable %s is of %s.",
+		return nil, apierror.InvalidPropagation.Errorf("The VirtualGateway %s is linked to %s, and the RouteTable %s is of %s.",
 			gateway.VirtualGatewayId, gateway.NetId, table.RouteTableId, table.NetId)
 	}
 	table.ignore(gateway.VirtualGatewayId)

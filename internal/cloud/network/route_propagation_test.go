@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -92,7 +92,7 @@ func TestRoutePropagation(t *testing.T) {
 	e := r.ends(alice)
 	table, byHand := r.tableByHand(alice, net), r.tableByHand(alice, net, "172.16.0.0/12")
 	vpn := r.vpn(alice, e, "192.168.0.0/16", "172.16.0.0/12", "10.0.1.0/24", "10.0.0.0/16", "10.0.0.0/8")
-	r.refuse(fault.GatewayNotLinked, alice, "UpdateRoutePropagation", propagating(table, e.virtual, true))
+	r.refuse(apierror.GatewayNotLinked, alice, "UpdateRoutePropagation", propagating(table, e.virtual, true))
 	r.linkGateway(alice, e.virtual, net)
 	r.propagated(alice, table)
 
@@ -153,16 +153,16 @@ func TestRoutePropagationIsRefused(t *testing.T) {
 	table, other := r.tableByHand(alice, net), r.tableByHand(alice, elsewhere)
 	r.linkGateway(alice, gateway, net)
 	for name, refused := range map[string]struct {
-		code fault.Code
+		code apierror.Code
 		body string
 	}{
-		"a gateway of another Net": {fault.InvalidPropagation, propagating(other, gateway, true)},
-		"a gateway of no Net":      {fault.GatewayNotLinked, propagating(table, idle, true)},
-		"no such gateway":          {fault.VirtualGatewayNotFound, propagating(table, "vgw-00000000", true)},
-		"no such table":            {fault.RouteTableNotFound, propagating("rtb-00000000", gateway, true)},
-		"ending what cannot be":    {fault.InvalidPropagation, propagating(other, gateway, false)},
+		"a gateway of another Net": {apierror.InvalidPropagation, propagating(other, gateway, true)},
+		"a gateway of no Net":      {apierror.GatewayNotLinked, propagating(table, idle, true)},
+		"no such gateway":          {apierror.VirtualGatewayNotFound, propagating(table, "vgw-00000000", true)},
+		"no such table":            {apierror.RouteTableNotFound, propagating("rtb-00000000", gateway, true)},
+		"ending what cannot be":    {apierror.InvalidPropagation, propagating(other, gateway, false)},
 	} {
 		t.Run(name, func(t *testing.T) { r.with(t).refuse(refused.code, alice, "UpdateRoutePropagation", refused.body) })
 	}
-	r.refuse(fault.RouteTableNotFound, bob, "UpdateRoutePropagation", propagating(table, gateway, true))
+	r.refuse(apierror.RouteTableNotFound, bob, "UpdateRoutePropagation", propagating(table, gateway, true))
 }

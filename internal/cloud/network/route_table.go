@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -45,11 +45,11 @@ type RoutePropagatingVirtualGateway struct {
 var RouteTables = &kind.Kind[RouteTable, id.RouteTable]{
 	Name:    "RouteTable",
 	Tag:     "route-table",
-	Missing: fault.RouteTableNotFound,
-	Held:    fault.InUse,
-	Quota:   &kind.Quota{Name: "rtb_limit", Code: fault.TooManyRouteTables, Per: "NetId"},
+	Missing: apierror.RouteTableNotFound,
+	Held:    apierror.InUse,
+	Quota:   &kind.Quota{Name: "rtb_limit", Code: apierror.TooManyRouteTables, Per: "NetId"},
 	Unique:  []string{"LinkRouteTables.LinkRouteTableId"},
-	Taken:   fault.SubnetLinked,
+	Taken:   apierror.SubnetLinked,
 }
 
 func routeTableActions() []api.Action {
@@ -156,7 +156,7 @@ func findRouteTableLink(tx *kind.Tx, link id.LinkRouteTable) (*RouteTable, int) 
 }
 
 func noRouteTableLink(link id.LinkRouteTable) error {
-	return fault.RouteTableLinkNotFound.Missing("LinkRouteTableId", string(link))
+	return apierror.RouteTableLinkNotFound.Missing("LinkRouteTableId", string(link))
 }
 
 // CreateRouteTableRequest asks for a route table in a Net. It is for no Subnet
@@ -206,14 +206,14 @@ type DeleteRouteTableRequest struct {
 
 func dropRouteTable(tx *kind.Tx, t *RouteTable) error {
 	if t.isMain() {
-		return fault.InUse.Errorf("The route table %s is the main one of the Net %s, which goes with its Net only.", t.RouteTableId, t.NetId)
+		return apierror.InUse.Errorf("The route table %s is the main one of the Net %s, which goes with its Net only.", t.RouteTableId, t.NetId)
 	}
 	if len(t.LinkRouteTables) > 0 {
 		var subnets []string
 		for _, link := range t.LinkRouteTables {
 			subnets = append(subnets, string(link.SubnetId))
 		}
-		return fault.InUse.Errorf("The route table %s is linked to %s.", t.RouteTableId, strings.Join(subnets, ", "))
+		return apierror.InUse.Errorf("The route table %s is linked to %s.", t.RouteTableId, strings.Join(subnets, ", "))
 	}
 	for point := range NetAccessPoints.Of(tx, t.RouteTableId) {
 		point.RouteTableIds = slices.DeleteFunc(slices.Clone(point.RouteTableIds), func(other id.RouteTable) bool { return other == t.RouteTableId })
@@ -245,10 +245,10 @@ func linkRouteTable(tx *kind.Tx, req *LinkRouteTableRequest) (*LinkRouteTableRes
 		return nil, err
 	}
 	if t.NetId != subnet.NetId {
-		return nil, fault.InvalidParameter.Errorf("The route table %s is in the Net %s, and the Subnet %s in %s.", t.RouteTableId, t.NetId, subnet.SubnetId, subnet.NetId)
+		return nil, apierror.InvalidParameter.Errorf("The route table %s is in the Net %s, and the Subnet %s in %s.", t.RouteTableId, t.NetId, subnet.SubnetId, subnet.NetId)
 	}
 	if linked := linkedTable(tx, subnet.SubnetId); linked != nil {
-		return nil, fault.SubnetLinked.Errorf("The Subnet %s is linked to the route table %s.", subnet.SubnetId, linked.RouteTableId)
+		return nil, apierror.SubnetLinked.Errorf("The Subnet %s is linked to the route table %s.", subnet.SubnetId, linked.RouteTableId)
 	}
 	link := LinkRouteTable{LinkRouteTableId: newRouteTableLink(tx), SubnetId: subnet.SubnetId}
 	return &LinkRouteTableResponse{link.LinkRouteTableId}, t.link(tx, link)
@@ -287,7 +287,7 @@ func unlinkRouteTable(tx *kind.Tx, req *UnlinkRouteTableRequest) (*struct{}, err
 		return nil, noRouteTableLink(req.LinkRouteTableId)
 	}
 	if t.LinkRouteTables[at].Main {
-		return nil, fault.InvalidParameter.Errorf("The link %s makes the route table %s the main one of the Net %s: it can move to another table, and not go.",
+		return nil, apierror.InvalidParameter.Errorf("The link %s makes the route table %s the main one of the Net %s: it can move to another table, and not go.",
 			req.LinkRouteTableId, t.RouteTableId, t.NetId)
 	}
 	return &struct{}{}, t.unlink(tx, at)
@@ -324,7 +324,7 @@ func updateRouteTableLink(tx *kind.Tx, req *UpdateRouteTableLinkRequest) (*Updat
 		return nil, noRouteTableLink(req.LinkRouteTableId)
 	}
 	if to.NetId != from.NetId {
-		return nil, fault.InvalidParameter.Errorf("The route table %s is in the Net %s, and the link %s in %s.", to.RouteTableId, to.NetId, req.LinkRouteTableId, from.NetId)
+		return nil, apierror.InvalidParameter.Errorf("The route table %s is in the Net %s, and the link %s in %s.", to.RouteTableId, to.NetId, req.LinkRouteTableId, from.NetId)
 	}
 	if to.RouteTableId == from.RouteTableId {
 		return &UpdateRouteTableLinkResponse{req.LinkRouteTableId}, nil

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -53,8 +53,8 @@ func TestMainRouteTable(t *testing.T) {
 		"Routes": [{"DestinationIpRange": "10.0.0.0/16", "GatewayId": "local", "CreationMethod": "CreateRouteTable", "State": "active"}]}`,
 		main["RouteTableId"], net, link["LinkRouteTableId"]))
 
-	r.refuse(fault.InUse, alice, "DeleteRouteTable", fmt.Sprintf(`{"RouteTableId": %q}`, main["RouteTableId"]))
-	r.refuse(fault.InvalidParameter, alice, "UnlinkRouteTable", fmt.Sprintf(`{"LinkRouteTableId": %q}`, link["LinkRouteTableId"]))
+	r.refuse(apierror.InUse, alice, "DeleteRouteTable", fmt.Sprintf(`{"RouteTableId": %q}`, main["RouteTableId"]))
+	r.refuse(apierror.InvalidParameter, alice, "UnlinkRouteTable", fmt.Sprintf(`{"LinkRouteTableId": %q}`, link["LinkRouteTableId"]))
 	r.call(alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
 	r.selects(r.list("RouteTables", alice, "ReadRouteTables", `{}`), "RouteTableId")
 }
@@ -75,19 +75,19 @@ func TestRouteTable(t *testing.T) {
 	link, second := r.linkTable(alice, table, subnet), r.linkTable(alice, table, other)
 	r.shows(r.links(alice, table)[0], fmt.Sprintf(`{"LinkRouteTableId": %q, "RouteTableId": %q, "SubnetId": %q, "Main": false}`, link, table, subnet))
 	r.selects(r.links(alice, table), "SubnetId", subnet, other)
-	r.refuse(fault.SubnetLinked, alice, "LinkRouteTable", fmt.Sprintf(`{"RouteTableId": %q, "SubnetId": %q}`, table, subnet))
-	r.refuse(fault.SubnetLinked, alice, "LinkRouteTable", fmt.Sprintf(`{"RouteTableId": %q, "SubnetId": %q}`, r.mainTable(alice, net)["RouteTableId"], subnet))
-	r.refuse(fault.InUse, alice, "DeleteRouteTable", fmt.Sprintf(`{"RouteTableId": %q}`, table))
+	r.refuse(apierror.SubnetLinked, alice, "LinkRouteTable", fmt.Sprintf(`{"RouteTableId": %q, "SubnetId": %q}`, table, subnet))
+	r.refuse(apierror.SubnetLinked, alice, "LinkRouteTable", fmt.Sprintf(`{"RouteTableId": %q, "SubnetId": %q}`, r.mainTable(alice, net)["RouteTableId"], subnet))
+	r.refuse(apierror.InUse, alice, "DeleteRouteTable", fmt.Sprintf(`{"RouteTableId": %q}`, table))
 
 	// A Subnet takes its link along.
 	r.call(alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, subnet))
 	r.selects(r.links(alice, table), "SubnetId", other)
-	r.refuse(fault.RouteTableLinkNotFound, alice, "UnlinkRouteTable", fmt.Sprintf(`{"LinkRouteTableId": %q}`, link))
+	r.refuse(apierror.RouteTableLinkNotFound, alice, "UnlinkRouteTable", fmt.Sprintf(`{"LinkRouteTableId": %q}`, link))
 	r.call(alice, "UnlinkRouteTable", fmt.Sprintf(`{"LinkRouteTableId": %q}`, second))
 
 	// A table of its own keeps a Net.
 	r.call(alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, other))
-	r.refuse(fault.NetInUse, alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
+	r.refuse(apierror.NetInUse, alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
 	r.call(alice, "DeleteRouteTable", fmt.Sprintf(`{"RouteTableId": %q}`, table))
 	r.call(alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
 }
@@ -110,7 +110,7 @@ func TestUpdateRouteTableLink(t *testing.T) {
 	}
 	r.selects(r.links(alice, main), "LinkRouteTableId", r.links(alice, main)[0].id("LinkRouteTableId"), moved)
 	r.selects(r.links(alice, table), "LinkRouteTableId")
-	r.refuse(fault.RouteTableLinkNotFound, alice, "UpdateRouteTableLink", fmt.Sprintf(`{"LinkRouteTableId": %q, "RouteTableId": %q}`, first, table))
+	r.refuse(apierror.RouteTableLinkNotFound, alice, "UpdateRouteTableLink", fmt.Sprintf(`{"LinkRouteTableId": %q, "RouteTableId": %q}`, first, table))
 	back := move(moved, table)
 
 	// The main link goes before the others, and back.
@@ -122,7 +122,7 @@ func TestUpdateRouteTableLink(t *testing.T) {
 	r.shows(r.links(alice, table)[0], fmt.Sprintf(`{"LinkRouteTableId": %q, "RouteTableId": %q, "NetId": %q, "Main": true}`, now, table, net))
 	r.selects(r.links(alice, table), "LinkRouteTableId", now, back)
 	r.selects(r.links(alice, main), "LinkRouteTableId")
-	r.refuse(fault.InUse, alice, "DeleteRouteTable", fmt.Sprintf(`{"RouteTableId": %q}`, table))
+	r.refuse(apierror.InUse, alice, "DeleteRouteTable", fmt.Sprintf(`{"RouteTableId": %q}`, table))
 	if same := move(now, table); same != now {
 		t.Errorf("the link to the table that it is of is %s, want %s", same, now)
 	}
@@ -134,7 +134,7 @@ func TestUpdateRouteTableLink(t *testing.T) {
 	// The former main table is one like any other, and keeps the Net.
 	move(r.links(alice, main)[0].id("LinkRouteTableId"), table)
 	r.call(alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, subnet))
-	r.refuse(fault.NetInUse, alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
+	r.refuse(apierror.NetInUse, alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
 	r.call(alice, "DeleteRouteTable", fmt.Sprintf(`{"RouteTableId": %q}`, main))
 	r.call(alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
 }
@@ -148,23 +148,23 @@ func TestRouteTableRefusals(t *testing.T) {
 	link := r.linkTable(alice, table, subnet)
 	tests := []struct {
 		name, account, action, body string
-		want                        fault.Code
+		want                        apierror.Code
 	}{
-		{"no Net", alice, "CreateRouteTable", `{}`, fault.MissingParameter},
-		{"unknown Net", alice, "CreateRouteTable", `{"NetId": "vpc-00000000"}`, fault.NetNotFound},
-		{"another account's Net", bob, "CreateRouteTable", fmt.Sprintf(`{"NetId": %q}`, net), fault.NetNotFound},
-		{"deletion of no table", alice, "DeleteRouteTable", `{"RouteTableId": "rtb-00000000"}`, fault.RouteTableNotFound},
-		{"deletion of another account's table", bob, "DeleteRouteTable", fmt.Sprintf(`{"RouteTableId": %q}`, far), fault.RouteTableNotFound},
-		{"deletion of what is no table", alice, "DeleteRouteTable", fmt.Sprintf(`{"RouteTableId": %q}`, link), fault.InvalidID},
-		{"link of no table", alice, "LinkRouteTable", fmt.Sprintf(`{"RouteTableId": "rtb-00000000", "SubnetId": %q}`, there), fault.RouteTableNotFound},
-		{"link to no Subnet", alice, "LinkRouteTable", fmt.Sprintf(`{"RouteTableId": %q, "SubnetId": "subnet-00000000"}`, table), fault.SubnetNotFound},
-		{"link to another Net's Subnet", alice, "LinkRouteTable", fmt.Sprintf(`{"RouteTableId": %q, "SubnetId": %q}`, table, there), fault.InvalidParameter},
-		{"another account's link", bob, "UnlinkRouteTable", fmt.Sprintf(`{"LinkRouteTableId": %q}`, link), fault.RouteTableLinkNotFound},
-		{"no link", alice, "UnlinkRouteTable", `{"LinkRouteTableId": ""}`, fault.RouteTableLinkNotFound},
-		{"move of no link", alice, "UpdateRouteTableLink", fmt.Sprintf(`{"LinkRouteTableId": "rtbassoc-00000000", "RouteTableId": %q}`, table), fault.RouteTableLinkNotFound},
-		{"move of no link to no table", alice, "UpdateRouteTableLink", `{"LinkRouteTableId": "rtbassoc-00000000", "RouteTableId": "rtb-00000000"}`, fault.RouteTableNotFound},
-		{"move to no table", alice, "UpdateRouteTableLink", fmt.Sprintf(`{"LinkRouteTableId": %q, "RouteTableId": "rtb-00000000"}`, link), fault.RouteTableNotFound},
-		{"move to another Net's table", alice, "UpdateRouteTableLink", fmt.Sprintf(`{"LinkRouteTableId": %q, "RouteTableId": %q}`, link, far), fault.InvalidParameter},
+		{"no Net", alice, "CreateRouteTable", `{}`, apierror.MissingParameter},
+		{"unknown Net", alice, "CreateRouteTable", `{"NetId": "vpc-00000000"}`, apierror.NetNotFound},
+		{"another account's Net", bob, "CreateRouteTable", fmt.Sprintf(`{"NetId": %q}`, net), apierror.NetNotFound},
+		{"deletion of no table", alice, "DeleteRouteTable", `{"RouteTableId": "rtb-00000000"}`, apierror.RouteTableNotFound},
+		{"deletion of another account's table", bob, "DeleteRouteTable", fmt.Sprintf(`{"RouteTableId": %q}`, far), apierror.RouteTableNotFound},
+		{"deletion of what is no table", alice, "DeleteRouteTable", fmt.Sprintf(`{"RouteTableId": %q}`, link), apierror.InvalidID},
+		{"link of no table", alice, "LinkRouteTable", fmt.Sprintf(`{"RouteTableId": "rtb-00000000", "SubnetId": %q}`, there), apierror.RouteTableNotFound},
+		{"link to no Subnet", alice, "LinkRouteTable", fmt.Sprintf(`{"RouteTableId": %q, "SubnetId": "subnet-00000000"}`, table), apierror.SubnetNotFound},
+		{"link to another Net's Subnet", alice, "LinkRouteTable", fmt.Sprintf(`{"RouteTableId": %q, "SubnetId": %q}`, table, there), apierror.InvalidParameter},
+		{"another account's link", bob, "UnlinkRouteTable", fmt.Sprintf(`{"LinkRouteTableId": %q}`, link), apierror.RouteTableLinkNotFound},
+		{"no link", alice, "UnlinkRouteTable", `{"LinkRouteTableId": ""}`, apierror.RouteTableLinkNotFound},
+		{"move of no link", alice, "UpdateRouteTableLink", fmt.Sprintf(`{"LinkRouteTableId": "rtbassoc-00000000", "RouteTableId": %q}`, table), apierror.RouteTableLinkNotFound},
+		{"move of no link to no table", alice, "UpdateRouteTableLink", `{"LinkRouteTableId": "rtbassoc-00000000", "RouteTableId": "rtb-00000000"}`, apierror.RouteTableNotFound},
+		{"move to no table", alice, "UpdateRouteTableLink", fmt.Sprintf(`{"LinkRouteTableId": %q, "RouteTableId": "rtb-00000000"}`, link), apierror.RouteTableNotFound},
+		{"move to another Net's table", alice, "UpdateRouteTableLink", fmt.Sprintf(`{"LinkRouteTableId": %q, "RouteTableId": %q}`, link, far), apierror.InvalidParameter},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) { r.refuse(test.want, test.account, test.action, test.body) })
@@ -193,7 +193,7 @@ func TestRouteTableQuotaIsPerNet(t *testing.T) {
 	r := setup(t, map[string]int{"rtb_limit": 2})
 	net, other := r.net(alice, "10.0.0.0/16"), r.net(alice, "10.0.0.0/16")
 	table := r.table(alice, net)
-	r.refuse(fault.TooManyRouteTables, alice, "CreateRouteTable", fmt.Sprintf(`{"NetId": %q}`, net))
+	r.refuse(apierror.TooManyRouteTables, alice, "CreateRouteTable", fmt.Sprintf(`{"NetId": %q}`, net))
 	r.table(alice, other)
 	r.call(alice, "DeleteRouteTable", fmt.Sprintf(`{"RouteTableId": %q}`, table))
 	r.table(alice, net)

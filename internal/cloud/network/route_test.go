@@ -7,11 +7,11 @@ import (
 	"testing"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/driver/sim"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -129,7 +129,7 @@ func TestRoute(t *testing.T) {
 			if diff := cmp.Diff(test.wanted, r.worldRoute(has.net, has.table, destination), cmpopts.EquateComparable(test.wanted.Destination)); diff != "" {
 				t.Errorf("in the world (-want +got):\n%s", diff)
 			}
-			r.refuse(fault.RouteExists, alice, "CreateRoute", body)
+			r.refuse(apierror.RouteExists, alice, "CreateRoute", body)
 			table := r.one("RouteTable", alice, "DeleteRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": %q}`, has.table, destination))
 			if left := table["Routes"].([]any); len(left) != 1 {
 				t.Errorf("%d routes are left, want the local one", len(left))
@@ -315,54 +315,54 @@ func TestRouteRefusals(t *testing.T) {
 	})
 	tests := []struct {
 		name, destination, target string
-		create, update            fault.Code // 0: not called
+		create, update            apierror.Code // 0: not called
 	}{
-		{"no target", "192.0.2.0/24", `"DryRun": false`, fault.MissingParameter, 0},
-		{"no target for a route that is there", "0.0.0.0/0", `"DryRun": false`, 0, fault.MissingParameter},
-		{"empty targets", "192.0.2.0/24", `"GatewayId": "", "VmId": ""`, fault.MissingParameter, 0},
-		{"two targets", "0.0.0.0/0", fmt.Sprintf(`"GatewayId": %q, "NatServiceId": %q`, has.service, has.nat), fault.InvalidParameterSet, fault.InvalidParameterSet},
-		{"the same destination", "0.0.0.0/0", fmt.Sprintf(`"NatServiceId": %q`, has.nat), fault.RouteExists, 0},
-		{"the range of the Net", "10.0.0.0/16", fmt.Sprintf(`"NatServiceId": %q`, has.nat), fault.RouteExists, fault.InvalidParameter},
-		{"a part of the Net", "10.0.9.0/24", fmt.Sprintf(`"NatServiceId": %q`, has.nat), fault.InvalidParameter, fault.RouteNotFound},
-		{"no route", "192.0.2.0/24", fmt.Sprintf(`"NatServiceId": %q`, has.nat), 0, fault.RouteNotFound},
-		{"a propagated route", "172.16.0.0/12", fmt.Sprintf(`"NatServiceId": %q`, has.nat), 0, fault.InvalidParameter},
-		{"no range", "everywhere", fmt.Sprintf(`"NatServiceId": %q`, has.nat), fault.InvalidBlock, fault.InvalidBlock},
-		{"unknown internet service", "0.0.0.0/0", `"GatewayId": "igw-00000000"`, fault.InternetServiceNotFound, fault.InternetServiceNotFound},
-		{"another Net's internet service", "0.0.0.0/0", fmt.Sprintf(`"GatewayId": %q`, far.service), fault.GatewayNotFound, fault.GatewayNotFound},
-		{"unknown virtual gateway", "0.0.0.0/0", `"GatewayId": "vgw-00000000"`, fault.VirtualGatewayNotFound, fault.VirtualGatewayNotFound},
-		{"another Net's virtual gateway", "0.0.0.0/0", fmt.Sprintf(`"GatewayId": %q`, far.gateway), fault.GatewayNotFound, fault.GatewayNotFound},
-		{"local", "0.0.0.0/0", `"GatewayId": "local"`, fault.InvalidID, fault.InvalidID},
-		{"malformed gateway", "0.0.0.0/0", `"GatewayId": "vgw-1"`, fault.MalformedID, fault.MalformedID},
-		{"unknown NAT service", "0.0.0.0/0", `"NatServiceId": "nat-00000000"`, fault.NatServiceNotFound, fault.NatServiceNotFound},
-		{"another Net's NAT service", "0.0.0.0/0", fmt.Sprintf(`"NatServiceId": %q`, far.nat), fault.InvalidParameter, fault.InvalidParameter},
+		{"no target", "192.0.2.0/24", `"DryRun": false`, apierror.MissingParameter, 0},
+		{"no target for a route that is there", "0.0.0.0/0", `"DryRun": false`, 0, apierror.MissingParameter},
+		{"empty targets", "192.0.2.0/24", `"GatewayId": "", "VmId": ""`, apierror.MissingParameter, 0},
+		{"two targets", "0.0.0.0/0", fmt.Sprintf(`"GatewayId": %q, "NatServiceId": %q`, has.service, has.nat), apierror.InvalidParameterSet, apierror.InvalidParameterSet},
+		{"the same destination", "0.0.0.0/0", fmt.Sprintf(`"NatServiceId": %q`, has.nat), apierror.RouteExists, 0},
+		{"the range of the Net", "10.0.0.0/16", fmt.Sprintf(`"NatServiceId": %q`, has.nat), apierror.RouteExists, apierror.InvalidParameter},
+		{"a part of the Net", "10.0.9.0/24", fmt.Sprintf(`"NatServiceId": %q`, has.nat), apierror.InvalidParameter, apierror.RouteNotFound},
+		{"no route", "192.0.2.0/24", fmt.Sprintf(`"NatServiceId": %q`, has.nat), 0, apierror.RouteNotFound},
+		{"a propagated route", "172.16.0.0/12", fmt.Sprintf(`"NatServiceId": %q`, has.nat), 0, apierror.InvalidParameter},
+		{"no range", "everywhere", fmt.Sprintf(`"NatServiceId": %q`, has.nat), apierror.InvalidBlock, apierror.InvalidBlock},
+		{"unknown internet service", "0.0.0.0/0", `"GatewayId": "igw-00000000"`, apierror.InternetServiceNotFound, apierror.InternetServiceNotFound},
+		{"another Net's internet service", "0.0.0.0/0", fmt.Sprintf(`"GatewayId": %q`, far.service), apierror.GatewayNotFound, apierror.GatewayNotFound},
+		{"unknown virtual gateway", "0.0.0.0/0", `"GatewayId": "vgw-00000000"`, apierror.VirtualGatewayNotFound, apierror.VirtualGatewayNotFound},
+		{"another Net's virtual gateway", "0.0.0.0/0", fmt.Sprintf(`"GatewayId": %q`, far.gateway), apierror.GatewayNotFound, apierror.GatewayNotFound},
+		{"local", "0.0.0.0/0", `"GatewayId": "local"`, apierror.InvalidID, apierror.InvalidID},
+		{"malformed gateway", "0.0.0.0/0", `"GatewayId": "vgw-1"`, apierror.MalformedID, apierror.MalformedID},
+		{"unknown NAT service", "0.0.0.0/0", `"NatServiceId": "nat-00000000"`, apierror.NatServiceNotFound, apierror.NatServiceNotFound},
+		{"another Net's NAT service", "0.0.0.0/0", fmt.Sprintf(`"NatServiceId": %q`, far.nat), apierror.InvalidParameter, apierror.InvalidParameter},
 		{"unknown Net peering", "0.0.0.0/0", `"NetPeeringId": "pcx-00000000"`, network.NetPeerings.Missing, network.NetPeerings.Missing},
-		{"another Net's peering", "0.0.0.0/0", fmt.Sprintf(`"NetPeeringId": %q`, far.peering), fault.InvalidParameter, fault.InvalidParameter},
+		{"another Net's peering", "0.0.0.0/0", fmt.Sprintf(`"NetPeeringId": %q`, far.peering), apierror.InvalidParameter, apierror.InvalidParameter},
 		{"unknown NIC", "0.0.0.0/0", `"NicId": "eni-00000000"`, network.Nics.Missing, network.Nics.Missing},
 		{"a service's NIC", "0.0.0.0/0", fmt.Sprintf(`"NicId": %q`, hidden), network.Nics.Missing, network.Nics.Missing},
-		{"another Net's NIC", "0.0.0.0/0", fmt.Sprintf(`"NicId": %q`, far.nic), fault.InvalidParameter, fault.InvalidParameter},
-		{"unknown VM", "0.0.0.0/0", `"VmId": "i-00000000"`, fault.VmNotFound, fault.VmNotFound},
-		{"another Net's VM", "0.0.0.0/0", `"VmId": "i-0000000c"`, fault.InvalidParameter, fault.InvalidParameter},
-		{"a VM with two NICs", "0.0.0.0/0", fmt.Sprintf(`"VmId": %q`, twoNics), fault.InvalidParameter, fault.InvalidParameter},
+		{"another Net's NIC", "0.0.0.0/0", fmt.Sprintf(`"NicId": %q`, far.nic), apierror.InvalidParameter, apierror.InvalidParameter},
+		{"unknown VM", "0.0.0.0/0", `"VmId": "i-00000000"`, apierror.VmNotFound, apierror.VmNotFound},
+		{"another Net's VM", "0.0.0.0/0", `"VmId": "i-0000000c"`, apierror.InvalidParameter, apierror.InvalidParameter},
+		{"a VM with two NICs", "0.0.0.0/0", fmt.Sprintf(`"VmId": %q`, twoNics), apierror.InvalidParameter, apierror.InvalidParameter},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			for action, code := range map[string]fault.Code{"CreateRoute": test.create, "UpdateRoute": test.update} {
+			for action, code := range map[string]apierror.Code{"CreateRoute": test.create, "UpdateRoute": test.update} {
 				if code != 0 {
 					r.refuse(code, alice, action, fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": %q, %s}`, has.table, test.destination, test.target))
 				}
 			}
 		})
 	}
-	for destination, code := range map[string]fault.Code{
-		"10.0.0.0/16": fault.InvalidParameter, "172.16.0.0/12": fault.InvalidParameter, "192.0.2.0/24": fault.RouteNotFound, "0.0.0.0/1": fault.RouteNotFound,
+	for destination, code := range map[string]apierror.Code{
+		"10.0.0.0/16": apierror.InvalidParameter, "172.16.0.0/12": apierror.InvalidParameter, "192.0.2.0/24": apierror.RouteNotFound, "0.0.0.0/1": apierror.RouteNotFound,
 	} {
 		r.refuse(code, alice, "DeleteRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": %q}`, has.table, destination))
 	}
 	whole := fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0", "GatewayId": %q}`, has.table, has.service)
 	for _, action := range []string{"CreateRoute", "UpdateRoute"} {
-		r.refuse(fault.RouteTableNotFound, bob, action, whole)
+		r.refuse(apierror.RouteTableNotFound, bob, action, whole)
 	}
-	r.refuse(fault.RouteTableNotFound, bob, "DeleteRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0"}`, has.table))
+	r.refuse(apierror.RouteTableNotFound, bob, "DeleteRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0"}`, has.table))
 }
 
 // A route of the account's takes the place of a propagated one.
@@ -392,7 +392,7 @@ func TestRouteBeforePropagatedOnes(t *testing.T) {
 	r.selects(routes, "DestinationIpRange", "10.0.0.0/16", "192.0.2.0/24", "203.0.113.0/24")
 
 	// Propagated ones do not count: two others are there.
-	r.refuse(fault.TooManyRouteTables, alice, "CreateRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0", "NatServiceId": %q}`, has.table, has.nat))
+	r.refuse(apierror.TooManyRouteTables, alice, "CreateRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0", "NatServiceId": %q}`, has.table, has.nat))
 	r.update(alice, func(tx *kind.Tx) error {
 		for _, meter := range network.Meters() {
 			for typ, use := range meter.Read(tx) {
@@ -473,8 +473,8 @@ func TestRouteToAnUnlinkedInternetService(t *testing.T) {
 	state(read(), network.RouteBlackhole, driver.Blackhole)
 	link("LinkInternetService", other)
 	state(read(), network.RouteBlackhole, driver.Blackhole)
-	r.refuse(fault.GatewayNotFound, alice, "UpdateRoute", body)
-	r.refuse(fault.GatewayNotFound, alice, "CreateRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "192.0.2.0/24", "GatewayId": %q}`, table, service))
+	r.refuse(apierror.GatewayNotFound, alice, "UpdateRoute", body)
+	r.refuse(apierror.GatewayNotFound, alice, "CreateRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "192.0.2.0/24", "GatewayId": %q}`, table, service))
 }
 
 // Of a Subnet's table and the main one, the world is told the one that counts.

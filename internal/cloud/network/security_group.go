@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -54,10 +54,10 @@ func (g *SecurityGroup) Unsettled() bool { return g.Applied < g.Generation }
 var SecurityGroups = &kind.Kind[SecurityGroup, id.SecurityGroup]{
 	Name:    "SecurityGroup",
 	Tag:     "security-group",
-	Missing: fault.SecurityGroupNotFound,
-	Held:    fault.SecurityGroupInUse,
+	Missing: apierror.SecurityGroupNotFound,
+	Held:    apierror.SecurityGroupInUse,
 	Unique:  []string{"Place"},
-	Taken:   fault.SecurityGroupNameTaken,
+	Taken:   apierror.SecurityGroupNameTaken,
 }
 
 // GroupName is the name that a security group is given.
@@ -70,10 +70,10 @@ func (n GroupName) Check() error {
 		return err
 	}
 	if looksLikeID(string(n)) {
-		return fault.InvalidName.Errorf("The name '%s' begins like the ID of a security group: sg-.", n)
+		return apierror.InvalidName.Errorf("The name '%s' begins like the ID of a security group: sg-.", n)
 	}
 	if strings.Trim(string(n), nameMarks+letters) != "" {
-		return fault.InvalidName.Errorf("A name has letters without accents, digits, spaces and any of %s.", nameMarks[1:])
+		return apierror.InvalidName.Errorf("A name has letters without accents, digits, spaces and any of %s.", nameMarks[1:])
 	}
 	return nil
 }
@@ -90,7 +90,7 @@ func (d GroupDescription) Check() error {
 	}
 	foreign := func(r rune) bool { return !strings.ContainsRune(nameMarks+letters, r) && !unicode.Is(unicode.Latin, r) }
 	if strings.ContainsFunc(string(d), foreign) {
-		return fault.InvalidValue.Errorf("A description has letters, digits, spaces and any of %s.", nameMarks[1:])
+		return apierror.InvalidValue.Errorf("A description has letters, digits, spaces and any of %s.", nameMarks[1:])
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ const longestText = 255
 
 func checkLength(text string) error {
 	if n := utf8.RuneCountInString(text); n == 0 || n > longestText {
-		return fault.InvalidLength.Errorf("The text has %d characters, and must have from 1 to %d.", n, longestText)
+		return apierror.InvalidLength.Errorf("The text has %d characters, and must have from 1 to %d.", n, longestText)
 	}
 	return nil
 }
@@ -171,9 +171,9 @@ func createSecurityGroup(tx *kind.Tx, req *CreateSecurityGroupRequest) (*Securit
 		g.OutboundRules = []SecurityGroupRule{everywhere(tx)}
 	}
 	if other := groupNamed(tx, g.NetId, g.SecurityGroupName); other != nil {
-		return nil, fault.SecurityGroupNameTaken.Errorf("The security group %s has the name '%s' already.", other.SecurityGroupId, g.SecurityGroupName)
+		return nil, apierror.SecurityGroupNameTaken.Errorf("The security group %s has the name '%s' already.", other.SecurityGroupId, g.SecurityGroupName)
 	}
-	return g, tx.CheckLimit(g.groupQuota(), fault.TooManySecurityGroups, siblings(tx, g.NetId)+1)
+	return g, tx.CheckLimit(g.groupQuota(), apierror.TooManySecurityGroups, siblings(tx, g.NetId)+1)
 }
 
 func newGroup(net id.Net, name, description string) *SecurityGroup {
@@ -339,13 +339,13 @@ func (region Region) deleteSecurityGroup(tx *kind.Tx, req *DeleteSecurityGroupRe
 		return nil, err
 	}
 	if g.SecurityGroupName == defaultGroup {
-		return nil, fault.DefaultSecurityGroup.Errorf("The security group %s is a default one, which cannot be deleted.", g.SecurityGroupId)
+		return nil, apierror.DefaultSecurityGroup.Errorf("The security group %s is a default one, which cannot be deleted.", g.SecurityGroupId)
 	}
 	if err := SecurityGroups.Delete(tx, g); err != nil {
 		return nil, err
 	}
 	if free := g.LastVmEnd.Time().Add(region.rest()); !g.LastVmEnd.IsZero() && free.After(tx.Now()) {
-		return nil, fault.SecurityGroupInUse.Errorf("The security group %s is in use until %s, because its last VM has just been terminated.",
+		return nil, apierror.SecurityGroupInUse.Errorf("The security group %s is in use until %s, because its last VM has just been terminated.",
 			g.SecurityGroupId, free.UTC().Format(time.RFC3339))
 	}
 	return &struct{}{}, g.touch(tx)
@@ -355,18 +355,18 @@ func groupToDelete(tx *kind.Tx, req *DeleteSecurityGroupRequest) (*SecurityGroup
 	name := req.SecurityGroupName
 	switch {
 	case req.SecurityGroupId == "" && name == "":
-		return nil, fault.MissingParameter.Errorf("SecurityGroupId or SecurityGroupName is required.")
+		return nil, apierror.MissingParameter.Errorf("SecurityGroupId or SecurityGroupName is required.")
 	case req.SecurityGroupId != "":
 		g, err := SecurityGroups.Get(tx, req.SecurityGroupId)
 		if err == nil && name != "" && g.SecurityGroupName != name {
-			err = fault.SecurityGroupNotFound.Errorf("The SecurityGroupName '%s' is not that of %s.", name, req.SecurityGroupId)
+			err = apierror.SecurityGroupNotFound.Errorf("The SecurityGroupName '%s' is not that of %s.", name, req.SecurityGroupId)
 		}
 		return g, err
 	}
 	if g := groupNamed(tx, "", name); g != nil {
 		return g, nil
 	}
-	return nil, fault.SecurityGroupNotFound.Errorf("The SecurityGroupName '%s' is that of no security group for the public Cloud.", name)
+	return nil, apierror.SecurityGroupNotFound.Errorf("The SecurityGroupName '%s' is that of no security group for the public Cloud.", name)
 }
 
 // touch makes the world hear of a change of the group, which the caller writes.
@@ -408,8 +408,8 @@ func dropDefaultGroup(tx *kind.Tx, net *Net) error {
 		return nil
 	}
 	err := SecurityGroups.Delete(tx, g)
-	if fault.SecurityGroupInUse.Is(err) {
-		err = fault.NetInUse.Errorf("The Net %s stays while its default group does. %s", net.NetId, fault.From(err).Details)
+	if apierror.SecurityGroupInUse.Is(err) {
+		err = apierror.NetInUse.Errorf("The Net %s stays while its default group does. %s", net.NetId, apierror.From(err).Details)
 	}
 	return err
 }

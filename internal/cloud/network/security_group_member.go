@@ -3,8 +3,8 @@ package network
 import (
 	"fmt"
 
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -27,24 +27,24 @@ func (m SecurityGroupsMember) String() string {
 // it is a group of the same Net or of one of its peers.
 func (g *SecurityGroup) findMember(tx *kind.Tx, peers map[peer]bool, m SecurityGroupsMember) (SecurityGroupsMember, error) {
 	if m.SecurityGroupId == "" && g.NetId != "" {
-		return m, fault.InvalidParameter.Errorf("A rule of a group of a Net names other groups by ID, and not by name: '%s'.", m.SecurityGroupName)
+		return m, apierror.InvalidParameter.Errorf("A rule of a group of a Net names other groups by ID, and not by name: '%s'.", m.SecurityGroupName)
 	}
 	if m.AccountId != id.Account(tx.Account()) {
 		if g.NetId != "" && !peers[peer{account: m.AccountId}] {
-			return m, fault.MemberNotFound.Errorf("%s is peered with no Net of the account %s.", g.NetId, m.AccountId)
+			return m, apierror.MemberNotFound.Errorf("%s is peered with no Net of the account %s.", g.NetId, m.AccountId)
 		}
 		return m, nil
 	}
 	found := groupSaid(tx, m)
 	switch {
 	case found == nil:
-		return m, fault.MemberNotFound.Errorf("There is no security group that is %s.", m)
+		return m, apierror.MemberNotFound.Errorf("There is no security group that is %s.", m)
 	case m.SecurityGroupName != "" && m.SecurityGroupName != found.SecurityGroupName:
-		return m, fault.MemberNotFound.Errorf("The security group %s is not called '%s'.", found.SecurityGroupId, m.SecurityGroupName)
+		return m, apierror.MemberNotFound.Errorf("The security group %s is not called '%s'.", found.SecurityGroupId, m.SecurityGroupName)
 	case g.NetId == "" && found.NetId != "":
-		return m, fault.NotInPublicCloud.Errorf("The security group %s is of %s, and not for the public Cloud.", found.SecurityGroupId, found.NetId)
+		return m, apierror.NotInPublicCloud.Errorf("The security group %s is of %s, and not for the public Cloud.", found.SecurityGroupId, found.NetId)
 	case found.NetId != g.NetId && !peers[peer{m.AccountId, found.NetId}]:
-		return m, fault.NotInNet.Errorf("The security group %s is not of %s, nor of a Net that is peered with it.", found.SecurityGroupId, g.NetId)
+		return m, apierror.NotInNet.Errorf("The security group %s is not of %s, nor of a Net that is peered with it.", found.SecurityGroupId, g.NetId)
 	}
 	return SecurityGroupsMember{m.AccountId, found.SecurityGroupId, found.SecurityGroupName}, nil
 }
@@ -55,7 +55,7 @@ func GroupNamed(tx *kind.Tx, net id.Net, name string) (*SecurityGroup, error) {
 	if g := groupNamed(tx, net, name); g != nil {
 		return g, nil
 	}
-	return nil, fault.SecurityGroupNotFound.Missing("SecurityGroupName", name)
+	return nil, apierror.SecurityGroupNotFound.Missing("SecurityGroupName", name)
 }
 
 // groupSaid finds the account's group that a member says, by its ID or by its

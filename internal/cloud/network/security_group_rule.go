@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -87,7 +87,7 @@ func (region Region) createSecurityGroupRule(tx *kind.Tx, g *SecurityGroup, req 
 	if err := g.add(tx, req.Flow, said); err != nil {
 		return err
 	}
-	if err := tx.CheckLimit(g.ruleQuota(), fault.TooManyRules, g.ruleCount()); err != nil {
+	if err := tx.CheckLimit(g.ruleQuota(), apierror.TooManyRules, g.ruleCount()); err != nil {
 		return err
 	}
 	return g.changed(tx)
@@ -139,15 +139,15 @@ func (r SecurityGroupRule) among(ipRange api.CIDR, account id.Account, group str
 func (g *SecurityGroup) said(tx *kind.Tx, flow Flow, flat SecurityGroupRule, list []SecurityGroupRule) ([]SecurityGroupRule, error) {
 	switch given := flat.traffic() != everything || len(flat.ends()) > 0; {
 	case flow == Outbound && g.NetId == "":
-		return nil, fault.InvalidParameter.Errorf("The security group %s is for the public Cloud, where no rule says what may be sent.", g.SecurityGroupId)
+		return nil, apierror.InvalidParameter.Errorf("The security group %s is for the public Cloud, where no rule says what may be sent.", g.SecurityGroupId)
 	case given && len(list) > 0:
-		return nil, fault.InvalidParameterSet.Errorf("Rules is given together with parameters that say a rule by themselves.")
+		return nil, apierror.InvalidParameterSet.Errorf("Rules is given together with parameters that say a rule by themselves.")
 	case len(list) > 0:
 		return completed(tx, list, flow, g.NetId != "")
 	case len(flat.ends()) == 0:
-		return nil, fault.MissingParameter.Errorf("A rule needs an IpRange or another security group, or is in Rules.")
+		return nil, apierror.MissingParameter.Errorf("A rule needs an IpRange or another security group, or is in Rules.")
 	case len(flat.ends()) > 1:
-		return nil, fault.InvalidParameterSet.Errorf("An IpRange is given together with another security group.")
+		return nil, apierror.InvalidParameterSet.Errorf("An IpRange is given together with another security group.")
 	}
 	err := flat.complete(tx, flow, g.NetId != "")
 	return []SecurityGroupRule{flat}, err
@@ -158,7 +158,7 @@ func completed(tx *kind.Tx, list []SecurityGroupRule, flow Flow, inNet bool) ([]
 	list = slices.Clone(list)
 	for i := range list {
 		if err := list[i].complete(tx, flow, inNet); err != nil {
-			return nil, fault.In(fmt.Sprintf("Rules.%d", i), err)
+			return nil, apierror.In(fmt.Sprintf("Rules.%d", i), err)
 		}
 	}
 	return list, nil
@@ -172,16 +172,16 @@ func (r *SecurityGroupRule) complete(tx *kind.Tx, flow Flow, inNet bool) error {
 	}
 	r.IpProtocol, r.FromPortRange, r.ToPortRange = t.protocol, t.from, t.to
 	if len(r.ends()) == 0 {
-		return fault.MissingParameter.Errorf("A rule needs at least one of IpRanges, SecurityGroupsMembers and ServiceIds.")
+		return apierror.MissingParameter.Errorf("A rule needs at least one of IpRanges, SecurityGroupsMembers and ServiceIds.")
 	}
 	if flow == Inbound && len(r.ServiceIds) > 0 {
-		return fault.InvalidParameter.Errorf("ServiceIds is for outbound rules: services of the region are where packets go.")
+		return apierror.InvalidParameter.Errorf("ServiceIds is for outbound rules: services of the region are where packets go.")
 	}
 	r.SecurityGroupsMembers = slices.Clone(r.SecurityGroupsMembers)
 	for i := range r.SecurityGroupsMembers {
 		m := &r.SecurityGroupsMembers[i]
 		if m.SecurityGroupId == "" && m.SecurityGroupName == "" {
-			return fault.MissingParameter.Errorf("A member of a rule needs the ID or the name of a security group.")
+			return apierror.MissingParameter.Errorf("A member of a rule needs the ID or the name of a security group.")
 		}
 		if own := id.Account(tx.Account()); m.AccountId == "" {
 			m.AccountId = own
@@ -245,7 +245,7 @@ func (g *SecurityGroup) add(tx *kind.Tx, flow Flow, said []SecurityGroupRule) er
 		}
 		for _, e := range r.ends() {
 			if has[opening{t, e.forms()[0]}] {
-				return fault.DuplicateRule.Errorf("The security group %s has an %s rule for %s and %s already.", g.SecurityGroupId, flow, t, e)
+				return apierror.DuplicateRule.Errorf("The security group %s has an %s rule for %s and %s already.", g.SecurityGroupId, flow, t, e)
 			}
 			note(t, e)
 			ends[i] = append(ends[i], e)
@@ -282,9 +282,9 @@ func (g *SecurityGroup) take(flow Flow, said []SecurityGroupRule) error {
 			case ok:
 				gone[at] = true
 			case known[t]:
-				return fault.RuleNotFound.Errorf("The security group %s has no %s rule for %s and %s.", g.SecurityGroupId, flow, t, e)
+				return apierror.RuleNotFound.Errorf("The security group %s has no %s rule for %s and %s.", g.SecurityGroupId, flow, t, e)
 			default:
-				return fault.RuleNotFound.Errorf("The security group %s has no %s rule for %s.", g.SecurityGroupId, flow, t)
+				return apierror.RuleNotFound.Errorf("The security group %s has no %s rule for %s.", g.SecurityGroupId, flow, t)
 			}
 		}
 	}

@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/driver/drivertest"
 	"github.com/bastide-cloud/bastide/internal/driver/sim"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -126,7 +126,7 @@ func TestSecurityGroupRuleTraffic(t *testing.T) {
 		name, said string
 		public     bool
 		want       want
-		refused    fault.Code
+		refused    apierror.Code
 	}{
 		{name: "nothing said", said: `"IpRange": "0.0.0.0/0"`, want: want{"-1", -1, -1}},
 		{name: "all protocols", said: `"IpProtocol": "-1", "IpRange": "0.0.0.0/0"`, want: want{"-1", -1, -1}},
@@ -145,20 +145,20 @@ func TestSecurityGroupRuleTraffic(t *testing.T) {
 		{name: "the highest type and code", said: `"IpProtocol": "icmp", "FromPortRange": 255, "ToPortRange": 255, "IpRange": "0.0.0.0/0"`, want: want{"icmp", 255, 255}},
 		{name: "another protocol", said: `"IpProtocol": "255", "FromPortRange": 7, "ToPortRange": 7, "IpRange": "0.0.0.0/0"`, want: want{"255", -1, -1}},
 
-		{name: "another protocol in the public Cloud", said: `"IpProtocol": "50", "IpRange": "0.0.0.0/0"`, public: true, refused: fault.InvalidProtocol},
-		{name: "a protocol that no packet has", said: `"IpProtocol": "256", "IpRange": "0.0.0.0/0"`, refused: fault.InvalidProtocol},
-		{name: "a protocol with a zero before it", said: `"IpProtocol": "06", "IpRange": "0.0.0.0/0"`, refused: fault.InvalidProtocol},
-		{name: "a protocol with a sign", said: `"IpProtocol": "+6", "IpRange": "0.0.0.0/0"`, refused: fault.InvalidProtocol},
-		{name: "an unknown name", said: `"IpProtocol": "http", "IpRange": "0.0.0.0/0"`, refused: fault.InvalidProtocol},
-		{name: "capitals", said: `"IpProtocol": "TCP", "FromPortRange": 1, "ToPortRange": 2, "IpRange": "0.0.0.0/0"`, refused: fault.InvalidProtocol},
-		{name: "tcp without the last port", said: `"IpProtocol": "tcp", "FromPortRange": 22, "IpRange": "0.0.0.0/0"`, refused: fault.InvalidPorts},
-		{name: "ports in the wrong order", said: `"IpProtocol": "tcp", "FromPortRange": 23, "ToPortRange": 22, "IpRange": "0.0.0.0/0"`, refused: fault.InvalidPorts},
-		{name: "a port that is too high", said: `"IpProtocol": "udp", "FromPortRange": 1, "ToPortRange": 65536, "IpRange": "0.0.0.0/0"`, refused: fault.InvalidPorts},
-		{name: "a negative port", said: `"IpProtocol": "udp", "FromPortRange": -2, "ToPortRange": 1, "IpRange": "0.0.0.0/0"`, refused: fault.InvalidPorts},
-		{name: "a type that is too high", said: `"IpProtocol": "icmp", "FromPortRange": 256, "ToPortRange": 0, "IpRange": "0.0.0.0/0"`, refused: fault.InvalidPorts},
-		{name: "a code that is too high", said: `"IpProtocol": "icmp", "FromPortRange": 0, "ToPortRange": 256, "IpRange": "0.0.0.0/0"`, refused: fault.InvalidPorts},
-		{name: "a negative code", said: `"IpProtocol": "icmp", "FromPortRange": 0, "ToPortRange": -2, "IpRange": "0.0.0.0/0"`, refused: fault.InvalidPorts},
-		{name: "all types and one code", said: `"IpProtocol": "icmp", "FromPortRange": -1, "ToPortRange": 0, "IpRange": "0.0.0.0/0"`, refused: fault.InvalidPorts},
+		{name: "another protocol in the public Cloud", said: `"IpProtocol": "50", "IpRange": "0.0.0.0/0"`, public: true, refused: apierror.InvalidProtocol},
+		{name: "a protocol that no packet has", said: `"IpProtocol": "256", "IpRange": "0.0.0.0/0"`, refused: apierror.InvalidProtocol},
+		{name: "a protocol with a zero before it", said: `"IpProtocol": "06", "IpRange": "0.0.0.0/0"`, refused: apierror.InvalidProtocol},
+		{name: "a protocol with a sign", said: `"IpProtocol": "+6", "IpRange": "0.0.0.0/0"`, refused: apierror.InvalidProtocol},
+		{name: "an unknown name", said: `"IpProtocol": "http", "IpRange": "0.0.0.0/0"`, refused: apierror.InvalidProtocol},
+		{name: "capitals", said: `"IpProtocol": "TCP", "FromPortRange": 1, "ToPortRange": 2, "IpRange": "0.0.0.0/0"`, refused: apierror.InvalidProtocol},
+		{name: "tcp without the last port", said: `"IpProtocol": "tcp", "FromPortRange": 22, "IpRange": "0.0.0.0/0"`, refused: apierror.InvalidPorts},
+		{name: "ports in the wrong order", said: `"IpProtocol": "tcp", "FromPortRange": 23, "ToPortRange": 22, "IpRange": "0.0.0.0/0"`, refused: apierror.InvalidPorts},
+		{name: "a port that is too high", said: `"IpProtocol": "udp", "FromPortRange": 1, "ToPortRange": 65536, "IpRange": "0.0.0.0/0"`, refused: apierror.InvalidPorts},
+		{name: "a negative port", said: `"IpProtocol": "udp", "FromPortRange": -2, "ToPortRange": 1, "IpRange": "0.0.0.0/0"`, refused: apierror.InvalidPorts},
+		{name: "a type that is too high", said: `"IpProtocol": "icmp", "FromPortRange": 256, "ToPortRange": 0, "IpRange": "0.0.0.0/0"`, refused: apierror.InvalidPorts},
+		{name: "a code that is too high", said: `"IpProtocol": "icmp", "FromPortRange": 0, "ToPortRange": 256, "IpRange": "0.0.0.0/0"`, refused: apierror.InvalidPorts},
+		{name: "a negative code", said: `"IpProtocol": "icmp", "FromPortRange": 0, "ToPortRange": -2, "IpRange": "0.0.0.0/0"`, refused: apierror.InvalidPorts},
+		{name: "all types and one code", said: `"IpProtocol": "icmp", "FromPortRange": -1, "ToPortRange": 0, "IpRange": "0.0.0.0/0"`, refused: apierror.InvalidPorts},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -178,9 +178,9 @@ func TestSecurityGroupRuleTraffic(t *testing.T) {
 				t.Errorf("the rule is for %v, want %v", got, test.want)
 			}
 			// What makes it also takes it away, and no second time.
-			r.refuse(fault.DuplicateRule, alice, "CreateSecurityGroupRule", body)
+			r.refuse(apierror.DuplicateRule, alice, "CreateSecurityGroupRule", body)
 			r.call(alice, "DeleteSecurityGroupRule", body)
-			r.refuse(fault.RuleNotFound, alice, "DeleteSecurityGroupRule", body)
+			r.refuse(apierror.RuleNotFound, alice, "DeleteSecurityGroupRule", body)
 		})
 	}
 }
@@ -206,53 +206,53 @@ func TestSecurityGroupRuleRefusals(t *testing.T) {
 		name              string
 		actions           []string
 		group, flow, rest string
-		want              fault.Code
+		want              apierror.Code
 	}{
-		{"no such group", both, "sg-00000000", "Inbound", `"IpRange": "10.0.0.0/24"`, fault.SecurityGroupNotFound},
-		{"another account's group", both, his, "Inbound", `"IpRange": "10.0.0.0/24"`, fault.SecurityGroupNotFound},
-		{"another direction", both, inNet, "inbound", `"IpRange": "10.0.0.0/24"`, fault.InvalidValue},
-		{"outbound in the public Cloud", both, public, "Outbound", `"IpRange": "10.0.0.0/24"`, fault.InvalidParameter},
-		{"nothing", both, inNet, "Inbound", `"DryRun": false`, fault.MissingParameter},
-		{"no rules", both, inNet, "Inbound", `"Rules": []`, fault.MissingParameter},
-		{"ports alone", both, inNet, "Inbound", `"IpProtocol": "tcp", "FromPortRange": 1, "ToPortRange": 2`, fault.MissingParameter},
-		{"a rule for nobody", both, inNet, "Inbound", `"Rules": [{"IpProtocol": "-1"}]`, fault.MissingParameter},
-		{"a member that says nothing", both, inNet, "Inbound", members(``), fault.MissingParameter},
-		{"a member that is an account", both, public, "Inbound", members(`"AccountId": %q`, bob), fault.MissingParameter},
-		{"both forms", both, inNet, "Inbound", `"IpRange": "10.0.2.0/24", "Rules": [{"IpRanges": ["10.0.3.0/24"]}]`, fault.InvalidParameterSet},
-		{"a protocol and a list", both, inNet, "Inbound", `"IpProtocol": "50", "Rules": [{"IpRanges": ["10.0.3.0/24"]}]`, fault.InvalidParameterSet},
-		{"bits after the prefix", both, inNet, "Inbound", `"IpRange": "10.0.0.1/24"`, fault.InvalidBlock},
-		{"an IPv6 range", both, inNet, "Inbound", `"Rules": [{"IpRanges": ["::/0"]}]`, fault.InvalidBlock},
-		{"no range", both, inNet, "Inbound", `"IpRange": "everywhere"`, fault.InvalidBlock},
-		{"services that send", both, inNet, "Inbound", fmt.Sprintf(`"Rules": [{"ServiceIds": [%q]}]`, r.someService()), fault.InvalidParameter},
+		{"no such group", both, "sg-00000000", "Inbound", `"IpRange": "10.0.0.0/24"`, apierror.SecurityGroupNotFound},
+		{"another account's group", both, his, "Inbound", `"IpRange": "10.0.0.0/24"`, apierror.SecurityGroupNotFound},
+		{"another direction", both, inNet, "inbound", `"IpRange": "10.0.0.0/24"`, apierror.InvalidValue},
+		{"outbound in the public Cloud", both, public, "Outbound", `"IpRange": "10.0.0.0/24"`, apierror.InvalidParameter},
+		{"nothing", both, inNet, "Inbound", `"DryRun": false`, apierror.MissingParameter},
+		{"no rules", both, inNet, "Inbound", `"Rules": []`, apierror.MissingParameter},
+		{"ports alone", both, inNet, "Inbound", `"IpProtocol": "tcp", "FromPortRange": 1, "ToPortRange": 2`, apierror.MissingParameter},
+		{"a rule for nobody", both, inNet, "Inbound", `"Rules": [{"IpProtocol": "-1"}]`, apierror.MissingParameter},
+		{"a member that says nothing", both, inNet, "Inbound", members(``), apierror.MissingParameter},
+		{"a member that is an account", both, public, "Inbound", members(`"AccountId": %q`, bob), apierror.MissingParameter},
+		{"both forms", both, inNet, "Inbound", `"IpRange": "10.0.2.0/24", "Rules": [{"IpRanges": ["10.0.3.0/24"]}]`, apierror.InvalidParameterSet},
+		{"a protocol and a list", both, inNet, "Inbound", `"IpProtocol": "50", "Rules": [{"IpRanges": ["10.0.3.0/24"]}]`, apierror.InvalidParameterSet},
+		{"bits after the prefix", both, inNet, "Inbound", `"IpRange": "10.0.0.1/24"`, apierror.InvalidBlock},
+		{"an IPv6 range", both, inNet, "Inbound", `"Rules": [{"IpRanges": ["::/0"]}]`, apierror.InvalidBlock},
+		{"no range", both, inNet, "Inbound", `"IpRange": "everywhere"`, apierror.InvalidBlock},
+		{"services that send", both, inNet, "Inbound", fmt.Sprintf(`"Rules": [{"ServiceIds": [%q]}]`, r.someService()), apierror.InvalidParameter},
 
-		{"a range and a group", create, inNet, "Inbound", fmt.Sprintf(`"IpRange": "10.0.2.0/24", "SecurityGroupNameToLink": %q`, inNet), fault.InvalidParameterSet},
-		{"an account without its group", create, public, "Inbound", fmt.Sprintf(`"SecurityGroupAccountIdToLink": %q`, bob), fault.MissingParameter},
-		{"the same again", create, inNet, "Inbound", `"IpRange": "10.0.0.0/24"`, fault.DuplicateRule},
-		{"a part again", create, inNet, "Inbound", `"Rules": [{"IpRanges": ["10.0.2.0/24", "10.0.1.0/24"]}]`, fault.DuplicateRule},
-		{"twice at once", create, inNet, "Inbound", `"Rules": [{"IpRanges": ["10.0.2.0/24"]}, {"IpRanges": ["10.0.2.0/24"]}]`, fault.DuplicateRule},
-		{"a member again", create, inNet, "Inbound", members(`"SecurityGroupId": %q, "SecurityGroupName": "web"`, inNet), fault.DuplicateRule},
-		{"a member again by name", create, public, "Inbound", members(`"SecurityGroupName": "web"`), fault.DuplicateRule},
-		{"no such service", create, inNet, "Outbound", `"Rules": [{"ServiceIds": ["pl-00000000"]}]`, fault.ServiceNotFound},
-		{"no such member", create, inNet, "Inbound", members(`"SecurityGroupId": "sg-00000000"`), fault.MemberNotFound},
-		{"no such member to link", create, inNet, "Inbound", `"SecurityGroupNameToLink": "sg-00000000"`, fault.MemberNotFound},
-		{"no such name", create, public, "Inbound", members(`"SecurityGroupName": "none"`), fault.MemberNotFound},
-		{"a name in a Net", create, inNet, "Inbound", members(`"SecurityGroupName": "web"`), fault.InvalidParameter},
-		{"a name in a Net to link", create, inNet, "Inbound", `"SecurityGroupNameToLink": "db"`, fault.InvalidParameter},
-		{"another account's group as a member", create, public, "Inbound", members(`"SecurityGroupId": %q`, his), fault.MemberNotFound},
-		{"another account's group said to be the own", create, public, "Inbound", members(`"AccountId": %q, "SecurityGroupId": %q`, alice, his), fault.MemberNotFound},
-		{"another account's group in a Net", create, inNet, "Inbound", members(`"AccountId": %q, "SecurityGroupId": %q`, bob, his), fault.MemberNotFound},
-		{"an absent account's group in a Net", create, inNet, "Inbound", members(`"AccountId": "000000000009", "SecurityGroupId": "sg-00000000"`), fault.MemberNotFound},
-		{"a member of another name", create, public, "Inbound", members(`"SecurityGroupId": %q, "SecurityGroupName": "db"`, public), fault.MemberNotFound},
-		{"a member of another Net", create, inNet, "Inbound", members(`"SecurityGroupId": %q`, elsewhere), fault.NotInNet},
-		{"a member for the public Cloud in a Net", create, inNet, "Inbound", members(`"SecurityGroupId": %q`, public), fault.NotInNet},
-		{"a member of a Net in the public Cloud", create, public, "Inbound", members(`"SecurityGroupId": %q`, inNet), fault.NotInPublicCloud},
+		{"a range and a group", create, inNet, "Inbound", fmt.Sprintf(`"IpRange": "10.0.2.0/24", "SecurityGroupNameToLink": %q`, inNet), apierror.InvalidParameterSet},
+		{"an account without its group", create, public, "Inbound", fmt.Sprintf(`"SecurityGroupAccountIdToLink": %q`, bob), apierror.MissingParameter},
+		{"the same again", create, inNet, "Inbound", `"IpRange": "10.0.0.0/24"`, apierror.DuplicateRule},
+		{"a part again", create, inNet, "Inbound", `"Rules": [{"IpRanges": ["10.0.2.0/24", "10.0.1.0/24"]}]`, apierror.DuplicateRule},
+		{"twice at once", create, inNet, "Inbound", `"Rules": [{"IpRanges": ["10.0.2.0/24"]}, {"IpRanges": ["10.0.2.0/24"]}]`, apierror.DuplicateRule},
+		{"a member again", create, inNet, "Inbound", members(`"SecurityGroupId": %q, "SecurityGroupName": "web"`, inNet), apierror.DuplicateRule},
+		{"a member again by name", create, public, "Inbound", members(`"SecurityGroupName": "web"`), apierror.DuplicateRule},
+		{"no such service", create, inNet, "Outbound", `"Rules": [{"ServiceIds": ["pl-00000000"]}]`, apierror.ServiceNotFound},
+		{"no such member", create, inNet, "Inbound", members(`"SecurityGroupId": "sg-00000000"`), apierror.MemberNotFound},
+		{"no such member to link", create, inNet, "Inbound", `"SecurityGroupNameToLink": "sg-00000000"`, apierror.MemberNotFound},
+		{"no such name", create, public, "Inbound", members(`"SecurityGroupName": "none"`), apierror.MemberNotFound},
+		{"a name in a Net", create, inNet, "Inbound", members(`"SecurityGroupName": "web"`), apierror.InvalidParameter},
+		{"a name in a Net to link", create, inNet, "Inbound", `"SecurityGroupNameToLink": "db"`, apierror.InvalidParameter},
+		{"another account's group as a member", create, public, "Inbound", members(`"SecurityGroupId": %q`, his), apierror.MemberNotFound},
+		{"another account's group said to be the own", create, public, "Inbound", members(`"AccountId": %q, "SecurityGroupId": %q`, alice, his), apierror.MemberNotFound},
+		{"another account's group in a Net", create, inNet, "Inbound", members(`"AccountId": %q, "SecurityGroupId": %q`, bob, his), apierror.MemberNotFound},
+		{"an absent account's group in a Net", create, inNet, "Inbound", members(`"AccountId": "000000000009", "SecurityGroupId": "sg-00000000"`), apierror.MemberNotFound},
+		{"a member of another name", create, public, "Inbound", members(`"SecurityGroupId": %q, "SecurityGroupName": "db"`, public), apierror.MemberNotFound},
+		{"a member of another Net", create, inNet, "Inbound", members(`"SecurityGroupId": %q`, elsewhere), apierror.NotInNet},
+		{"a member for the public Cloud in a Net", create, inNet, "Inbound", members(`"SecurityGroupId": %q`, public), apierror.NotInNet},
+		{"a member of a Net in the public Cloud", create, public, "Inbound", members(`"SecurityGroupId": %q`, inNet), apierror.NotInPublicCloud},
 
-		{"other ports", remove, inNet, "Inbound", `"IpProtocol": "tcp", "FromPortRange": 1, "ToPortRange": 2, "IpRange": "10.0.0.0/24"`, fault.RuleNotFound},
-		{"another range", remove, inNet, "Inbound", `"IpRange": "10.0.2.0/24"`, fault.RuleNotFound},
-		{"one that is there and one that is not", remove, inNet, "Inbound", `"Rules": [{"IpRanges": ["10.0.0.0/24", "10.0.2.0/24"]}]`, fault.RuleNotFound},
-		{"the other direction", remove, inNet, "Outbound", `"IpRange": "10.0.0.0/24"`, fault.RuleNotFound},
-		{"another member", remove, public, "Inbound", `"SecurityGroupNameToUnlink": "db"`, fault.RuleNotFound},
-		{"another account's member", remove, public, "Inbound", fmt.Sprintf(`"SecurityGroupAccountIdToUnlink": %q, "SecurityGroupNameToUnlink": "web"`, bob), fault.RuleNotFound},
+		{"other ports", remove, inNet, "Inbound", `"IpProtocol": "tcp", "FromPortRange": 1, "ToPortRange": 2, "IpRange": "10.0.0.0/24"`, apierror.RuleNotFound},
+		{"another range", remove, inNet, "Inbound", `"IpRange": "10.0.2.0/24"`, apierror.RuleNotFound},
+		{"one that is there and one that is not", remove, inNet, "Inbound", `"Rules": [{"IpRanges": ["10.0.0.0/24", "10.0.2.0/24"]}]`, apierror.RuleNotFound},
+		{"the other direction", remove, inNet, "Outbound", `"IpRange": "10.0.0.0/24"`, apierror.RuleNotFound},
+		{"another member", remove, public, "Inbound", `"SecurityGroupNameToUnlink": "db"`, apierror.RuleNotFound},
+		{"another account's member", remove, public, "Inbound", fmt.Sprintf(`"SecurityGroupAccountIdToUnlink": %q, "SecurityGroupNameToUnlink": "web"`, bob), apierror.RuleNotFound},
 	}
 	for _, test := range tests {
 		for _, action := range test.actions {
@@ -278,9 +278,9 @@ func TestSecurityGroupMembers(t *testing.T) {
 		return fmt.Sprintf(`[{"IpProtocol": "-1", "FromPortRange": -1, "ToPortRange": -1, "SecurityGroupsMembers": [%s
 			{"AccountId": %q, "SecurityGroupId": %q, "SecurityGroupName": "web"}, {"AccountId": %q, "SecurityGroupName": "web"}]}]`, more, alice, group, bob)
 	}
-	r.refuse(fault.DuplicateRule, alice, "CreateSecurityGroupRule", ask(group, "Inbound", fmt.Sprintf(`"SecurityGroupAccountIdToLink": %q, "SecurityGroupNameToLink": "web"`, bob)))
-	r.refuse(fault.DuplicateRule, alice, "CreateSecurityGroupRule", ask(group, "Inbound", fmt.Sprintf(`"SecurityGroupAccountIdToLink": %q, "SecurityGroupNameToLink": "sg-12345678"`, bob)))
-	r.refuse(fault.SecurityGroupInUse, alice, "DeleteSecurityGroup", fmt.Sprintf(`{"SecurityGroupId": %q}`, db))
+	r.refuse(apierror.DuplicateRule, alice, "CreateSecurityGroupRule", ask(group, "Inbound", fmt.Sprintf(`"SecurityGroupAccountIdToLink": %q, "SecurityGroupNameToLink": "web"`, bob)))
+	r.refuse(apierror.DuplicateRule, alice, "CreateSecurityGroupRule", ask(group, "Inbound", fmt.Sprintf(`"SecurityGroupAccountIdToLink": %q, "SecurityGroupNameToLink": "sg-12345678"`, bob)))
+	r.refuse(apierror.SecurityGroupInUse, alice, "DeleteSecurityGroup", fmt.Sprintf(`{"SecurityGroupId": %q}`, db))
 
 	unlink := func(rest string, args ...any) {
 		t.Helper()
@@ -316,15 +316,15 @@ func TestSecurityGroupMembersOfPeers(t *testing.T) {
 	rule := ask(group, "Inbound", fmt.Sprintf(`"SecurityGroupNameToLink": %q`, member))
 	back := ask(member, "Outbound", fmt.Sprintf(`"SecurityGroupNameToLink": %q`, group))
 	peer(alice, far, network.PeeringPending)
-	r.refuse(fault.NotInNet, alice, "CreateSecurityGroupRule", rule)
+	r.refuse(apierror.NotInNet, alice, "CreateSecurityGroupRule", rule)
 	peer(alice, far, network.PeeringActive)
 	r.call(alice, "CreateSecurityGroupRule", rule)
 	r.call(alice, "CreateSecurityGroupRule", back)
-	r.refuse(fault.SecurityGroupInUse, alice, "DeleteSecurityGroup", fmt.Sprintf(`{"SecurityGroupId": %q}`, member))
+	r.refuse(apierror.SecurityGroupInUse, alice, "DeleteSecurityGroup", fmt.Sprintf(`{"SecurityGroupId": %q}`, member))
 
 	his := ask(group, "Inbound", fmt.Sprintf(`"SecurityGroupAccountIdToLink": %q, "SecurityGroupNameToLink": "sg-12345678"`, bob))
 	peer(bob, near, network.PeeringPending) // whose Net may have the same ID
-	r.refuse(fault.MemberNotFound, alice, "CreateSecurityGroupRule", his)
+	r.refuse(apierror.MemberNotFound, alice, "CreateSecurityGroupRule", his)
 	peer(bob, near, network.PeeringActive)
 	r.call(alice, "CreateSecurityGroupRule", his)
 }
@@ -334,14 +334,14 @@ func TestSecurityGroupRuleQuotas(t *testing.T) {
 	r := setup(t, map[string]int{"sg_rule_limit": 2, "vpc_sg_rule_limit": 4})
 	public, inNet := r.group(alice, "", "web"), r.group(alice, r.net(alice, "10.0.0.0/16"), "web")
 	r.call(alice, "CreateSecurityGroupRule", ask(public, "Inbound", `"Rules": [{"IpRanges": ["10.0.0.0/24", "10.0.1.0/24"]}]`))
-	r.refuse(fault.TooManyRules, alice, "CreateSecurityGroupRule", ask(public, "Inbound", `"IpRange": "10.0.2.0/24"`))
+	r.refuse(apierror.TooManyRules, alice, "CreateSecurityGroupRule", ask(public, "Inbound", `"IpRange": "10.0.2.0/24"`))
 	r.call(alice, "DeleteSecurityGroupRule", ask(public, "Inbound", `"IpRange": "10.0.0.0/24"`))
 	r.call(alice, "CreateSecurityGroupRule", ask(public, "Inbound", `"IpRange": "10.0.2.0/24"`))
 
 	r.uses(alice, "sg_rule_limit", 2)
 	r.uses(alice, "vpc_sg_rule_limit", 2)
 	r.call(alice, "CreateSecurityGroupRule", ask(inNet, "Inbound", `"IpRange": "10.0.0.0/24"`))
-	r.refuse(fault.TooManyRules, alice, "CreateSecurityGroupRule",
+	r.refuse(apierror.TooManyRules, alice, "CreateSecurityGroupRule",
 		ask(inNet, "Outbound", fmt.Sprintf(`"Rules": [{"IpRanges": ["10.0.0.0/24"], "SecurityGroupsMembers": [{"SecurityGroupId": %q}], "ServiceIds": [%q]}]`, inNet, r.someService())))
 	r.call(alice, "CreateSecurityGroupRule",
 		ask(inNet, "Outbound", fmt.Sprintf(`"Rules": [{"SecurityGroupsMembers": [{"SecurityGroupId": %q}], "ServiceIds": [%q]}]`, inNet, r.someService())))
@@ -458,9 +458,9 @@ func TestSecurityGroupRulesAddUp(t *testing.T) {
 			"change": func(t *rapid.T) {
 				flow := rapid.SampledFrom([]string{"Inbound", "Outbound"}).Draw(t, "flow")
 				adds := rapid.Bool().Draw(t, "adds")
-				action, refusal := "DeleteSecurityGroupRule", fault.RuleNotFound
+				action, refusal := "DeleteSecurityGroupRule", apierror.RuleNotFound
 				if adds {
-					action, refusal = "CreateSecurityGroupRule", fault.DuplicateRule
+					action, refusal = "CreateSecurityGroupRule", apierror.DuplicateRule
 				}
 				var rules []string
 				after, refused := map[string]bool{}, false
@@ -521,7 +521,7 @@ func TestDeleteSecurityGroupRuleTwiceInOneCall(t *testing.T) {
 	rules := fmt.Sprintf(`"Rules": [{"IpProtocol": "tcp", "FromPortRange": 80, "ToPortRange": 80, "IpRanges": ["10.0.0.0/24", "10.0.1.0/24"],
 		"SecurityGroupsMembers": [{"SecurityGroupId": %q}]}, {"IpRanges": ["10.0.0.0/24"]}]`, member)
 	r.call(alice, "CreateSecurityGroupRule", ask(group, "Inbound", rules))
-	r.refuse(fault.RuleNotFound, alice, "DeleteSecurityGroupRule", ask(group, "Inbound", `"Rules": [
+	r.refuse(apierror.RuleNotFound, alice, "DeleteSecurityGroupRule", ask(group, "Inbound", `"Rules": [
 		{"IpRanges": ["10.0.0.0/24"]}, {"IpRanges": ["10.0.0.0/24"]}, {"IpRanges": ["10.0.9.0/24"]}]`))
 	r.call(alice, "DeleteSecurityGroupRule", ask(group, "Inbound", fmt.Sprintf(`"Rules": [
 		{"IpProtocol": "tcp", "FromPortRange": 80, "ToPortRange": 80, "IpRanges": ["10.0.0.0/24"], "SecurityGroupsMembers": [{"SecurityGroupId": %q}]},
@@ -542,7 +542,7 @@ func TestSecurityGroupRefusalsNameTheParameter(t *testing.T) {
 		"a protocol":        {`"IpProtocol": "50", "IpRange": "10.0.0.0/24"`, "The IpProtocol 50"},
 	} {
 		for _, action := range []string{"CreateSecurityGroupRule", "DeleteSecurityGroupRule"} {
-			if _, err := r.try(alice, action, ask(public, "Inbound", test.said)); err == nil || !strings.HasPrefix(fault.From(err).Details, test.want) {
+			if _, err := r.try(alice, action, ask(public, "Inbound", test.said)); err == nil || !strings.HasPrefix(apierror.From(err).Details, test.want) {
 				t.Errorf("%s with %s is refused with %v, want %q", action, name, err, test.want)
 			}
 		}

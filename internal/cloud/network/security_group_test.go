@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -88,16 +88,16 @@ func TestDefaultSecurityGroups(t *testing.T) {
 		"SecurityGroupName": "default", "Tags": []}`, alice, net, own["SecurityGroupId"], rule(own, "InboundRules"), rule(own, "OutboundRules")))
 
 	for _, group := range []object{public, own} {
-		r.refuse(fault.DefaultSecurityGroup, alice, "DeleteSecurityGroup", fmt.Sprintf(`{"SecurityGroupId": %q}`, group["SecurityGroupId"]))
+		r.refuse(apierror.DefaultSecurityGroup, alice, "DeleteSecurityGroup", fmt.Sprintf(`{"SecurityGroupId": %q}`, group["SecurityGroupId"]))
 	}
-	r.refuse(fault.DefaultSecurityGroup, alice, "DeleteSecurityGroup", `{"SecurityGroupName": "default"}`)
-	r.refuse(fault.SecurityGroupNameTaken, alice, "CreateSecurityGroup", fmt.Sprintf(`{"NetId": %q, "SecurityGroupName": "default", "Description": "d"}`, net))
+	r.refuse(apierror.DefaultSecurityGroup, alice, "DeleteSecurityGroup", `{"SecurityGroupName": "default"}`)
+	r.refuse(apierror.SecurityGroupNameTaken, alice, "CreateSecurityGroup", fmt.Sprintf(`{"NetId": %q, "SecurityGroupName": "default", "Description": "d"}`, net))
 
 	// It goes with its Net, if nothing but the Net has it.
 	other := r.group(alice, net, "other")
 	link := fmt.Sprintf(`{"SecurityGroupId": %q, "Flow": "Inbound", "SecurityGroupNameToLink": %q}`, other, own["SecurityGroupId"])
 	r.call(alice, "CreateSecurityGroupRule", link)
-	r.refuse(fault.NetInUse, alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
+	r.refuse(apierror.NetInUse, alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
 	r.call(alice, "DeleteSecurityGroup", fmt.Sprintf(`{"SecurityGroupId": %q}`, other))
 	r.call(alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
 	r.selects(r.groups(alice, net), "SecurityGroupId")
@@ -114,30 +114,30 @@ func TestSecurityGroupRefusals(t *testing.T) {
 	long := strings.Repeat("x", 256)
 	tests := []struct {
 		name, account, action, body string
-		want                        fault.Code
+		want                        apierror.Code
 	}{
-		{"no name", alice, "CreateSecurityGroup", `{"Description": "d"}`, fault.MissingParameter},
-		{"no description", alice, "CreateSecurityGroup", `{"SecurityGroupName": "n"}`, fault.MissingParameter},
-		{"an empty name", alice, "CreateSecurityGroup", create("", "", "d"), fault.InvalidLength},
-		{"a long name", alice, "CreateSecurityGroup", create("", long, "d"), fault.InvalidLength},
-		{"a name like an ID", alice, "CreateSecurityGroup", create("", "sg-web", "d"), fault.InvalidName},
-		{"a name with an accent", alice, "CreateSecurityGroup", create("", "accès", "d"), fault.InvalidName},
-		{"a name with a quote", alice, "CreateSecurityGroup", create("", `a"b`, "d"), fault.InvalidName},
-		{"an empty description", alice, "CreateSecurityGroup", create("", "n", ""), fault.InvalidLength},
-		{"a long description", alice, "CreateSecurityGroup", create("", "n", long), fault.InvalidLength},
-		{"a description with a tab", alice, "CreateSecurityGroup", create("", "n", "a\tb"), fault.InvalidValue},
-		{"a description in another script", alice, "CreateSecurityGroup", create("", "n", "группа"), fault.InvalidValue},
-		{"a name taken in the Net", alice, "CreateSecurityGroup", create(net, "web", "d"), fault.SecurityGroupNameTaken},
-		{"a name taken in the public Cloud", alice, "CreateSecurityGroup", create("", "public", "d"), fault.SecurityGroupNameTaken},
-		{"no such Net", alice, "CreateSecurityGroup", create("vpc-00000000", "n", "d"), fault.NetNotFound},
-		{"another account's Net", bob, "CreateSecurityGroup", create(net, "n", "d"), fault.NetNotFound},
-		{"deletion of nothing", alice, "DeleteSecurityGroup", `{}`, fault.MissingParameter},
-		{"deletion of no group", alice, "DeleteSecurityGroup", `{"SecurityGroupId": "sg-00000000"}`, fault.SecurityGroupNotFound},
-		{"deletion of what is no group", alice, "DeleteSecurityGroup", fmt.Sprintf(`{"SecurityGroupId": %q}`, net), fault.InvalidID},
-		{"deletion of another account's group", bob, "DeleteSecurityGroup", fmt.Sprintf(`{"SecurityGroupId": %q}`, group), fault.SecurityGroupNotFound},
-		{"deletion by another account's name", bob, "DeleteSecurityGroup", `{"SecurityGroupName": "public"}`, fault.SecurityGroupNotFound},
-		{"deletion by a name in a Net", alice, "DeleteSecurityGroup", `{"SecurityGroupName": "web"}`, fault.SecurityGroupNotFound},
-		{"deletion by an ID and another's name", alice, "DeleteSecurityGroup", fmt.Sprintf(`{"SecurityGroupId": %q, "SecurityGroupName": "web"}`, public), fault.SecurityGroupNotFound},
+		{"no name", alice, "CreateSecurityGroup", `{"Description": "d"}`, apierror.MissingParameter},
+		{"no description", alice, "CreateSecurityGroup", `{"SecurityGroupName": "n"}`, apierror.MissingParameter},
+		{"an empty name", alice, "CreateSecurityGroup", create("", "", "d"), apierror.InvalidLength},
+		{"a long name", alice, "CreateSecurityGroup", create("", long, "d"), apierror.InvalidLength},
+		{"a name like an ID", alice, "CreateSecurityGroup", create("", "sg-web", "d"), apierror.InvalidName},
+		{"a name with an accent", alice, "CreateSecurityGroup", create("", "accès", "d"), apierror.InvalidName},
+		{"a name with a quote", alice, "CreateSecurityGroup", create("", `a"b`, "d"), apierror.InvalidName},
+		{"an empty description", alice, "CreateSecurityGroup", create("", "n", ""), apierror.InvalidLength},
+		{"a long description", alice, "CreateSecurityGroup", create("", "n", long), apierror.InvalidLength},
+		{"a description with a tab", alice, "CreateSecurityGroup", create("", "n", "a\tb"), apierror.InvalidValue},
+		{"a description in another script", alice, "CreateSecurityGroup", create("", "n", "группа"), apierror.InvalidValue},
+		{"a name taken in the Net", alice, "CreateSecurityGroup", create(net, "web", "d"), apierror.SecurityGroupNameTaken},
+		{"a name taken in the public Cloud", alice, "CreateSecurityGroup", create("", "public", "d"), apierror.SecurityGroupNameTaken},
+		{"no such Net", alice, "CreateSecurityGroup", create("vpc-00000000", "n", "d"), apierror.NetNotFound},
+		{"another account's Net", bob, "CreateSecurityGroup", create(net, "n", "d"), apierror.NetNotFound},
+		{"deletion of nothing", alice, "DeleteSecurityGroup", `{}`, apierror.MissingParameter},
+		{"deletion of no group", alice, "DeleteSecurityGroup", `{"SecurityGroupId": "sg-00000000"}`, apierror.SecurityGroupNotFound},
+		{"deletion of what is no group", alice, "DeleteSecurityGroup", fmt.Sprintf(`{"SecurityGroupId": %q}`, net), apierror.InvalidID},
+		{"deletion of another account's group", bob, "DeleteSecurityGroup", fmt.Sprintf(`{"SecurityGroupId": %q}`, group), apierror.SecurityGroupNotFound},
+		{"deletion by another account's name", bob, "DeleteSecurityGroup", `{"SecurityGroupName": "public"}`, apierror.SecurityGroupNotFound},
+		{"deletion by a name in a Net", alice, "DeleteSecurityGroup", `{"SecurityGroupName": "web"}`, apierror.SecurityGroupNotFound},
+		{"deletion by an ID and another's name", alice, "DeleteSecurityGroup", fmt.Sprintf(`{"SecurityGroupId": %q, "SecurityGroupName": "web"}`, public), apierror.SecurityGroupNotFound},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) { r.refuse(test.want, test.account, test.action, test.body) })
@@ -158,7 +158,7 @@ func TestSecurityGroupInUse(t *testing.T) {
 	}
 	r.update(alice, func(tx *kind.Tx) error { return network.Nics.Insert(tx, nic) })
 	remove := fmt.Sprintf(`{"SecurityGroupId": %q}`, group)
-	r.refuse(fault.SecurityGroupInUse, alice, "DeleteSecurityGroup", remove)
+	r.refuse(apierror.SecurityGroupInUse, alice, "DeleteSecurityGroup", remove)
 	r.update(alice, func(tx *kind.Tx) error { return network.Nics.Delete(tx, nic) })
 
 	// A group that another one names stays; one that names itself does not.
@@ -167,10 +167,10 @@ func TestSecurityGroupInUse(t *testing.T) {
 	for _, flow := range []string{"Inbound", "Outbound"} {
 		rule := fmt.Sprintf(`"SecurityGroupId": %q, "Flow": %q`, other, flow)
 		r.call(alice, "CreateSecurityGroupRule", fmt.Sprintf(`{%s, "SecurityGroupNameToLink": %q}`, rule, group))
-		r.refuse(fault.SecurityGroupInUse, alice, "DeleteSecurityGroup", remove)
+		r.refuse(apierror.SecurityGroupInUse, alice, "DeleteSecurityGroup", remove)
 		r.call(alice, "DeleteSecurityGroupRule", fmt.Sprintf(`{%s, "SecurityGroupNameToUnlink": %q}`, rule, group))
 	}
-	r.refuse(fault.NetInUse, alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
+	r.refuse(apierror.NetInUse, alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
 	r.call(alice, "DeleteSecurityGroup", remove)
 }
 
@@ -180,7 +180,7 @@ func TestSecurityGroupQuotas(t *testing.T) {
 	first := r.group(alice, "", "first") // beside the default one
 	refused := func(net string) {
 		t.Helper()
-		r.refuse(fault.TooManySecurityGroups, alice, "CreateSecurityGroup", fmt.Sprintf(`{"NetId": %q, "SecurityGroupName": "more", "Description": "d"}`, net))
+		r.refuse(apierror.TooManySecurityGroups, alice, "CreateSecurityGroup", fmt.Sprintf(`{"NetId": %q, "SecurityGroupName": "more", "Description": "d"}`, net))
 	}
 	refused("")
 	net, other := r.net(alice, "10.0.0.0/16"), r.net(alice, "10.0.0.0/16")
@@ -294,7 +294,7 @@ func TestSecurityGroupOutlastsItsLastVm(t *testing.T) {
 				if len(vms) == 1 { // the last one has a further NIC, which outlives it
 					r.call(alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q, "DeviceNumber": 1}`, further, vm))
 				}
-				r.refuse(fault.SecurityGroupInUse, alice, "DeleteSecurityGroup", remove)
+				r.refuse(apierror.SecurityGroupInUse, alice, "DeleteSecurityGroup", remove)
 				r.clock.Advance(time.Minute)
 				r.update(alice, func(tx *kind.Tx) error {
 					for _, n := range network.VmNics(tx, id.Vm(vm)) {
@@ -315,11 +315,11 @@ func TestSecurityGroupOutlastsItsLastVm(t *testing.T) {
 				if test.rest == 0 {
 					break
 				}
-				r.refuse(fault.SecurityGroupInUse, alice, "DeleteSecurityGroup", naming("SecurityGroupId", group))
+				r.refuse(apierror.SecurityGroupInUse, alice, "DeleteSecurityGroup", naming("SecurityGroupId", group))
 			}
 			if test.rest > 0 {
 				r.clock.Advance(test.rest - time.Millisecond)
-				r.refuse(fault.SecurityGroupInUse, alice, "DeleteSecurityGroup", remove)
+				r.refuse(apierror.SecurityGroupInUse, alice, "DeleteSecurityGroup", remove)
 				r.clock.Advance(time.Millisecond)
 			}
 			r.call(alice, "DeleteSecurityGroup", remove)

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 )
 
 // Protocol is a protocol above IP, by its name or its number, or -1 for all.
@@ -33,7 +33,7 @@ func (p Protocol) Check() error {
 	}
 	n, err := strconv.Atoi(string(p))
 	if err != nil || n < 0 || n > highestProtocol || strconv.Itoa(n) != string(p) {
-		return fault.InvalidProtocol.Errorf("'%s' is not tcp, udp, icmp, -1 or the number of a protocol.", p)
+		return apierror.InvalidProtocol.Errorf("'%s' is not tcp, udp, icmp, -1 or the number of a protocol.", p)
 	}
 	return nil
 }
@@ -76,18 +76,18 @@ func (t traffic) normal(inNet bool) (traffic, error) {
 			t.from = 0
 		}
 		if t.from < 0 || t.to < t.from || t.to > highestPort {
-			return t, fault.InvalidPorts.Errorf("%s needs a FromPortRange and a ToPortRange between 0 and %d, the first not above the second, or neither of them for all ports.", t.protocol, highestPort)
+			return t, apierror.InvalidPorts.Errorf("%s needs a FromPortRange and a ToPortRange between 0 and %d, the first not above the second, or neither of them for all ports.", t.protocol, highestPort)
 		}
 		return t, nil
 	case Icmp:
 		if min(t.from, t.to) < -1 || max(t.from, t.to) > highestIcmp || t.from == -1 && t.to != -1 {
-			return t, fault.InvalidPorts.Errorf("icmp needs a type as FromPortRange and a code as ToPortRange, between 0 and %d, or -1 for all; all types go with all codes.", highestIcmp)
+			return t, apierror.InvalidPorts.Errorf("icmp needs a type as FromPortRange and a code as ToPortRange, between 0 and %d, or -1 for all; all types go with all codes.", highestIcmp)
 		}
 		return t, nil
 	case AllProtocols:
 	default:
 		if !inNet {
-			return t, fault.InvalidProtocol.Errorf("The IpProtocol %s is for groups of a Net only.", t.protocol)
+			return t, apierror.InvalidProtocol.Errorf("The IpProtocol %s is for groups of a Net only.", t.protocol)
 		}
 	}
 	t.from, t.to = -1, -1 // There are no ports: if any were given, they do not count.

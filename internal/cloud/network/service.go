@@ -6,7 +6,7 @@ import (
 	"net/netip"
 
 	"github.com/bastide-cloud/bastide/internal/api"
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 )
 
 // Service is a service of the region that Nets can reach without the Internet.
@@ -51,7 +51,7 @@ func (region Region) serviceNamed(name string) (Service, error) {
 			return s, nil
 		}
 	}
-	return Service{}, fault.ServiceNotFound.Errorf("The ServiceName '%s' is that of no service of the region.", name)
+	return Service{}, apierror.ServiceNotFound.Errorf("The ServiceName '%s' is that of no service of the region.", name)
 }
 
 // checkService reports an ID that is that of no service.
@@ -61,7 +61,7 @@ func (region Region) checkService(serviceID string) error {
 			return nil
 		}
 	}
-	return fault.ServiceNotFound.Errorf("The ServiceId '%s' is that of no service of the region.", serviceID)
+	return apierror.ServiceNotFound.Errorf("The ServiceId '%s' is that of no service of the region.", serviceID)
 }
 
 // readServices lists the services.

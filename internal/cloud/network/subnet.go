@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
@@ -27,10 +27,10 @@ type Subnet struct {
 var Subnets = &kind.Kind[Subnet, id.Subnet]{
 	Name:    "Subnet",
 	Tag:     "subnet",
-	Missing: fault.SubnetNotFound,
-	Held:    fault.SubnetInUse,
+	Missing: apierror.SubnetNotFound,
+	Held:    apierror.SubnetInUse,
 	// The catalogue has no code for too many Subnets: that of Nets is nearest.
-	Quota: &kind.Quota{Name: "subnet_limit", Code: fault.TooManyNets, Per: "NetId"},
+	Quota: &kind.Quota{Name: "subnet_limit", Code: apierror.TooManyNets, Per: "NetId"},
 	Life:  subnetLife,
 }
 
@@ -88,14 +88,14 @@ func (region Region) createSubnet(tx *kind.Tx, req *CreateSubnetRequest) (*Subne
 	}
 	ipRange := req.IpRange.Prefix()
 	if bits := ipRange.Bits(); bits < widestSubnet || bits > narrowestSubnet {
-		return nil, fault.InvalidRangeSize.Errorf("The IpRange %s is not between /%d and /%d.", req.IpRange, widestSubnet, narrowestSubnet)
+		return nil, apierror.InvalidRangeSize.Errorf("The IpRange %s is not between /%d and /%d.", req.IpRange, widestSubnet, narrowestSubnet)
 	}
 	if !within(ipRange, net.IpRange.Prefix()) {
-		return nil, fault.OutsideNet.Errorf("The IpRange %s is not inside %s, the range of %s.", req.IpRange, net.IpRange, net.NetId)
+		return nil, apierror.OutsideNet.Errorf("The IpRange %s is not inside %s, the range of %s.", req.IpRange, net.IpRange, net.NetId)
 	}
 	for sibling := range Subnets.Of(tx, net.NetId) {
 		if sibling.IpRange.Prefix().Overlaps(ipRange) {
-			return nil, fault.SubnetOverlaps.Errorf("The IpRange %s overlaps %s, the range of %s.", req.IpRange, sibling.IpRange, sibling.SubnetId)
+			return nil, apierror.SubnetOverlaps.Errorf("The IpRange %s overlaps %s, the range of %s.", req.IpRange, sibling.IpRange, sibling.SubnetId)
 		}
 	}
 	subregion := req.SubregionName
@@ -103,7 +103,7 @@ func (region Region) createSubnet(tx *kind.Tx, req *CreateSubnetRequest) (*Subne
 		subregion = region.Subregions[0]
 	}
 	if !slices.Contains(region.Subregions, subregion) {
-		return nil, fault.SubregionNotFound.Errorf("The SubregionName '%s' is none of %s.", subregion, strings.Join(region.Subregions, ", "))
+		return nil, apierror.SubregionNotFound.Errorf("The SubregionName '%s' is none of %s.", subregion, strings.Join(region.Subregions, ", "))
 	}
 	if err := touch(tx, net.NetId); err != nil {
 		return nil, err
@@ -155,7 +155,7 @@ func keepInhabited(tx *kind.Tx, s *Subnet) error {
 		}
 	}
 	if len(holders) > 0 {
-		return fault.SubnetInUse.Errorf("The Subnet %s is in use by %s.", s.SubnetId, strings.Join(holders, ", "))
+		return apierror.SubnetInUse.Errorf("The Subnet %s is in use by %s.", s.SubnetId, strings.Join(holders, ", "))
 	}
 	return nil
 }

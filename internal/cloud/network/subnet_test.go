@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -36,28 +36,28 @@ func TestSubnet(t *testing.T) {
 	r.call(alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, made["SubnetId"]))
 	r.selects(r.list("Subnets", alice, "ReadSubnets", `{}`), "SubnetId", there.id("SubnetId"))
 	r.subnet(alice, net, "10.0.1.0/24") // its range is free again
-	r.refuse(fault.NetInUse, alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
+	r.refuse(apierror.NetInUse, alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
 }
 
 func TestSubnetRanges(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name, net, ipRange string
-		refused            fault.Code // 0: it is not
+		refused            apierror.Code // 0: it is not
 		available          float64
 	}{
 		{"the whole Net", "10.0.0.0/16", "10.0.0.0/16", 0, 65531},
 		{"smallest", "10.0.0.0/16", "10.0.255.248/29", 0, 3},
 		{"the whole of a small Net", "10.0.0.0/28", "10.0.0.0/28", 0, 11},
-		{"too narrow", "10.0.0.0/16", "10.0.0.0/30", fault.InvalidRangeSize, 0},
-		{"one address", "10.0.0.0/16", "10.0.0.0/32", fault.InvalidRangeSize, 0},
-		{"too wide", "10.0.0.0/16", "10.0.0.0/15", fault.InvalidRangeSize, 0},
-		{"wider than the Net", "10.0.0.0/24", "10.0.0.0/23", fault.OutsideNet, 0},
-		{"before the Net", "10.1.0.0/16", "10.0.255.0/24", fault.OutsideNet, 0},
-		{"after the Net", "10.1.0.0/16", "10.2.0.0/24", fault.OutsideNet, 0},
-		{"bits after the prefix", "10.0.0.0/16", "10.0.1.1/24", fault.InvalidBlock, 0},
-		{"IPv6", "10.0.0.0/16", "fd00::/64", fault.InvalidBlock, 0},
-		{"empty", "10.0.0.0/16", "", fault.InvalidBlock, 0},
+		{"too narrow", "10.0.0.0/16", "10.0.0.0/30", apierror.InvalidRangeSize, 0},
+		{"one address", "10.0.0.0/16", "10.0.0.0/32", apierror.InvalidRangeSize, 0},
+		{"too wide", "10.0.0.0/16", "10.0.0.0/15", apierror.InvalidRangeSize, 0},
+		{"wider than the Net", "10.0.0.0/24", "10.0.0.0/23", apierror.OutsideNet, 0},
+		{"before the Net", "10.1.0.0/16", "10.0.255.0/24", apierror.OutsideNet, 0},
+		{"after the Net", "10.1.0.0/16", "10.2.0.0/24", apierror.OutsideNet, 0},
+		{"bits after the prefix", "10.0.0.0/16", "10.0.1.1/24", apierror.InvalidBlock, 0},
+		{"IPv6", "10.0.0.0/16", "fd00::/64", apierror.InvalidBlock, 0},
+		{"empty", "10.0.0.0/16", "", apierror.InvalidBlock, 0},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestSubnetsMayNotOverlap(t *testing.T) {
 		"the same": "10.0.16.0/20", "a part": "10.0.31.0/24", "all around": "10.0.0.0/17", "the whole Net": "10.0.0.0/16",
 	} {
 		t.Run(name, func(t *testing.T) {
-			r.refuse(fault.SubnetOverlaps, alice, "CreateSubnet", fmt.Sprintf(`{"NetId": %q, "IpRange": %q}`, net, ipRange))
+			r.refuse(apierror.SubnetOverlaps, alice, "CreateSubnet", fmt.Sprintf(`{"NetId": %q, "IpRange": %q}`, net, ipRange))
 		})
 	}
 	r.subnet(alice, net, "10.0.0.0/20")
@@ -100,19 +100,19 @@ func TestSubnetRefusals(t *testing.T) {
 	subnet := r.subnet(alice, net, "10.0.0.0/24")
 	tests := []struct {
 		name, account, action, body string
-		want                        fault.Code
+		want                        apierror.Code
 	}{
-		{"no range", alice, "CreateSubnet", fmt.Sprintf(`{"NetId": %q}`, net), fault.MissingParameter},
-		{"no Net", alice, "CreateSubnet", `{"IpRange": "10.0.1.0/24"}`, fault.MissingParameter},
-		{"unknown Net", alice, "CreateSubnet", `{"NetId": "vpc-00000000", "IpRange": "10.0.1.0/24"}`, fault.NetNotFound},
-		{"another account's Net", bob, "CreateSubnet", fmt.Sprintf(`{"NetId": %q, "IpRange": "10.0.1.0/24"}`, net), fault.NetNotFound},
-		{"unknown Subregion", alice, "CreateSubnet", fmt.Sprintf(`{"NetId": %q, "IpRange": "10.0.1.0/24", "SubregionName": "test-1z"}`, net), fault.SubregionNotFound},
-		{"update without a value", alice, "UpdateSubnet", fmt.Sprintf(`{"SubnetId": %q}`, subnet), fault.MissingParameter},
-		{"update of no Subnet", alice, "UpdateSubnet", `{"SubnetId": "subnet-00000000", "MapPublicIpOnLaunch": true}`, fault.SubnetNotFound},
-		{"update of another account's Subnet", bob, "UpdateSubnet", fmt.Sprintf(`{"SubnetId": %q, "MapPublicIpOnLaunch": true}`, subnet), fault.SubnetNotFound},
-		{"deletion of no Subnet", alice, "DeleteSubnet", `{"SubnetId": "subnet-00000000"}`, fault.SubnetNotFound},
-		{"deletion of another account's Subnet", bob, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, subnet), fault.SubnetNotFound},
-		{"deletion of what is no Subnet", alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, net), fault.InvalidID},
+		{"no range", alice, "CreateSubnet", fmt.Sprintf(`{"NetId": %q}`, net), apierror.MissingParameter},
+		{"no Net", alice, "CreateSubnet", `{"IpRange": "10.0.1.0/24"}`, apierror.MissingParameter},
+		{"unknown Net", alice, "CreateSubnet", `{"NetId": "vpc-00000000", "IpRange": "10.0.1.0/24"}`, apierror.NetNotFound},
+		{"another account's Net", bob, "CreateSubnet", fmt.Sprintf(`{"NetId": %q, "IpRange": "10.0.1.0/24"}`, net), apierror.NetNotFound},
+		{"unknown Subregion", alice, "CreateSubnet", fmt.Sprintf(`{"NetId": %q, "IpRange": "10.0.1.0/24", "SubregionName": "test-1z"}`, net), apierror.SubregionNotFound},
+		{"update without a value", alice, "UpdateSubnet", fmt.Sprintf(`{"SubnetId": %q}`, subnet), apierror.MissingParameter},
+		{"update of no Subnet", alice, "UpdateSubnet", `{"SubnetId": "subnet-00000000", "MapPublicIpOnLaunch": true}`, apierror.SubnetNotFound},
+		{"update of another account's Subnet", bob, "UpdateSubnet", fmt.Sprintf(`{"SubnetId": %q, "MapPublicIpOnLaunch": true}`, subnet), apierror.SubnetNotFound},
+		{"deletion of no Subnet", alice, "DeleteSubnet", `{"SubnetId": "subnet-00000000"}`, apierror.SubnetNotFound},
+		{"deletion of another account's Subnet", bob, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, subnet), apierror.SubnetNotFound},
+		{"deletion of what is no Subnet", alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, net), apierror.InvalidID},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) { r.refuse(test.want, test.account, test.action, test.body) })
@@ -125,7 +125,7 @@ func TestSubnetInUse(t *testing.T) {
 	subnet := r.subnet(alice, r.net(alice, "10.0.0.0/16"), "10.0.0.0/24")
 	guest := &Guest{SubnetId: id.Subnet(subnet)}
 	r.update(alice, func(tx *kind.Tx) error { return guests.Insert(tx, guest) })
-	r.refuse(fault.SubnetInUse, alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, subnet))
+	r.refuse(apierror.SubnetInUse, alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, subnet))
 	r.update(alice, func(tx *kind.Tx) error { return guests.Delete(tx, guest) })
 	r.call(alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, subnet))
 }
@@ -136,7 +136,7 @@ func TestSubnetQuotaIsPerNet(t *testing.T) {
 	net, other := r.net(alice, "10.0.0.0/16"), r.net(alice, "10.0.0.0/16")
 	first := r.subnet(alice, net, "10.0.0.0/24")
 	r.subnet(alice, net, "10.0.1.0/24")
-	r.refuse(fault.TooManyNets, alice, "CreateSubnet", fmt.Sprintf(`{"NetId": %q, "IpRange": "10.0.2.0/24"}`, net))
+	r.refuse(apierror.TooManyNets, alice, "CreateSubnet", fmt.Sprintf(`{"NetId": %q, "IpRange": "10.0.2.0/24"}`, net))
 	r.subnet(alice, other, "10.0.2.0/24")
 	r.call(alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, first))
 	r.subnet(alice, net, "10.0.2.0/24")

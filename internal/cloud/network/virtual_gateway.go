@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
@@ -34,10 +34,10 @@ type NetToVirtualGatewayLink struct {
 var VirtualGateways = &kind.Kind[VirtualGateway, id.VirtualGateway]{
 	Name:    "VirtualGateway",
 	Tag:     "virtual-private-gateway",
-	Missing: fault.VirtualGatewayNotFound,
-	Held:    fault.InUse,
+	Missing: apierror.VirtualGatewayNotFound,
+	Held:    apierror.InUse,
 	// The catalogue has no code for too many virtual gateways: that of their links is nearest.
-	Quota: &kind.Quota{Name: "vpg_limit", Code: fault.TooManyVirtualGatewayLinks},
+	Quota: &kind.Quota{Name: "vpg_limit", Code: apierror.TooManyVirtualGatewayLinks},
 	Life:  gatewayLife,
 	Keep:  time.Hour,
 }
@@ -54,7 +54,7 @@ func (ConnectionType) Literals() []string { return []string{"ipsec.1"} }
 // Check reports any other type.
 func (t ConnectionType) Check() error {
 	if t != Ipsec {
-		return fault.InvalidVpnType.Errorf("'%s' is not a type of VPN connection: the only one is %s.", t, Ipsec)
+		return apierror.InvalidVpnType.Errorf("'%s' is not a type of VPN connection: the only one is %s.", t, Ipsec)
 	}
 	return nil
 }
@@ -168,7 +168,7 @@ type DeleteVirtualGatewayRequest struct {
 
 func deleteVirtualGateway(_ *kind.Tx, g *VirtualGateway) error {
 	if g.NetId != "" {
-		return fault.InUse.Errorf("The VirtualGateway %s is linked to the Net %s: unlink it first, with UnlinkVirtualGateway.", g.VirtualGatewayId, g.NetId)
+		return apierror.InUse.Errorf("The VirtualGateway %s is linked to the Net %s: unlink it first, with UnlinkVirtualGateway.", g.VirtualGatewayId, g.NetId)
 	}
 	return nil
 }
@@ -192,10 +192,10 @@ func linkVirtualGateway(tx *kind.Tx, req *LinkVirtualGatewayRequest) (*LinkVirtu
 		return nil, err
 	}
 	if gateway.NetId != "" {
-		return nil, fault.GatewayLinked.Errorf("The VirtualGateway %s is linked to %s already.", gateway.VirtualGatewayId, gateway.NetId)
+		return nil, apierror.GatewayLinked.Errorf("The VirtualGateway %s is linked to %s already.", gateway.VirtualGatewayId, gateway.NetId)
 	}
 	for other := range VirtualGateways.Of(tx, req.NetId) {
-		return nil, fault.NetLinked.Errorf("The Net %s is linked to %s already.", req.NetId, other.VirtualGatewayId)
+		return nil, apierror.NetLinked.Errorf("The Net %s is linked to %s already.", req.NetId, other.VirtualGatewayId)
 	}
 	gateway.NetId = req.NetId
 	link := gateway.note(tx, req.NetId, gatewayLinked)
@@ -220,9 +220,9 @@ func unlinkVirtualGateway(tx *kind.Tx, req *UnlinkVirtualGatewayRequest) (*struc
 	switch gateway.NetId {
 	case req.NetId:
 	case "":
-		return nil, fault.GatewayNotLinked.Errorf("The VirtualGateway %s is linked to no Net.", gateway.VirtualGatewayId)
+		return nil, apierror.GatewayNotLinked.Errorf("The VirtualGateway %s is linked to no Net.", gateway.VirtualGatewayId)
 	default:
-		return nil, fault.VirtualGatewayLinkNotFound.Errorf("The VirtualGateway %s is linked to %s, not to %s.", gateway.VirtualGatewayId, gateway.NetId, req.NetId)
+		return nil, apierror.VirtualGatewayLinkNotFound.Errorf("The VirtualGateway %s is linked to %s, not to %s.", gateway.VirtualGatewayId, gateway.NetId, req.NetId)
 	}
 	if err := endPropagation(tx, gateway.VirtualGatewayId); err != nil {
 		return nil, err

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -57,29 +57,29 @@ func TestVirtualGatewayLinks(t *testing.T) {
 	r.gatewayLinks(alice, gateway, "attached "+net)
 
 	for name, refused := range map[string]struct {
-		code         fault.Code
+		code         apierror.Code
 		action, body string
 	}{
-		"linked to that Net already":    {fault.GatewayLinked, "LinkVirtualGateway", linking(gateway, net)},
-		"linked to another Net already": {fault.GatewayLinked, "LinkVirtualGateway", linking(gateway, second)},
-		"the Net has another gateway":   {fault.NetLinked, "LinkVirtualGateway", linking(other, net)},
-		"no such gateway":               {fault.VirtualGatewayNotFound, "LinkVirtualGateway", linking("vgw-00000000", net)},
-		"no such Net":                   {fault.NetNotFound, "LinkVirtualGateway", linking(other, "vpc-00000000")},
-		"linked to no Net":              {fault.GatewayNotLinked, "UnlinkVirtualGateway", linking(other, net)},
-		"not linked to that Net":        {fault.VirtualGatewayLinkNotFound, "UnlinkVirtualGateway", linking(gateway, second)},
-		"unlinking no Net":              {fault.NetNotFound, "UnlinkVirtualGateway", linking(gateway, "vpc-00000000")},
-		"unlinking no gateway":          {fault.VirtualGatewayNotFound, "UnlinkVirtualGateway", linking("vgw-00000000", net)},
-		"the link keeps the gateway":    {fault.InUse, "DeleteVirtualGateway", about("VirtualGatewayId", gateway)},
-		"the link keeps the Net":        {fault.NetInUse, "DeleteNet", about("NetId", net)},
-		"another type":                  {fault.InvalidVpnType, "CreateVirtualGateway", `{"ConnectionType": "ipsec.2"}`},
-		"no type":                       {fault.InvalidVpnType, "CreateVirtualGateway", `{"ConnectionType": ""}`},
+		"linked to that Net already":    {apierror.GatewayLinked, "LinkVirtualGateway", linking(gateway, net)},
+		"linked to another Net already": {apierror.GatewayLinked, "LinkVirtualGateway", linking(gateway, second)},
+		"the Net has another gateway":   {apierror.NetLinked, "LinkVirtualGateway", linking(other, net)},
+		"no such gateway":               {apierror.VirtualGatewayNotFound, "LinkVirtualGateway", linking("vgw-00000000", net)},
+		"no such Net":                   {apierror.NetNotFound, "LinkVirtualGateway", linking(other, "vpc-00000000")},
+		"linked to no Net":              {apierror.GatewayNotLinked, "UnlinkVirtualGateway", linking(other, net)},
+		"not linked to that Net":        {apierror.VirtualGatewayLinkNotFound, "UnlinkVirtualGateway", linking(gateway, second)},
+		"unlinking no Net":              {apierror.NetNotFound, "UnlinkVirtualGateway", linking(gateway, "vpc-00000000")},
+		"unlinking no gateway":          {apierror.VirtualGatewayNotFound, "UnlinkVirtualGateway", linking("vgw-00000000", net)},
+		"the link keeps the gateway":    {apierror.InUse, "DeleteVirtualGateway", about("VirtualGatewayId", gateway)},
+		"the link keeps the Net":        {apierror.NetInUse, "DeleteNet", about("NetId", net)},
+		"another type":                  {apierror.InvalidVpnType, "CreateVirtualGateway", `{"ConnectionType": "ipsec.2"}`},
+		"no type":                       {apierror.InvalidVpnType, "CreateVirtualGateway", `{"ConnectionType": ""}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := r.with(t)
 			r.refuse(refused.code, alice, refused.action, refused.body)
 		})
 	}
-	r.refuse(fault.VirtualGatewayNotFound, bob, "UnlinkVirtualGateway", linking(gateway, net))
+	r.refuse(apierror.VirtualGatewayNotFound, bob, "UnlinkVirtualGateway", linking(gateway, net))
 
 	r.call(alice, "UnlinkVirtualGateway", linking(gateway, net))
 	r.gatewayLinks(alice, gateway, "detached "+net)
@@ -137,8 +137,8 @@ func TestReadVirtualGateways(t *testing.T) {
 	}
 
 	// A deleted gateway is shown for an hour, and nothing can be done with it.
-	r.refuse(fault.VirtualGatewayNotFound, alice, "DeleteVirtualGateway", about("VirtualGatewayId", gone))
-	r.refuse(fault.VirtualGatewayNotFound, alice, "LinkVirtualGateway", linking(gone, r.net(alice, "10.2.0.0/16")))
+	r.refuse(apierror.VirtualGatewayNotFound, alice, "DeleteVirtualGateway", about("VirtualGatewayId", gone))
+	r.refuse(apierror.VirtualGatewayNotFound, alice, "LinkVirtualGateway", linking(gone, r.net(alice, "10.2.0.0/16")))
 	r.clock.Advance(time.Hour)
 	r.update(alice, func(tx *kind.Tx) error {
 		for _, k := range tx.Kinds() {
@@ -155,7 +155,7 @@ func TestVirtualGatewayQuota(t *testing.T) {
 	t.Parallel()
 	r := setup(t, map[string]int{"vpg_limit": 1})
 	first := r.virtualGateway(alice)
-	r.refuse(fault.TooManyVirtualGatewayLinks, alice, "CreateVirtualGateway", `{"ConnectionType": "ipsec.1"}`)
+	r.refuse(apierror.TooManyVirtualGatewayLinks, alice, "CreateVirtualGateway", `{"ConnectionType": "ipsec.1"}`)
 	r.virtualGateway(bob)
 	r.call(alice, "DeleteVirtualGateway", about("VirtualGatewayId", first))
 	r.virtualGateway(alice)

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
@@ -80,9 +80,9 @@ func (TunnelState) Literals() []string { return []string{"UP", "DOWN"} }
 var VpnConnections = &kind.Kind[VpnConnection, id.VpnConnection]{
 	Name:    "VpnConnection",
 	Tag:     "vpn-connection",
-	Missing: fault.VpnConnectionNotFound,
+	Missing: apierror.VpnConnectionNotFound,
 	// The catalogue has no code for too many connections of a gateway: that of its links is nearest.
-	Quota: &kind.Quota{Name: "vpnc_limit", Code: fault.TooManyVirtualGatewayLinks, Per: "VirtualGatewayId"},
+	Quota: &kind.Quota{Name: "vpnc_limit", Code: apierror.TooManyVirtualGatewayLinks, Per: "VirtualGatewayId"},
 	Life:  vpnConnectionLife,
 	Keep:  time.Hour, // as the user guide says; clients fail if it is gone at once
 }
@@ -171,7 +171,7 @@ func (c *VpnConnection) checkEnds(tx *kind.Tx) error {
 	}
 	for other := range c.siblings(tx) {
 		if other.ClientGatewayId == c.ClientGatewayId {
-			return fault.VpnConnectionExists.Errorf("The VpnConnection %s joins %s and %s already.", other.VpnConnectionId, c.VirtualGatewayId, c.ClientGatewayId)
+			return apierror.VpnConnectionExists.Errorf("The VpnConnection %s joins %s and %s already.", other.VpnConnectionId, c.VirtualGatewayId, c.ClientGatewayId)
 		}
 	}
 	return nil

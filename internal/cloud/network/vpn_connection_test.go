@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/google/go-cmp/cmp"
 )
@@ -112,23 +112,23 @@ func TestCreateVpnConnection(t *testing.T) {
 
 	twin, absent := r.clientGateway(alice, 65000, "192.0.2.1"), ends{"vgw-00000000", "cgw-00000000"}
 	for name, refused := range map[string]struct {
-		code   fault.Code
+		code   apierror.Code
 		who    string
 		joined ends
 	}{
-		"joined already":             {fault.VpnConnectionExists, alice, e},
-		"no such virtual gateway":    {fault.VirtualGatewayNotFound, alice, ends{absent.virtual, e.client}},
-		"no such client gateway":     {fault.ClientGatewayNotFound, alice, ends{e.virtual, absent.client}},
-		"another's virtual gateway":  {fault.VirtualGatewayNotFound, bob, e},
-		"another's client gateway":   {fault.ClientGatewayNotFound, bob, ends{r.virtualGateway(bob), e.client}},
-		"an id of the wrong form":    {fault.InvalidID, alice, ends{e.client, e.client}},
-		"an id that is not complete": {fault.MalformedID, alice, ends{"vgw-1", e.client}},
+		"joined already":             {apierror.VpnConnectionExists, alice, e},
+		"no such virtual gateway":    {apierror.VirtualGatewayNotFound, alice, ends{absent.virtual, e.client}},
+		"no such client gateway":     {apierror.ClientGatewayNotFound, alice, ends{e.virtual, absent.client}},
+		"another's virtual gateway":  {apierror.VirtualGatewayNotFound, bob, e},
+		"another's client gateway":   {apierror.ClientGatewayNotFound, bob, ends{r.virtualGateway(bob), e.client}},
+		"an id of the wrong form":    {apierror.InvalidID, alice, ends{e.client, e.client}},
+		"an id that is not complete": {apierror.MalformedID, alice, ends{"vgw-1", e.client}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r.with(t).refuse(refused.code, refused.who, "CreateVpnConnection", refused.joined.joined(false))
 		})
 	}
-	r.refuse(fault.InvalidVpnType, alice, "CreateVpnConnection", strings.ReplaceAll(e.joined(true), "ipsec.1", "ipsec.9"))
+	r.refuse(apierror.InvalidVpnType, alice, "CreateVpnConnection", strings.ReplaceAll(e.joined(true), "ipsec.1", "ipsec.9"))
 	r.vpn(alice, ends{e.virtual, twin})
 }
 
@@ -243,37 +243,37 @@ func TestVpnOptions(t *testing.T) {
 	other := r.vpn(alice, ends{e.virtual, r.clientGateway(alice, 65000, "192.0.2.2")})
 	taken := r.connection(alice, other).at("VpnOptions", "TunnelInsideIpRange").(string)
 	for name, refused := range map[string]struct {
-		code    fault.Code
+		code    apierror.Code
 		options string
 	}{
-		"DPD action":              {fault.InvalidValue, `{"Phase1Options": {"DpdTimeoutAction": "ignore"}}`},
-		"DPD timeout":             {fault.InvalidValue, `{"Phase1Options": {"DpdTimeoutSeconds": 29}}`},
-		"a negative timeout":      {fault.InvalidValue, `{"Phase1Options": {"DpdTimeoutSeconds": -1}}`},
-		"version of IKE":          {fault.InvalidValue, `{"Phase1Options": {"IkeVersions": ["ikev2", "ikev3"]}}`},
-		"group of phase 1":        {fault.InvalidValue, `{"Phase1Options": {"Phase1DhGroupNumbers": [5]}}`},
-		"encryption of phase 1":   {fault.InvalidValue, `{"Phase1Options": {"Phase1EncryptionAlgorithms": ["DES"]}}`},
-		"integrity of phase 1":    {fault.InvalidValue, `{"Phase1Options": {"Phase1IntegrityAlgorithms": ["MD5"]}}`},
-		"short life of phase 1":   {fault.InvalidValue, `{"Phase1Options": {"Phase1LifetimeSeconds": 899}}`},
-		"long life of phase 1":    {fault.InvalidValue, `{"Phase1Options": {"Phase1LifetimeSeconds": 28801}}`},
-		"small window":            {fault.InvalidValue, `{"Phase1Options": {"ReplayWindowSize": 63}}`},
-		"large window":            {fault.InvalidValue, `{"Phase1Options": {"ReplayWindowSize": 2049}}`},
-		"start":                   {fault.InvalidValue, `{"Phase1Options": {"StartupAction": "go"}}`},
-		"group of phase 2":        {fault.InvalidValue, `{"Phase2Options": {"Phase2DhGroupNumbers": [1]}}`},
-		"encryption of phase 2":   {fault.InvalidValue, `{"Phase2Options": {"Phase2EncryptionAlgorithms": ["aes128"]}}`},
-		"integrity of phase 2":    {fault.InvalidValue, `{"Phase2Options": {"Phase2IntegrityAlgorithms": ["SHA2"]}}`},
-		"short life of phase 2":   {fault.InvalidValue, `{"Phase2Options": {"Phase2LifetimeSeconds": 1}}`},
-		"long life of phase 2":    {fault.InvalidValue, `{"Phase2Options": {"Phase2LifetimeSeconds": 3601}}`},
-		"phase 2 outlives 1":      {fault.InvalidParameter, `{"Phase1Options": {"Phase1LifetimeSeconds": 3600}}`},
-		"a key with a quote":      {fault.InvalidValue, `{"Phase2Options": {"PreSharedKey": "a\"b"}}`},
-		"a key of two lines":      {fault.InvalidValue, `{"Phase2Options": {"PreSharedKey": "a\nb"}}`},
-		"a key with a control":    {fault.InvalidValue, `{"Phase2Options": {"PreSharedKey": "a\u0007b"}}`},
-		"a long key":              {fault.InvalidLength, `{"Phase2Options": {"PreSharedKey": "` + strings.Repeat("é", 256) + `"}}`},
-		"no range":                {fault.InvalidBlock, `{"TunnelInsideIpRange": "169.254.254.4"}`},
-		"a range of IPv6":         {fault.InvalidBlock, `{"TunnelInsideIpRange": "fe80::/30"}`},
-		"a range of another size": {fault.InvalidRangeSize, `{"TunnelInsideIpRange": "169.254.254.0/29"}`},
-		"a range elsewhere":       {fault.InvalidValue, `{"TunnelInsideIpRange": "169.254.253.0/30"}`},
-		"another's range":         {fault.InvalidParameter, `{"TunnelInsideIpRange": "` + taken + `"}`},
-		"an unknown option":       {fault.UnknownParameter, `{"Phase3Options": {}}`},
+		"DPD action":              {apierror.InvalidValue, `{"Phase1Options": {"DpdTimeoutAction": "ignore"}}`},
+		"DPD timeout":             {apierror.InvalidValue, `{"Phase1Options": {"DpdTimeoutSeconds": 29}}`},
+		"a negative timeout":      {apierror.InvalidValue, `{"Phase1Options": {"DpdTimeoutSeconds": -1}}`},
+		"version of IKE":          {apierror.InvalidValue, `{"Phase1Options": {"IkeVersions": ["ikev2", "ikev3"]}}`},
+		"group of phase 1":        {apierror.InvalidValue, `{"Phase1Options": {"Phase1DhGroupNumbers": [5]}}`},
+		"encryption of phase 1":   {apierror.InvalidValue, `{"Phase1Options": {"Phase1EncryptionAlgorithms": ["DES"]}}`},
+		"integrity of phase 1":    {apierror.InvalidValue, `{"Phase1Options": {"Phase1IntegrityAlgorithms": ["MD5"]}}`},
+		"short life of phase 1":   {apierror.InvalidValue, `{"Phase1Options": {"Phase1LifetimeSeconds": 899}}`},
+		"long life of phase 1":    {apierror.InvalidValue, `{"Phase1Options": {"Phase1LifetimeSeconds": 28801}}`},
+		"small window":            {apierror.InvalidValue, `{"Phase1Options": {"ReplayWindowSize": 63}}`},
+		"large window":            {apierror.InvalidValue, `{"Phase1Options": {"ReplayWindowSize": 2049}}`},
+		"start":                   {apierror.InvalidValue, `{"Phase1Options": {"StartupAction": "go"}}`},
+		"group of phase 2":        {apierror.InvalidValue, `{"Phase2Options": {"Phase2DhGroupNumbers": [1]}}`},
+		"encryption of phase 2":   {apierror.InvalidValue, `{"Phase2Options": {"Phase2EncryptionAlgorithms": ["aes128"]}}`},
+		"integrity of phase 2":    {apierror.InvalidValue, `{"Phase2Options": {"Phase2IntegrityAlgorithms": ["SHA2"]}}`},
+		"short life of phase 2":   {apierror.InvalidValue, `{"Phase2Options": {"Phase2LifetimeSeconds": 1}}`},
+		"long life of phase 2":    {apierror.InvalidValue, `{"Phase2Options": {"Phase2LifetimeSeconds": 3601}}`},
+		"phase 2 outlives 1":      {apierror.InvalidParameter, `{"Phase1Options": {"Phase1LifetimeSeconds": 3600}}`},
+		"a key with a quote":      {apierror.InvalidValue, `{"Phase2Options": {"PreSharedKey": "a\"b"}}`},
+		"a key of two lines":      {apierror.InvalidValue, `{"Phase2Options": {"PreSharedKey": "a\nb"}}`},
+		"a key with a control":    {apierror.InvalidValue, `{"Phase2Options": {"PreSharedKey": "a\u0007b"}}`},
+		"a long key":              {apierror.InvalidLength, `{"Phase2Options": {"PreSharedKey": "` + strings.Repeat("é", 256) + `"}}`},
+		"no range":                {apierror.InvalidBlock, `{"TunnelInsideIpRange": "169.254.254.4"}`},
+		"a range of IPv6":         {apierror.InvalidBlock, `{"TunnelInsideIpRange": "fe80::/30"}`},
+		"a range of another size": {apierror.InvalidRangeSize, `{"TunnelInsideIpRange": "169.254.254.0/29"}`},
+		"a range elsewhere":       {apierror.InvalidValue, `{"TunnelInsideIpRange": "169.254.253.0/30"}`},
+		"another's range":         {apierror.InvalidParameter, `{"TunnelInsideIpRange": "` + taken + `"}`},
+		"an unknown option":       {apierror.UnknownParameter, `{"Phase3Options": {}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r.with(t).refuse(refused.code, alice, "UpdateVpnConnection", fmt.Sprintf(`{"VpnConnectionId": %q, "VpnOptions": %s}`, vpn, refused.options))
@@ -339,30 +339,30 @@ func TestUpdateVpnConnectionEnds(t *testing.T) {
 		t.Errorf("the connection is %v", got)
 	}
 	r.call(alice, "DeleteClientGateway", about("ClientGatewayId", e.client))
-	r.refuse(fault.ClientGatewayInUse, alice, "DeleteClientGateway", about("ClientGatewayId", second.client))
+	r.refuse(apierror.ClientGatewayInUse, alice, "DeleteClientGateway", about("ClientGatewayId", second.client))
 	r.call(alice, "UpdateVpnConnection", fmt.Sprintf(`{"VpnConnectionId": %q, "VirtualGatewayId": %q}`, vpn, second.virtual))
 	r.propagated(alice, table)
-	r.refuse(fault.InUse, alice, "DeleteVirtualGateway", about("VirtualGatewayId", second.virtual))
+	r.refuse(apierror.InUse, alice, "DeleteVirtualGateway", about("VirtualGatewayId", second.virtual))
 
 	third := ends{second.virtual, r.clientGateway(alice, 65000, "192.0.2.2")}
 	other := r.vpn(alice, third)
 	lone := r.vpn(alice, ends{e.virtual, third.client})
 	for name, refused := range map[string]struct {
-		code fault.Code
+		code apierror.Code
 		body string
 	}{
-		"joined already":          {fault.VpnConnectionExists, fmt.Sprintf(`{"VpnConnectionId": %q, "ClientGatewayId": %q}`, vpn, third.client)},
-		"joined to another":       {fault.VpnConnectionExists, fmt.Sprintf(`{"VpnConnectionId": %q, "VirtualGatewayId": %q}`, lone, second.virtual)},
-		"no such client gateway":  {fault.ClientGatewayNotFound, fmt.Sprintf(`{"VpnConnectionId": %q, "ClientGatewayId": %q}`, vpn, e.client)},
-		"no such virtual gateway": {fault.VirtualGatewayNotFound, fmt.Sprintf(`{"VpnConnectionId": %q, "VirtualGatewayId": "vgw-00000000"}`, vpn)},
-		"no such connection":      {fault.VpnConnectionNotFound, `{"VpnConnectionId": "vpn-00000000"}`},
-		"too many connections": {fault.TooManyVirtualGatewayLinks, fmt.Sprintf(`{"VpnConnectionId": %q, "VirtualGatewayId": %q, "ClientGatewayId": %q, "VpnOptions": {"TunnelInsideIpRange": %q}}`,
+		"joined already":          {apierror.VpnConnectionExists, fmt.Sprintf(`{"VpnConnectionId": %q, "ClientGatewayId": %q}`, vpn, third.client)},
+		"joined to another":       {apierror.VpnConnectionExists, fmt.Sprintf(`{"VpnConnectionId": %q, "VirtualGatewayId": %q}`, lone, second.virtual)},
+		"no such client gateway":  {apierror.ClientGatewayNotFound, fmt.Sprintf(`{"VpnConnectionId": %q, "ClientGatewayId": %q}`, vpn, e.client)},
+		"no such virtual gateway": {apierror.VirtualGatewayNotFound, fmt.Sprintf(`{"VpnConnectionId": %q, "VirtualGatewayId": "vgw-00000000"}`, vpn)},
+		"no such connection":      {apierror.VpnConnectionNotFound, `{"VpnConnectionId": "vpn-00000000"}`},
+		"too many connections": {apierror.TooManyVirtualGatewayLinks, fmt.Sprintf(`{"VpnConnectionId": %q, "VirtualGatewayId": %q, "ClientGatewayId": %q, "VpnOptions": {"TunnelInsideIpRange": %q}}`,
 			lone, second.virtual, r.clientGateway(alice, 65000, "192.0.2.3"), r.freeInside(alice, vpn, other))},
 	} {
 		t.Run(name, func(t *testing.T) { r.with(t).refuse(refused.code, alice, "UpdateVpnConnection", refused.body) })
 	}
-	r.refuse(fault.VpnConnectionNotFound, bob, "UpdateVpnConnection", about("VpnConnectionId", vpn))
-	r.refuse(fault.TooManyVirtualGatewayLinks, alice, "CreateVpnConnection", ends{second.virtual, r.clientGateway(alice, 1, "192.0.2.9")}.joined(true))
+	r.refuse(apierror.VpnConnectionNotFound, bob, "UpdateVpnConnection", about("VpnConnectionId", vpn))
+	r.refuse(apierror.TooManyVirtualGatewayLinks, alice, "CreateVpnConnection", ends{second.virtual, r.clientGateway(alice, 1, "192.0.2.9")}.joined(true))
 }
 
 // freeInside is a range that none of the connections has.
@@ -401,25 +401,25 @@ func TestVpnConnectionRoutes(t *testing.T) {
 	}
 	routes("192.168.0.0/16 available")
 	for name, refused := range map[string]struct {
-		code         fault.Code
+		code         apierror.Code
 		action, body string
 	}{
-		"there already":      {fault.RouteExists, "CreateVpnConnectionRoute", routing(vpn, "192.168.0.0/16")},
-		"by BGP":             {fault.VpnNotStatic, "CreateVpnConnectionRoute", routing(dynamic, "192.168.0.0/16")},
-		"no such connection": {fault.VpnConnectionNotFound, "CreateVpnConnectionRoute", routing("vpn-00000000", "192.168.0.0/16")},
-		"no range":           {fault.InvalidBlock, "CreateVpnConnectionRoute", routing(vpn, "192.168.0.1/16")},
-		"no such route":      {fault.VpnRouteNotFound, "DeleteVpnConnectionRoute", routing(vpn, "192.168.0.0/17")},
-		"none by BGP":        {fault.VpnNotStatic, "DeleteVpnConnectionRoute", routing(dynamic, "192.168.0.0/16")},
-		"of no connection":   {fault.VpnConnectionNotFound, "DeleteVpnConnectionRoute", routing("vpn-00000000", "192.168.0.0/16")},
+		"there already":      {apierror.RouteExists, "CreateVpnConnectionRoute", routing(vpn, "192.168.0.0/16")},
+		"by BGP":             {apierror.VpnNotStatic, "CreateVpnConnectionRoute", routing(dynamic, "192.168.0.0/16")},
+		"no such connection": {apierror.VpnConnectionNotFound, "CreateVpnConnectionRoute", routing("vpn-00000000", "192.168.0.0/16")},
+		"no range":           {apierror.InvalidBlock, "CreateVpnConnectionRoute", routing(vpn, "192.168.0.1/16")},
+		"no such route":      {apierror.VpnRouteNotFound, "DeleteVpnConnectionRoute", routing(vpn, "192.168.0.0/17")},
+		"none by BGP":        {apierror.VpnNotStatic, "DeleteVpnConnectionRoute", routing(dynamic, "192.168.0.0/16")},
+		"of no connection":   {apierror.VpnConnectionNotFound, "DeleteVpnConnectionRoute", routing("vpn-00000000", "192.168.0.0/16")},
 	} {
 		t.Run(name, func(t *testing.T) { r.with(t).refuse(refused.code, alice, refused.action, refused.body) })
 	}
-	r.refuse(fault.VpnConnectionNotFound, bob, "CreateVpnConnectionRoute", routing(vpn, "10.0.0.0/8"))
+	r.refuse(apierror.VpnConnectionNotFound, bob, "CreateVpnConnectionRoute", routing(vpn, "10.0.0.0/8"))
 	r.call(alice, "CreateVpnConnectionRoute", routing(vpn, "0.0.0.0/0"))
-	r.refuse(fault.TooManyVpnRoutes, alice, "CreateVpnConnectionRoute", routing(vpn, "10.0.0.0/8"))
+	r.refuse(apierror.TooManyVpnRoutes, alice, "CreateVpnConnectionRoute", routing(vpn, "10.0.0.0/8"))
 	r.call(alice, "DeleteVpnConnectionRoute", routing(vpn, "192.168.0.0/16"))
 	routes("192.168.0.0/16 deleted", "0.0.0.0/0 available")
-	r.refuse(fault.VpnRouteNotFound, alice, "DeleteVpnConnectionRoute", routing(vpn, "192.168.0.0/16"))
+	r.refuse(apierror.VpnRouteNotFound, alice, "DeleteVpnConnectionRoute", routing(vpn, "192.168.0.0/16"))
 	r.call(alice, "CreateVpnConnectionRoute", routing(vpn, "10.0.0.0/8"))
 	r.call(alice, "DeleteVpnConnectionRoute", routing(vpn, "0.0.0.0/0"))
 	r.clock.Advance(time.Hour - time.Millisecond)
@@ -474,9 +474,9 @@ func TestDeleteVpnConnection(t *testing.T) {
 	r := setup(t)
 	e := r.ends(alice)
 	vpn := r.vpn(alice, e, "192.168.0.0/16")
-	r.refuse(fault.ClientGatewayInUse, alice, "DeleteClientGateway", about("ClientGatewayId", e.client))
-	r.refuse(fault.InUse, alice, "DeleteVirtualGateway", about("VirtualGatewayId", e.virtual))
-	r.refuse(fault.VpnConnectionNotFound, bob, "DeleteVpnConnection", about("VpnConnectionId", vpn))
+	r.refuse(apierror.ClientGatewayInUse, alice, "DeleteClientGateway", about("ClientGatewayId", e.client))
+	r.refuse(apierror.InUse, alice, "DeleteVirtualGateway", about("VirtualGatewayId", e.virtual))
+	r.refuse(apierror.VpnConnectionNotFound, bob, "DeleteVpnConnection", about("VpnConnectionId", vpn))
 	_, err := r.try(alice, "DeleteClientGateway", about("ClientGatewayId", e.client))
 	if err == nil || !strings.Contains(err.Error(), vpn) {
 		t.Errorf("the refusal does not name what holds the gateway: %v", err)
@@ -489,9 +489,9 @@ func TestDeleteVpnConnection(t *testing.T) {
 		t.Errorf("the deleted connection is %v", c)
 	}
 	for _, action := range []string{"DeleteVpnConnection", "UpdateVpnConnection"} {
-		r.refuse(fault.VpnConnectionNotFound, alice, action, about("VpnConnectionId", vpn))
+		r.refuse(apierror.VpnConnectionNotFound, alice, action, about("VpnConnectionId", vpn))
 	}
-	r.refuse(fault.VpnConnectionNotFound, alice, "CreateVpnConnectionRoute", routing(vpn, "10.0.0.0/8"))
+	r.refuse(apierror.VpnConnectionNotFound, alice, "CreateVpnConnectionRoute", routing(vpn, "10.0.0.0/8"))
 	again := r.vpn(alice, e)
 	r.call(alice, "DeleteVpnConnection", about("VpnConnectionId", again))
 	r.call(alice, "DeleteClientGateway", about("ClientGatewayId", e.client))
@@ -535,7 +535,7 @@ func TestVpnConnectionAddresses(t *testing.T) {
 		t.Errorf("128 connections have %d public addresses", len(outside))
 	}
 	one := r.clientGateway(alice, 65000, "192.0.2.1")
-	r.refuse(fault.InsufficientCapacity, alice, "CreateVpnConnection", ends{gateway[alice], one}.joined(true))
+	r.refuse(apierror.InsufficientCapacity, alice, "CreateVpnConnection", ends{gateway[alice], one}.joined(true))
 
 	// An address that is given back can be taken again.
 	for range 300 {

@@ -8,8 +8,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 )
 
@@ -127,7 +127,7 @@ func among[T comparable](option string, allowed []T, values ...T) error {
 	var none T
 	for _, v := range values {
 		if v != none && !slices.Contains(allowed, v) {
-			return fault.InvalidValue.Errorf("%s: '%v' is none of %v.", option, v, allowed)
+			return apierror.InvalidValue.Errorf("%s: '%v' is none of %v.", option, v, allowed)
 		}
 	}
 	return nil
@@ -136,7 +136,7 @@ func among[T comparable](option string, allowed []T, values ...T) error {
 // between reports a number out of bounds. 0 is none given.
 func between(option string, n, low, high int) error {
 	if n != 0 && (n < low || n > high) {
-		return fault.InvalidValue.Errorf("%s: %d is not between %d and %d.", option, n, low, high)
+		return apierror.InvalidValue.Errorf("%s: %d is not between %d and %d.", option, n, low, high)
 	}
 	return nil
 }
@@ -145,10 +145,10 @@ func between(option string, n, low, high int) error {
 // does not repeat it.
 func checkKey(key string) error {
 	if utf8.RuneCountInString(key) > longestKey {
-		return fault.InvalidLength.Errorf("PreSharedKey: a key has at most %d characters.", longestKey)
+		return apierror.InvalidLength.Errorf("PreSharedKey: a key has at most %d characters.", longestKey)
 	}
 	if strings.Contains(key, `"`) || strings.ContainsFunc(key, isUnwritable) {
-		return fault.InvalidValue.Errorf("PreSharedKey: a key has no line breaks, no other control characters and no double quotes.")
+		return apierror.InvalidValue.Errorf("PreSharedKey: a key has no line breaks, no other control characters and no double quotes.")
 	}
 	return nil
 }
@@ -176,11 +176,11 @@ func (r InsideRange) Check() error {
 	p, err := netip.ParsePrefix(string(r))
 	switch {
 	case err != nil || !p.Addr().Is4():
-		return fault.InvalidBlock.Errorf("'%s' is not an IPv4 range in CIDR notation, such as 169.254.254.20/30.", r)
+		return apierror.InvalidBlock.Errorf("'%s' is not an IPv4 range in CIDR notation, such as 169.254.254.20/30.", r)
 	case p.Bits() != insideBits:
-		return fault.InvalidRangeSize.Errorf("'%s' is not a /%d.", r, insideBits)
+		return apierror.InvalidRangeSize.Errorf("'%s' is not a /%d.", r, insideBits)
 	case !insides.Contains(p.Addr()):
-		return fault.InvalidValue.Errorf("'%s' is not inside %s.", r, insides)
+		return apierror.InvalidValue.Errorf("'%s' is not inside %s.", r, insides)
 	}
 	return nil
 }
@@ -198,7 +198,7 @@ func chooseInside(tx *kind.Tx, gateway id.VirtualGateway) (InsideRange, error) {
 		free = slices.DeleteFunc(free, func(p netip.Prefix) bool { return p == c.VpnOptions.TunnelInsideIpRange.Prefix() })
 	}
 	if len(free) == 0 {
-		return "", fault.InsufficientCapacity.Errorf("All ranges of %s are those of VPN connections of %s.", insides, gateway)
+		return "", apierror.InsufficientCapacity.Errorf("All ranges of %s are those of VPN connections of %s.", insides, gateway)
 	}
 	return InsideRange(free[number(tx, len(free))].String()), nil
 }
@@ -255,11 +255,11 @@ func (o VpnOptions) withoutSecret() VpnOptions {
 func (c *VpnConnection) checkOptions(tx *kind.Tx) error {
 	first, second := c.VpnOptions.Phase1Options.Phase1LifetimeSeconds, c.VpnOptions.Phase2Options.Phase2LifetimeSeconds
 	if second >= first {
-		return fault.InvalidParameter.Errorf("Phase2LifetimeSeconds, %d, is not less than Phase1LifetimeSeconds, %d.", second, first)
+		return apierror.InvalidParameter.Errorf("Phase2LifetimeSeconds, %d, is not less than Phase1LifetimeSeconds, %d.", second, first)
 	}
 	for other := range c.siblings(tx) {
 		if inside := c.VpnOptions.TunnelInsideIpRange; inside.Prefix() == other.VpnOptions.TunnelInsideIpRange.Prefix() {
-			return fault.InvalidParameter.Errorf("The TunnelInsideIpRange %s is that of %s, which has the same virtual gateway.", inside, other.VpnConnectionId)
+			return apierror.InvalidParameter.Errorf("The TunnelInsideIpRange %s is that of %s, which has the same virtual gateway.", inside, other.VpnConnectionId)
 		}
 	}
 	return nil

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
@@ -122,13 +122,13 @@ func createVpnConnectionRoute(tx *kind.Tx, req *CreateVpnConnectionRouteRequest)
 		return nil, err
 	}
 	if slices.Contains(c.destinations(), req.DestinationIpRange) {
-		return nil, fault.RouteExists.Errorf("The VpnConnection %s has a route to %s already.", c.VpnConnectionId, req.DestinationIpRange)
+		return nil, apierror.RouteExists.Errorf("The VpnConnection %s has a route to %s already.", c.VpnConnectionId, req.DestinationIpRange)
 	}
 	kept := slices.DeleteFunc(slices.Clone(c.StaticRoutes), func(r staticRoute) bool {
 		return (r.Destination == req.DestinationIpRange || r.isForgotten(tx.Now())) && r.forget(tx)
 	})
 	c.StaticRoutes = append(kept, newStaticRoute(tx, req.DestinationIpRange))
-	if err := tx.CheckLimit(staticRouteLimit, fault.TooManyVpnRoutes, len(c.destinations())); err != nil {
+	if err := tx.CheckLimit(staticRouteLimit, apierror.TooManyVpnRoutes, len(c.destinations())); err != nil {
 		return nil, err
 	}
 	return &struct{}{}, c.change(tx)
@@ -149,7 +149,7 @@ func deleteVpnConnectionRoute(tx *kind.Tx, req *DeleteVpnConnectionRouteRequest)
 		return r.Destination == req.DestinationIpRange && r.state() == VpnRouteAvailable
 	})
 	if at < 0 {
-		return nil, fault.VpnRouteNotFound.Errorf("The VpnConnection %s has no route to %s.", c.VpnConnectionId, req.DestinationIpRange)
+		return nil, apierror.VpnRouteNotFound.Errorf("The VpnConnection %s has no route to %s.", c.VpnConnectionId, req.DestinationIpRange)
 	}
 	c.StaticRoutes = slices.Clone(c.StaticRoutes)
 	c.StaticRoutes[at].end(tx)
@@ -160,7 +160,7 @@ func deleteVpnConnectionRoute(tx *kind.Tx, req *DeleteVpnConnectionRouteRequest)
 func staticConnection(tx *kind.Tx, connection id.VpnConnection) (*VpnConnection, error) {
 	c, err := VpnConnections.Get(tx, connection)
 	if err == nil && !c.StaticRoutesOnly {
-		return nil, fault.VpnNotStatic.Errorf("The VpnConnection %s was not made with StaticRoutesOnly: its routes are those that the client gateway announces.", connection)
+		return nil, apierror.VpnNotStatic.Errorf("The VpnConnection %s was not made with StaticRoutesOnly: its routes are those that the client gateway announces.", connection)
 	}
 	return c, err
 }

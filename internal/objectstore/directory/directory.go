@@ -24,7 +24,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/objectstore"
 	"github.com/bastide-cloud/bastide/internal/objectstore/web"
 )
@@ -58,14 +58,14 @@ func (s *Store) Close() error { return s.root.Close() }
 // be called is there, and is the account's unless another one has written to it.
 func (s *Store) CheckBucket(_ context.Context, b objectstore.Bucket) error {
 	if !isName(b.Name) {
-		return fault.BucketNotFound.Errorf("The bucket '%.100s' doesn't exist.", b.Name)
+		return apierror.BucketNotFound.Errorf("The bucket '%.100s' doesn't exist.", b.Name)
 	}
 	owner, owned, err := s.owner(b)
 	if err != nil || !owned || owner == b.Account {
 		return err
 	}
 	// The code is the one of a bucket that an object store refuses.
-	return fault.StoreUnreachable.Errorf("The object store does not let the region use the bucket '%.100s' for this account.", b.Name)
+	return apierror.StoreUnreachable.Errorf("The object store does not let the region use the bucket '%.100s' for this account.", b.Name)
 }
 
 // owner is the account that a bucket belongs to, if it belongs to one.
@@ -121,7 +121,7 @@ const (
 func file(bucket, key string) (string, error) {
 	for part := range strings.SplitSeq(key, "/") {
 		if !isName(part) {
-			return "", fault.InvalidValue.Errorf("The object store keeps files, and none can be called '%.200s'.", key)
+			return "", apierror.InvalidValue.Errorf("The object store keeps files, and none can be called '%.200s'.", key)
 		}
 	}
 	return path.Join(bucket, key), nil
@@ -185,7 +185,7 @@ func (s *Store) create() (*os.File, error) {
 // a slash where this one ends, or the other way round.
 func taken(key string, err error) error {
 	if errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EISDIR) {
-		return fault.InvalidValue.Errorf("The object store keeps files, and the name of '%.200s' is taken by a directory or the other way round.", key)
+		return apierror.InvalidValue.Errorf("The object store keeps files, and the name of '%.200s' is taken by a directory or the other way round.", key)
 	}
 	return err
 }
@@ -215,26 +215,26 @@ func (s *Store) Fetch(ctx context.Context, location string, most int64) ([]byte,
 	}
 	name, expires := strings.TrimPrefix(u.Path, "/"), u.Query().Get("Expires")
 	if !hmac.Equal([]byte(s.signature(name, expires)), []byte(u.Query().Get("Signature"))) {
-		return nil, fault.ManifestNotFound.Errorf("The signature of the URL is not right.")
+		return nil, apierror.ManifestNotFound.Errorf("The signature of the URL is not right.")
 	}
 	until, err := strconv.ParseInt(expires, 10, 64)
 	if err != nil {
 		return nil, err
 	}
 	if at := time.Unix(until, 0).UTC(); s.now().After(at) {
-		return nil, fault.ManifestNotFound.Errorf("The URL has expired at %s.", at.Format(time.RFC3339))
+		return nil, apierror.ManifestNotFound.Errorf("The URL has expired at %s.", at.Format(time.RFC3339))
 	}
 	f, err := s.root.Open(name)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fault.ManifestNotFound.Errorf("There is no object at the URL.")
+			return nil, apierror.ManifestNotFound.Errorf("There is no object at the URL.")
 		}
 		return nil, err
 	}
 	defer f.Close()
 	content, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err == nil && int64(len(content)) > most {
-		err = fault.InvalidManifest.Errorf("It has more than %d bytes.", most)
+		err = apierror.InvalidManifest.Errorf("It has more than %d bytes.", most)
 	}
 	return content, err
 }

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/clock"
-	"github.com/bastide-cloud/bastide/internal/fault"
 	"github.com/bastide-cloud/bastide/internal/objectstore"
 	"github.com/bastide-cloud/bastide/internal/objectstore/objectstoretest"
 )
@@ -42,23 +42,23 @@ func TestNames(t *testing.T) {
 	s := open(t, filepath.Join(above, "objects"), time.Now)
 	for _, test := range []struct {
 		name, bucket, key string
-		code              fault.Code
+		code              apierror.Code
 	}{
-		{"up", "bucket", "../../secret", fault.InvalidValue},
-		{"up in the middle", "bucket", "a/../../../secret", fault.InvalidValue},
-		{"from the root", "bucket", "/etc/passwd", fault.InvalidValue},
-		{"nothing", "bucket", "", fault.InvalidValue},
-		{"a directory", "bucket", "exports/", fault.InvalidValue},
-		{"what is being written", "bucket", ".partial-1", fault.InvalidValue},
-		{"the owner", "bucket", ".owner", fault.InvalidValue},
-		{"the owner, where letters have no case", "bucket", ".Owner", fault.InvalidValue},
-		{"an owner below", "bucket", "a/.owner/b", fault.InvalidValue},
-		{"a bucket of the owner", ".owner", "secret", fault.BucketNotFound},
-		{"a bucket up", "..", "secret", fault.BucketNotFound},
-		{"this directory", ".", "secret", fault.BucketNotFound},
-		{"no bucket", "", "secret", fault.BucketNotFound},
-		{"a bucket with a slash", "a/b", "secret", fault.BucketNotFound},
-		{"a bucket of what is being written", ".partial-1", "secret", fault.BucketNotFound},
+		{"up", "bucket", "../../secret", apierror.InvalidValue},
+		{"up in the middle", "bucket", "a/../../../secret", apierror.InvalidValue},
+		{"from the root", "bucket", "/etc/passwd", apierror.InvalidValue},
+		{"nothing", "bucket", "", apierror.InvalidValue},
+		{"a directory", "bucket", "exports/", apierror.InvalidValue},
+		{"what is being written", "bucket", ".partial-1", apierror.InvalidValue},
+		{"the owner", "bucket", ".owner", apierror.InvalidValue},
+		{"the owner, where letters have no case", "bucket", ".Owner", apierror.InvalidValue},
+		{"an owner below", "bucket", "a/.owner/b", apierror.InvalidValue},
+		{"a bucket of the owner", ".owner", "secret", apierror.BucketNotFound},
+		{"a bucket up", "..", "secret", apierror.BucketNotFound},
+		{"this directory", ".", "secret", apierror.BucketNotFound},
+		{"no bucket", "", "secret", apierror.BucketNotFound},
+		{"a bucket with a slash", "a/b", "secret", apierror.BucketNotFound},
+		{"a bucket of what is being written", ".partial-1", "secret", apierror.BucketNotFound},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if err := s.Put(t.Context(), objectstore.Bucket{Name: test.bucket}, test.key, strings.NewReader("x"), 1); !test.code.Is(err) {
@@ -80,7 +80,7 @@ func TestKeyBelowAnother(t *testing.T) {
 		key  string
 		fine bool
 	}{{"a", true}, {"a/b", false}, {"c/d", true}, {"c", false}} {
-		if err := s.Put(t.Context(), b, test.key, strings.NewReader("x"), 1); (err == nil) != test.fine || err != nil && !fault.InvalidValue.Is(err) {
+		if err := s.Put(t.Context(), b, test.key, strings.NewReader("x"), 1); (err == nil) != test.fine || err != nil && !apierror.InvalidValue.Is(err) {
 			t.Errorf("%s: %v", test.key, err)
 		}
 	}
@@ -105,11 +105,11 @@ func TestOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := s.CheckBucket(t.Context(), bob); !fault.StoreUnreachable.Is(err) || !strings.Contains(err.Error(), "'bucket'") {
+		if err := s.CheckBucket(t.Context(), bob); !apierror.StoreUnreachable.Is(err) || !strings.Contains(err.Error(), "'bucket'") {
 			t.Errorf("the bucket of another account: %v", err)
 		}
 		for _, key := range []string{"one", "two", "a/../../bucket/one"} {
-			if err := s.Put(t.Context(), bob, key, strings.NewReader("y"), 1); !fault.StoreUnreachable.Is(err) {
+			if err := s.Put(t.Context(), bob, key, strings.NewReader("y"), 1); !apierror.StoreUnreachable.Is(err) {
 				t.Errorf("%s is put into the bucket of another account: %v", key, err)
 			}
 		}
@@ -144,7 +144,7 @@ func TestOwnerOfManyAtOnce(t *testing.T) {
 				switch err := stores[account%2].Put(t.Context(), b, b.Account, strings.NewReader("x"), 1); {
 				case err == nil:
 					wrote.Store(b.Account, true)
-				case !fault.StoreUnreachable.Is(err):
+				case !apierror.StoreUnreachable.Is(err):
 					t.Errorf("%s: %v", b.Account, err)
 				}
 			})
@@ -207,7 +207,7 @@ func TestSignedURL(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	if err := fetch(other, url); !fault.ManifestNotFound.Is(err) {
+	if err := fetch(other, url); !apierror.ManifestNotFound.Is(err) {
 		t.Errorf("another key: %v", err)
 	}
 	c.Advance(objectstore.MaxLifetime)
@@ -215,10 +215,10 @@ func TestSignedURL(t *testing.T) {
 		t.Errorf("at the last moment: %v", err)
 	}
 	c.Advance(time.Second)
-	if err := fetch(s, url); !fault.ManifestNotFound.Is(err) || !strings.Contains(err.Error(), "2026-11-27T10:00:00Z") {
+	if err := fetch(s, url); !apierror.ManifestNotFound.Is(err) || !strings.Contains(err.Error(), "2026-11-27T10:00:00Z") {
 		t.Errorf("after seven days: %v", err)
 	}
-	if err := fetch(s, strings.Replace(url, "Expires=1", "Expires=2", 1)); !fault.ManifestNotFound.Is(err) {
+	if err := fetch(s, strings.Replace(url, "Expires=1", "Expires=2", 1)); !apierror.ManifestNotFound.Is(err) {
 		t.Errorf("with another time: %v", err)
 	}
 }
@@ -228,7 +228,7 @@ func TestStrangers(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir(), time.Now)
 	for _, url := range []string{"file:///etc/passwd", "http://127.0.0.1:1/x", "bucket/key", "http://[::1]/"} {
-		if _, err := s.Fetch(t.Context(), url, 10); !fault.InvalidURL.Is(err) {
+		if _, err := s.Fetch(t.Context(), url, 10); !apierror.InvalidURL.Is(err) {
 			t.Errorf("%s: %v", url, err)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/objectstore"
 )
 
@@ -45,7 +45,7 @@ func Run(t *testing.T, open func(t *testing.T) (objectstore.Store, objectstore.B
 		t.Parallel()
 		s, b := open(t)
 		url := sign(t, s, b, "one")
-		refused(t, s, url, 100, fault.ManifestNotFound)
+		refused(t, s, url, 100, apierror.ManifestNotFound)
 		put(t, s, b, "one", []byte("content"))
 		if got := fetch(t, s, url, 100); string(got) != "content" {
 			t.Errorf("it is %q", got)
@@ -57,15 +57,15 @@ func Run(t *testing.T, open func(t *testing.T) (objectstore.Store, objectstore.B
 		put(t, s, b, "one", []byte("content"))
 		put(t, s, b, "two", []byte("secret"))
 		url := sign(t, s, b, "one")
-		refused(t, s, strings.Replace(url, "/one?", "/two?", 1), 100, fault.ManifestNotFound)
+		refused(t, s, strings.Replace(url, "/one?", "/two?", 1), 100, apierror.ManifestNotFound)
 		plain, _, _ := strings.Cut(url, "?")
-		refused(t, s, plain, 100, fault.ManifestNotFound)
+		refused(t, s, plain, 100, apierror.ManifestNotFound)
 	})
 	t.Run("an object that is too large is not read", func(t *testing.T) {
 		t.Parallel()
 		s, b := open(t)
 		put(t, s, b, "one", []byte("content"))
-		refused(t, s, sign(t, s, b, "one"), 6, fault.InvalidManifest)
+		refused(t, s, sign(t, s, b, "one"), 6, apierror.InvalidManifest)
 	})
 	t.Run("a bucket is there or not", func(t *testing.T) {
 		t.Parallel()
@@ -74,10 +74,10 @@ func Run(t *testing.T, open func(t *testing.T) (objectstore.Store, objectstore.B
 			t.Errorf("the bucket %s: %v", b.Name, err)
 		}
 		b.Name = "../elsewhere"
-		if err := s.CheckBucket(t.Context(), b); !fault.BucketNotFound.Is(err) {
+		if err := s.CheckBucket(t.Context(), b); !apierror.BucketNotFound.Is(err) {
 			t.Errorf("the bucket %s: %v", b.Name, err)
 		}
-		if err := s.Put(t.Context(), b, "one", strings.NewReader("content"), 7); !fault.BucketNotFound.Is(err) {
+		if err := s.Put(t.Context(), b, "one", strings.NewReader("content"), 7); !apierror.BucketNotFound.Is(err) {
 			t.Errorf("putting an object into the bucket %s: %v", b.Name, err)
 		}
 	})
@@ -89,7 +89,7 @@ func Run(t *testing.T, open func(t *testing.T) (objectstore.Store, objectstore.B
 			if err := s.Put(t.Context(), b, "one", burning{broken}, size); err == nil {
 				t.Errorf("%d bytes that cannot be read were put", size)
 			}
-			refused(t, s, sign(t, s, b, "one"), 100, fault.ManifestNotFound)
+			refused(t, s, sign(t, s, b, "one"), 100, apierror.ManifestNotFound)
 		}
 	})
 }
@@ -128,7 +128,7 @@ func fetch(t *testing.T, s objectstore.Store, url string, most int64) []byte {
 	return content
 }
 
-func refused(t *testing.T, s objectstore.Store, url string, most int64, code fault.Code) {
+func refused(t *testing.T, s objectstore.Store, url string, most int64, code apierror.Code) {
 	t.Helper()
 	if content, err := s.Fetch(t.Context(), url, most); !code.Is(err) {
 		t.Errorf("reading %s answers %q, %v", url, content, err)

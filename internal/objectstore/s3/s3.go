@@ -21,7 +21,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/smithy-go"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/objectstore"
 	"github.com/bastide-cloud/bastide/internal/objectstore/web"
 )
@@ -224,18 +224,18 @@ func explain(b objectstore.Bucket, err error) error {
 		return err
 	}
 	if errors.Is(err, errNoCredentials) {
-		return fault.StoreUnreachable.Errorf("The region has no credentials of its own for the object store: give those of the bucket in OsuApiKey.")
+		return apierror.StoreUnreachable.Errorf("The region has no credentials of its own for the object store: give those of the bucket in OsuApiKey.")
 	}
 	answer, ok := errors.AsType[smithy.APIError](err)
 	if !ok {
-		return errors.Join(fault.StoreUnreachable.Errorf("The object store does not answer."), err)
+		return errors.Join(apierror.StoreUnreachable.Errorf("The object store does not answer."), err)
 	}
 	switch code := answer.ErrorCode(); code {
 	case "NoSuchBucket", "NotFound", "InvalidBucketName":
-		return fault.BucketNotFound.Errorf("The bucket '%.100s' doesn't exist.", b.Name)
+		return apierror.BucketNotFound.Errorf("The bucket '%.100s' doesn't exist.", b.Name)
 	case "AccessDenied", "Forbidden", "InvalidAccessKeyId", "SignatureDoesNotMatch", "AllAccessDisabled":
-		return fault.StoreUnreachable.Errorf("The object store does not let the region use the bucket '%.100s' with these credentials.", b.Name)
+		return apierror.StoreUnreachable.Errorf("The object store does not let the region use the bucket '%.100s' with these credentials.", b.Name)
 	default:
-		return fmt.Errorf("%w %w", fault.StoreUnreachable.Errorf("The object store answers with the error %.100s.", code), err)
+		return fmt.Errorf("%w %w", apierror.StoreUnreachable.Errorf("The object store answers with the error %.100s.", code), err)
 	}
 }

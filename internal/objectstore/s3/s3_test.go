@@ -19,7 +19,7 @@ import (
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/objectstore"
 	"github.com/bastide-cloud/bastide/internal/objectstore/objectstoretest"
 )
@@ -201,7 +201,7 @@ func TestSilence(t *testing.T) {
 			s.client = s3.New(s.client.Options(), silent)
 			asked := time.Now()
 			err = s.Put(t.Context(), objectstore.Bucket{Name: "bucket"}, "one", bytes.NewReader(make([]byte, size)), size)
-			if took := time.Since(asked); !fault.StoreUnreachable.Is(err) || took != 10*time.Second {
+			if took := time.Since(asked); !apierror.StoreUnreachable.Is(err) || took != 10*time.Second {
 				t.Errorf("%d bytes: after %s it says %v", size, took, err)
 			}
 		}
@@ -252,19 +252,19 @@ func TestRefusals(t *testing.T) {
 		name   string
 		store  *Store
 		bucket objectstore.Bucket
-		code   fault.Code
+		code   apierror.Code
 		says   string
 	}{
-		{"no credentials", s, objectstore.Bucket{Name: "bucket"}, fault.StoreUnreachable, "no credentials of its own"},
-		{"unknown credentials", s, objectstore.Bucket{Name: "bucket", AccessKey: "STRANGER", SecretKey: "x"}, fault.StoreUnreachable, "with these credentials"},
-		{"no bucket", s, objectstore.Bucket{Name: "barrel", AccessKey: "CUSTOMER", SecretKey: "x"}, fault.BucketNotFound, "'barrel' doesn't exist"},
-		{"something else", s, objectstore.Bucket{Name: "bucket", AccessKey: "UNLUCKY", SecretKey: "x"}, fault.StoreUnreachable, "OperationAborted"},
-		{"nobody there", away, objectstore.Bucket{Name: "bucket"}, fault.StoreUnreachable, "does not answer"},
+		{"no credentials", s, objectstore.Bucket{Name: "bucket"}, apierror.StoreUnreachable, "no credentials of its own"},
+		{"unknown credentials", s, objectstore.Bucket{Name: "bucket", AccessKey: "STRANGER", SecretKey: "x"}, apierror.StoreUnreachable, "with these credentials"},
+		{"no bucket", s, objectstore.Bucket{Name: "barrel", AccessKey: "CUSTOMER", SecretKey: "x"}, apierror.BucketNotFound, "'barrel' doesn't exist"},
+		{"something else", s, objectstore.Bucket{Name: "bucket", AccessKey: "UNLUCKY", SecretKey: "x"}, apierror.StoreUnreachable, "OperationAborted"},
+		{"nobody there", away, objectstore.Bucket{Name: "bucket"}, apierror.StoreUnreachable, "does not answer"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			err := test.store.Put(t.Context(), test.bucket, "one", strings.NewReader("content"), 7)
-			if !test.code.Is(err) || !strings.Contains(fault.From(err).Details, test.says) {
+			if !test.code.Is(err) || !strings.Contains(apierror.From(err).Details, test.says) {
 				t.Errorf("it says %v", err)
 			}
 		})

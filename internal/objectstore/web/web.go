@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 )
 
 // Client reads URLs.
@@ -43,34 +43,34 @@ func New(trusted string) *Client {
 func (c *Client) Fetch(ctx context.Context, location string, most int64) ([]byte, error) {
 	u, err := url.Parse(location)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
-		return nil, fault.InvalidURL.Errorf("It is not a URL such as https://example.com/bucket/object.")
+		return nil, apierror.InvalidURL.Errorf("It is not a URL such as https://example.com/bucket/object.")
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
-		return nil, fault.InvalidURL.Errorf("It is not a URL that can be asked for.")
+		return nil, apierror.InvalidURL.Errorf("It is not a URL that can be asked for.")
 	}
 	resp, err := c.http.Do(req)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, ctx.Err()
 	case errors.Is(err, errInside):
-		return nil, fault.InvalidURL.Errorf("%s is not on the Internet.", u.Hostname())
+		return nil, apierror.InvalidURL.Errorf("%s is not on the Internet.", u.Hostname())
 	case err != nil:
-		return nil, fault.StoreUnreachable.Errorf("%s does not answer.", u.Host)
+		return nil, apierror.StoreUnreachable.Errorf("%s does not answer.", u.Host)
 	}
 	defer resp.Body.Close()
 	switch {
 	case resp.StatusCode >= 500:
-		return nil, fault.StoreUnreachable.Errorf("%s answers with the status %d.", u.Host, resp.StatusCode)
+		return nil, apierror.StoreUnreachable.Errorf("%s answers with the status %d.", u.Host, resp.StatusCode)
 	case resp.StatusCode != http.StatusOK:
-		return nil, fault.ManifestNotFound.Errorf("%s answers with the status %d: the URL has expired, or nothing is there.", u.Host, resp.StatusCode)
+		return nil, apierror.ManifestNotFound.Errorf("%s answers with the status %d: the URL has expired, or nothing is there.", u.Host, resp.StatusCode)
 	}
 	content, err := io.ReadAll(io.LimitReader(resp.Body, most+1))
 	if err != nil {
-		return nil, fault.StoreUnreachable.Errorf("%s has not answered to the end.", u.Host)
+		return nil, apierror.StoreUnreachable.Errorf("%s has not answered to the end.", u.Host)
 	}
 	if int64(len(content)) > most {
-		return nil, fault.InvalidManifest.Errorf("It has more than %d bytes.", most)
+		return nil, apierror.InvalidManifest.Errorf("It has more than %d bytes.", most)
 	}
 	return content, nil
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 )
 
 func TestIsOutside(t *testing.T) {
@@ -58,18 +58,18 @@ func TestFetch(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name, url string
-		code      fault.Code
+		code      apierror.Code
 	}{
-		{"too large", url + "/there?6", fault.InvalidManifest},
-		{"forbidden", url + "/else", fault.ManifestNotFound},
-		{"moved", url + "/moved", fault.ManifestNotFound},
-		{"broken", url + "/broken", fault.StoreUnreachable},
-		{"half", url + "/half", fault.StoreUnreachable},
-		{"nobody there", "http://nobody.invalid/", fault.StoreUnreachable},
-		{"no URL", "bucket/key", fault.InvalidURL},
-		{"no web", "ftp://example.com/", fault.InvalidURL},
-		{"the same machine, elsewhere", "http://localhost:9/", fault.InvalidURL},
-		{"the machine's own data", "http://169.254.169.254/latest/meta-data", fault.InvalidURL},
+		{"too large", url + "/there?6", apierror.InvalidManifest},
+		{"forbidden", url + "/else", apierror.ManifestNotFound},
+		{"moved", url + "/moved", apierror.ManifestNotFound},
+		{"broken", url + "/broken", apierror.StoreUnreachable},
+		{"half", url + "/half", apierror.StoreUnreachable},
+		{"nobody there", "http://nobody.invalid/", apierror.StoreUnreachable},
+		{"no URL", "bucket/key", apierror.InvalidURL},
+		{"no web", "ftp://example.com/", apierror.InvalidURL},
+		{"the same machine, elsewhere", "http://localhost:9/", apierror.InvalidURL},
+		{"the machine's own data", "http://169.254.169.254/latest/meta-data", apierror.InvalidURL},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -90,7 +90,7 @@ func TestInside(t *testing.T) {
 	t.Parallel()
 	url, _ := serve(t)
 	for _, c := range []*Client{New(""), New("elsewhere:80")} {
-		if got, err := c.Fetch(t.Context(), url+"/there", 7); !fault.InvalidURL.Is(err) {
+		if got, err := c.Fetch(t.Context(), url+"/there", 7); !apierror.InvalidURL.Is(err) {
 			t.Errorf("got %q, %v", got, err)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/bastide-cloud/bastide/internal/api"
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/wire"
 )
 
@@ -27,7 +27,7 @@ func (Protocol) Decode(r *http.Request, body []byte) (wire.Call, error) {
 	action, version, err := route(r.URL.Path)
 	call := wire.Call{API: "oapi", Action: action, Version: version, Body: body}
 	if err == nil && r.Method != http.MethodPost {
-		err = fault.MethodNotAllowed.Errorf("Actions are called with POST, not %s.", r.Method)
+		err = apierror.MethodNotAllowed.Errorf("Actions are called with POST, not %s.", r.Method)
 	}
 	return call, err
 }
@@ -41,7 +41,7 @@ func route(path string) (string, api.Version, error) {
 		action = parts[len(parts)-1]
 	}
 	if action == "" || isLabel(action) {
-		return action, api.Latest, fault.UnknownAction.Errorf("The path names no action: call POST /api/v1/<Action>.")
+		return action, api.Latest, apierror.UnknownAction.Errorf("The path names no action: call POST /api/v1/<Action>.")
 	}
 	if len(parts) < 2 {
 		return action, api.Latest, nil
@@ -54,7 +54,7 @@ func route(path string) (string, api.Version, error) {
 	}
 	version, err := api.ParseVersion(label)
 	if err != nil || version.Major != api.Latest.Major {
-		return action, api.Latest, fault.UnknownAction.Errorf("There is no version %s of the API.", label)
+		return action, api.Latest, apierror.UnknownAction.Errorf("There is no version %s of the API.", label)
 	}
 	return action, version, nil
 }
@@ -96,7 +96,7 @@ type problem struct {
 
 // Refuse implements [wire.Protocol].
 func (Protocol) Refuse(b []byte, call wire.Call, requestID string, err error) ([]byte, int) {
-	f := fault.From(err)
+	f := apierror.From(err)
 	b = api.Append(b, reflect.ValueOf(refusal{[]problem{{f.Code.Type(), f.Details, f.Code.String()}}}), call.Version)
 	b = append(b[:len(b)-1], ',')
 	return append(appendContext(b, requestID), '}'), status(call.Action, f.Code)
@@ -114,7 +114,7 @@ var decoded = map[string]int{
 }
 
 // status is the HTTP status of a fault on an action.
-func status(action string, code fault.Code) int {
+func status(action string, code apierror.Code) int {
 	s := code.Status()
 	if (s == 409 || s == 424) && decoded[action] != s {
 		return 400

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/bastide-cloud/bastide/internal/api"
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/wire"
 )
 
@@ -22,7 +22,7 @@ func TestDecode(t *testing.T) {
 		method, path string
 		action       string
 		version      api.Version
-		refused      fault.Code // 0: it is not
+		refused      apierror.Code // 0: it is not
 	}{
 		{"POST", "/api/v1/ReadVms", "ReadVms", api.Latest, 0},
 		{"POST", "/api/latest/ReadVms", "ReadVms", api.Latest, 0},
@@ -34,12 +34,12 @@ func TestDecode(t *testing.T) {
 		{"POST", "/behind/a/proxy/api/v1/ReadVms", "ReadVms", api.Latest, 0},
 		{"POST", "/vendor/ReadVms", "ReadVms", api.Latest, 0},
 		{"POST", "/api/v1/readvms", "readvms", api.Latest, 0},
-		{"GET", "/api/v1/ReadVms", "ReadVms", api.Latest, fault.MethodNotAllowed},
-		{"DELETE", "/api/v1.28.5/ReadVms", "ReadVms", old, fault.MethodNotAllowed},
-		{"POST", "/api/v2.1/ReadVms", "ReadVms", api.Latest, fault.UnknownAction},
-		{"POST", "/api/v1.2.3.4/ReadVms", "ReadVms", api.Latest, fault.UnknownAction},
-		{"POST", "/", "", api.Latest, fault.UnknownAction},
-		{"GET", "/", "", api.Latest, fault.UnknownAction},
+		{"GET", "/api/v1/ReadVms", "ReadVms", api.Latest, apierror.MethodNotAllowed},
+		{"DELETE", "/api/v1.28.5/ReadVms", "ReadVms", old, apierror.MethodNotAllowed},
+		{"POST", "/api/v2.1/ReadVms", "ReadVms", api.Latest, apierror.UnknownAction},
+		{"POST", "/api/v1.2.3.4/ReadVms", "ReadVms", api.Latest, apierror.UnknownAction},
+		{"POST", "/", "", api.Latest, apierror.UnknownAction},
+		{"GET", "/", "", api.Latest, apierror.UnknownAction},
 	} {
 		body := []byte(`{"a":1}`)
 		got, err := Protocol{}.Decode(&http.Request{Method: test.method, URL: httptest.NewRequest(test.method, "http://x"+test.path, nil).URL}, body)
@@ -81,12 +81,12 @@ func TestRefuse(t *testing.T) {
 		status int
 		want   string
 	}{
-		{"ReadVms", fault.AuthenticationFailed.Bare(), 401, `{"Type":"AccessDenied","Details":"","Code":"1"}`},
-		{"CreateNet", fault.SubnetOverlaps.Errorf("It overlaps."), 409, `{"Type":"ResourceConflict","Details":"It overlaps.","Code":"9058"}`},
-		{"CreateVolume", fault.SubnetOverlaps.Errorf("It overlaps."), 400, `{"Type":"ResourceConflict","Details":"It overlaps.","Code":"9058"}`},
-		{"ReadVms", errors.New("our cause"), 500, `{"Type":"InternalError","Details":"` + fault.From(errors.New("")).Details + `","Code":"2000"}`},
-		{"Nothing", fault.UnknownAction.Errorf("No."), 404, `{"Type":"InvalidParameterValue","Details":"No.","Code":"4042"}`},
-		{"ReadVms", fault.MethodNotAllowed.Errorf("No."), 405, `{"Type":"AccessDenied","Details":"No.","Code":"2"}`},
+		{"ReadVms", apierror.AuthenticationFailed.Bare(), 401, `{"Type":"AccessDenied","Details":"","Code":"1"}`},
+		{"CreateNet", apierror.SubnetOverlaps.Errorf("It overlaps."), 409, `{"Type":"ResourceConflict","Details":"It overlaps.","Code":"9058"}`},
+		{"CreateVolume", apierror.SubnetOverlaps.Errorf("It overlaps."), 400, `{"Type":"ResourceConflict","Details":"It overlaps.","Code":"9058"}`},
+		{"ReadVms", errors.New("our cause"), 500, `{"Type":"InternalError","Details":"` + apierror.From(errors.New("")).Details + `","Code":"2000"}`},
+		{"Nothing", apierror.UnknownAction.Errorf("No."), 404, `{"Type":"InvalidParameterValue","Details":"No.","Code":"4042"}`},
+		{"ReadVms", apierror.MethodNotAllowed.Errorf("No."), 405, `{"Type":"AccessDenied","Details":"No.","Code":"2"}`},
 	} {
 		b, status := Protocol{}.Refuse(nil, wire.Call{Action: test.action, Version: api.Latest}, "id", test.err)
 		if want := `{"Errors":[` + test.want + `],"ResponseContext":{"RequestId":"id"}}`; string(b) != want || status != test.status {

@@ -1,8 +1,8 @@
-// Package fault is the catalogue of errors that callers see. A fault is a code
-// of the published catalogue and a sentence that helps the caller; every other
-// error is for the operator, and callers only see that something went wrong
-// inside.
-package fault
+// Package apierror is the catalogue of errors that callers get. An Error is a
+// code of the published catalogue and a sentence that helps the caller; every
+// other error is for the operator, and a caller only learns that something
+// failed inside.
+package apierror
 
 import (
 	"errors"
@@ -266,7 +266,7 @@ func (c Code) Status() int {
 
 func (c Code) String() string { return strconv.Itoa(int(c)) }
 
-// Error is a fault on its way to the caller.
+// Error is a refusal on its way to the caller.
 type Error struct {
 	Code    Code
 	Details string // a sentence for the caller; may be empty
@@ -275,7 +275,7 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("%s (%s): %s", e.Code.Type(), e.Code, e.Details) }
 
-// Errorf makes a fault with a sentence for the caller.
+// Errorf returns an error with a sentence for the caller.
 func (c Code) Errorf(format string, args ...any) error {
 	// In bytes: a sentence may quote what the caller sent, and that may be the
 	// whole body of a request.
@@ -287,24 +287,24 @@ func (c Code) Errorf(format string, args ...any) error {
 	return &Error{Code: c, Details: details}
 }
 
-// Missing makes the fault of a parameter whose value nothing has that the caller
+// Missing returns the error of a parameter whose value nothing has that the caller
 // may know of. It is worded here only, as the real service words it, so that an
 // absent id and another account's look alike.
 func (c Code) Missing(parameter, value string) error {
 	return &Error{Code: c, Details: fmt.Sprintf("The %s '%.255s' doesn't exist.", parameter, value), Missing: value}
 }
 
-// Bare makes a fault without a sentence: where the real service gives none
+// Bare returns an error without a sentence: where the real service gives none
 // because it would help a guesser.
 func (c Code) Bare() error { return &Error{Code: c} }
 
-// Is reports whether err is a fault of this code.
+// Is reports whether err is an Error of this code.
 func (c Code) Is(err error) bool {
 	f, ok := errors.AsType[*Error](err)
 	return ok && f.Code == c
 }
 
-// From is the fault in err. An error that is none is our own failure, whose
+// From returns the Error in err. An error without one is our own failure, whose
 // cause the caller must not see.
 func From(err error) *Error {
 	if f, ok := errors.AsType[*Error](err); ok {
@@ -313,7 +313,7 @@ func From(err error) *Error {
 	return &Error{Code: Internal, Details: "An internal error occurred. Its cause is in the region's log under this request id."}
 }
 
-// In puts the name of a parameter before the sentence of a fault.
+// In puts the name of a parameter before the sentence of an error.
 func In(parameter string, err error) error {
 	f, ok := errors.AsType[*Error](err)
 	if !ok {

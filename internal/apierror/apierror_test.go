@@ -1,4 +1,4 @@
-package fault_test
+package apierror_test
 
 import (
 	"errors"
@@ -12,13 +12,13 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/bastide-cloud/bastide/internal/fault"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 )
 
 // constant is a code as fault.go declares it.
 type constant struct {
 	name string
-	code fault.Code
+	code apierror.Code
 }
 
 // declared reads the constants of fault.go, in their order.
@@ -46,7 +46,7 @@ func declared(t *testing.T) (all []constant) {
 			if err != nil {
 				t.Fatalf("the number of %s: %v", spec.Names[0], err)
 			}
-			all = append(all, constant{spec.Names[0].Name, fault.Code(code)})
+			all = append(all, constant{spec.Names[0].Name, apierror.Code(code)})
 		}
 	}
 	if len(all) == 0 {
@@ -63,13 +63,13 @@ type answer struct {
 
 // published reads testdata/catalogue.tsv: the columns code, type and
 // http_status of the published catalogue, for the codes we use.
-func published(t *testing.T) map[fault.Code]answer {
+func published(t *testing.T) map[apierror.Code]answer {
 	t.Helper()
 	text, err := os.ReadFile("testdata/catalogue.tsv")
 	if err != nil {
 		t.Fatal(err)
 	}
-	answers := map[fault.Code]answer{}
+	answers := map[apierror.Code]answer{}
 	for line := range strings.Lines(string(text)) {
 		columns := strings.Split(strings.TrimSpace(line), "\t")
 		if columns[0] == "code" {
@@ -86,31 +86,31 @@ func published(t *testing.T) map[fault.Code]answer {
 		if err != nil {
 			t.Fatalf("the line %q: %v", line, err)
 		}
-		answers[fault.Code(code)] = answer{columns[1], status}
+		answers[apierror.Code(code)] = answer{columns[1], status}
 	}
 	return answers
 }
 
 // differences are where we knowingly answer otherwise than the catalogue.
 var differences = []struct {
-	of     func(fault.Code) bool
+	of     func(apierror.Code) bool
 	change func(*answer)
 	why    string
 }{
 	{
-		func(c fault.Code) bool { return c == fault.NotPermitted }, func(a *answer) { a.status = 401 },
+		func(c apierror.Code) bool { return c == apierror.NotPermitted }, func(a *answer) { a.status = 401 },
 		"clients decode the error with the status 401 and show raw text with 403; an older catalogue says 401, too",
 	},
 	{
-		func(c fault.Code) bool { return c == fault.AccountThrottled || c == fault.CallThrottled }, func(a *answer) { a.typ = "RequestLimitExceeded" },
+		func(c apierror.Code) bool { return c == apierror.AccountThrottled || c == apierror.CallThrottled }, func(a *answer) { a.typ = "RequestLimitExceeded" },
 		"one name for being throttled in all APIs: the others have no code to tell it by",
 	},
 	{
-		func(c fault.Code) bool { return c == fault.UnknownAction }, func(a *answer) { a.status = 404 },
+		func(c apierror.Code) bool { return c == apierror.UnknownAction }, func(a *answer) { a.status = 404 },
 		"an action is a path, and nothing is there",
 	},
 	{
-		func(c fault.Code) bool { return c >= 10000 && c != 10001 }, func(a *answer) { a.typ = "TooManyResources (QuotaExceded)" },
+		func(c apierror.Code) bool { return c >= 10000 && c != 10001 }, func(a *answer) { a.typ = "TooManyResources (QuotaExceded)" },
 		"the real service spells it so, whatever the catalogue says",
 	},
 }
@@ -162,7 +162,7 @@ func TestConstantsAreInOrder(t *testing.T) {
 func TestRanges(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		code   fault.Code
+		code   apierror.Code
 		typ    string
 		status int
 	}{
@@ -192,11 +192,11 @@ func TestRanges(t *testing.T) {
 
 func TestErrorf(t *testing.T) {
 	t.Parallel()
-	err := fault.NetInUse.Errorf("The Net %s is in use by %d Subnets.", "vpc-1", 2)
+	err := apierror.NetInUse.Errorf("The Net %s is in use by %d Subnets.", "vpc-1", 2)
 	if got, want := err.Error(), "ResourceConflict (9097): The Net vpc-1 is in use by 2 Subnets."; got != want {
 		t.Errorf("the error reads %q, want %q", got, want)
 	}
-	if got := fault.From(fault.AuthenticationFailed.Bare()); *got != (fault.Error{Code: fault.AuthenticationFailed}) {
+	if got := apierror.From(apierror.AuthenticationFailed.Bare()); *got != (apierror.Error{Code: apierror.AuthenticationFailed}) {
 		t.Errorf("a bare fault has the details %q", got.Details)
 	}
 }
@@ -205,25 +205,25 @@ var errDisk = errors.New("the disk is gone")
 
 func TestIs(t *testing.T) {
 	t.Parallel()
-	taken := fault.EmailTaken.Errorf("It is taken.")
+	taken := apierror.EmailTaken.Errorf("It is taken.")
 	for _, test := range []struct {
 		name string
 		err  error
 		want bool
 	}{
 		{"the fault", taken, true},
-		{"bare", fault.EmailTaken.Bare(), true},
+		{"bare", apierror.EmailTaken.Bare(), true},
 		{"wrapped", fmt.Errorf("making an account: %w", taken), true},
 		{"joined", errors.Join(errDisk, taken), true},
-		{"under a parameter", fault.In("Email", taken), true},
-		{"another fault", fault.UserNameTaken.Errorf("It is taken."), false},
+		{"under a parameter", apierror.In("Email", taken), true},
+		{"another fault", apierror.UserNameTaken.Errorf("It is taken."), false},
 		{"no fault", errDisk, false},
 		{"the same words", errors.New(taken.Error()), false},
 		{"no error", nil, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			if got := fault.EmailTaken.Is(test.err); got != test.want {
+			if got := apierror.EmailTaken.Is(test.err); got != test.want {
 				t.Errorf("Is(%v) = %t, want %t", test.err, got, test.want)
 			}
 		})
@@ -232,42 +232,42 @@ func TestIs(t *testing.T) {
 
 func TestFrom(t *testing.T) {
 	t.Parallel()
-	taken := fault.Error{Code: fault.EmailTaken, Details: "It is taken."}
+	taken := apierror.Error{Code: apierror.EmailTaken, Details: "It is taken."}
 	for _, test := range []struct {
 		name string
 		err  error
-		want fault.Error
+		want apierror.Error
 	}{
 		{"a fault", &taken, taken},
 		{"wrapped", fmt.Errorf("making an account: %w", &taken), taken},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			if got := fault.From(test.err); *got != test.want {
+			if got := apierror.From(test.err); *got != test.want {
 				t.Errorf("From(%v) = %v, want %v", test.err, *got, test.want)
 			}
 		})
 	}
 	// Callers do not learn what goes wrong inside.
-	got := fault.From(fmt.Errorf("committing: %w", errDisk))
-	if got.Code != fault.Internal || got.Details == "" || strings.Contains(got.Details, "disk") {
+	got := apierror.From(fmt.Errorf("committing: %w", errDisk))
+	if got.Code != apierror.Internal || got.Details == "" || strings.Contains(got.Details, "disk") {
 		t.Errorf("From shows the caller %v", got)
 	}
 }
 
 func TestIn(t *testing.T) {
 	t.Parallel()
-	inner := fault.InvalidIP.Errorf("'x' is no address.")
+	inner := apierror.InvalidIP.Errorf("'x' is no address.")
 	for _, test := range []struct {
 		name string
 		err  error
-		code fault.Code // 0: it is no fault
+		code apierror.Code // 0: it is no fault
 		says string
 	}{
-		{"a fault", fault.In("PublicIp", inner), fault.InvalidIP, "InvalidParameterValue (4133): PublicIp: 'x' is no address."},
-		{"twice", fault.In("Nics", fault.In("PublicIp", inner)), fault.InvalidIP, "InvalidParameterValue (4133): Nics: PublicIp: 'x' is no address."},
-		{"wrapped", fault.In("PublicIp", fmt.Errorf("linking: %w", inner)), fault.InvalidIP, "InvalidParameterValue (4133): PublicIp: 'x' is no address."},
-		{"no fault", fault.In("PublicIp", errDisk), 0, "PublicIp: the disk is gone"},
+		{"a fault", apierror.In("PublicIp", inner), apierror.InvalidIP, "InvalidParameterValue (4133): PublicIp: 'x' is no address."},
+		{"twice", apierror.In("Nics", apierror.In("PublicIp", inner)), apierror.InvalidIP, "InvalidParameterValue (4133): Nics: PublicIp: 'x' is no address."},
+		{"wrapped", apierror.In("PublicIp", fmt.Errorf("linking: %w", inner)), apierror.InvalidIP, "InvalidParameterValue (4133): PublicIp: 'x' is no address."},
+		{"no fault", apierror.In("PublicIp", errDisk), 0, "PublicIp: the disk is gone"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -283,8 +283,8 @@ func TestIn(t *testing.T) {
 
 func TestDetailsAreBounded(t *testing.T) {
 	t.Parallel()
-	err := fault.InvalidValue.Errorf("'%s' is no name.", strings.Repeat("é", 1<<20))
-	details := fault.From(err).Details
+	err := apierror.InvalidValue.Errorf("'%s' is no name.", strings.Repeat("é", 1<<20))
+	details := apierror.From(err).Details
 	if len(details) > 600 || !utf8.ValidString(details) || !strings.HasSuffix(details, "…") {
 		t.Errorf("a sentence of %d bytes ends in %q", len(details), details[len(details)-8:])
 	}
