@@ -24,7 +24,7 @@ type constant struct {
 // declared reads the constants of fault.go, in their order.
 func declared(t *testing.T) (all []constant) {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "fault.go", nil, parser.SkipObjectResolution)
+	file, err := parser.ParseFile(token.NewFileSet(), "apierror.go", nil, parser.SkipObjectResolution)
 	if err != nil {
 		t.Fatal(err)
 	}
