@@ -21,10 +21,10 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide"
+	"github.com/bastide-cloud/bastide/internal/auth"
 	"github.com/bastide-cloud/bastide/internal/clock"
 	"github.com/bastide-cloud/bastide/internal/cloud/compute"
 	"github.com/bastide-cloud/bastide/internal/driver/sim"
-	"github.com/bastide-cloud/bastide/internal/gate"
 	"github.com/bastide-cloud/bastide/internal/region"
 	"github.com/bastide-cloud/bastide/internal/server"
 )
@@ -266,7 +266,7 @@ func (s *settings) options(log *slog.Logger) (region.Options, error) {
 		o.AdminHost = host
 	}
 	var err error
-	if o.Limits, err = gate.ParseLimits(s.throttle); err != nil {
+	if o.Limits, err = auth.ParseLimits(s.throttle); err != nil {
 		return o, fmt.Errorf("--throttle: %w", err)
 	}
 	if o.Images, err = readImages(s.images); err != nil {

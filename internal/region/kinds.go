@@ -4,14 +4,14 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/bastide-cloud/bastide/internal/auth"
 	"github.com/bastide-cloud/bastide/internal/cloud"
-	"github.com/bastide-cloud/bastide/internal/gate"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/store"
 )
 
 // Kinds are all kinds that are in the store of a region.
-func Kinds() []kind.Any { return append(cloud.Kinds(), gate.Attempts, foundings) }
+func Kinds() []kind.Any { return append(cloud.Kinds(), auth.Attempts, foundings) }
 
 // NameIn is the name of the region that a journal holds; empty: none was founded
 // there.

@@ -21,12 +21,12 @@ import (
 
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apilog"
+	"github.com/bastide-cloud/bastide/internal/auth"
 	"github.com/bastide-cloud/bastide/internal/clock"
 	"github.com/bastide-cloud/bastide/internal/cloud"
 	"github.com/bastide-cloud/bastide/internal/cloud/catalog"
 	"github.com/bastide-cloud/bastide/internal/cloud/compute"
 	"github.com/bastide-cloud/bastide/internal/driver"
-	"github.com/bastide-cloud/bastide/internal/gate"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
 	"github.com/bastide-cloud/bastide/internal/objectstore"
@@ -51,8 +51,8 @@ type Options struct {
 	MasterKey      string        // the file of the master key; empty: master.key in Data
 	Transitions    time.Duration // about how long a change of state takes
 	ApiLogSize     int64         // the room that the API log may take, in bytes; 0: as much as there is
-	Limits         *gate.Limits  // nil: nobody is throttled
-	Strangers      *gate.Limits  // see [server.Options]
+	Limits         *auth.Limits  // nil: nobody is throttled
+	Strangers      *auth.Limits  // see [server.Options]
 	TrustedProxies []netip.Prefix
 	Quotas         map[string]int            // nil: the catalogue's
 	Gpus           map[string]map[string]int // how many flexible GPUs there are, by Subregion and model; nil: some of each
@@ -196,7 +196,7 @@ func Open(ctx context.Context, o Options) (*Region, error) {
 	}
 	opened = append(opened, r.Calls)
 
-	g := gate.New(gate.Options{DB: r.DB, Now: o.Clock.Now, Limits: o.Limits, TrustedProxies: o.TrustedProxies})
+	g := auth.New(auth.Options{DB: r.DB, Now: o.Clock.Now, Limits: o.Limits, TrustedProxies: o.TrustedProxies})
 	pager := api.NewPager(key.Derive("page tokens"))
 	exporting, err := o.exportingDir()
 	if err != nil {

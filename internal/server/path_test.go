@@ -14,7 +14,7 @@ import (
 
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
-	"github.com/bastide-cloud/bastide/internal/gate"
+	"github.com/bastide-cloud/bastide/internal/auth"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/region"
 	"github.com/bastide-cloud/bastide/internal/server"
@@ -194,7 +194,7 @@ func TestRoutes(t *testing.T) {
 func TestThrottledCalls(t *testing.T) {
 	t.Parallel()
 	h, r, _ := things(t, func(o *region.Options) {
-		o.Limits = &gate.Limits{PerAccount: gate.Rate{PerSecond: 0.4, Burst: 1}}
+		o.Limits = &auth.Limits{PerAccount: auth.Rate{PerSecond: 0.4, Burst: 1}}
 	})
 	if first := serve(h, signed(t, call("ReadThing", "{}"), r.Founded)); first.Code != 200 {
 		t.Fatalf("the first call: %d, %s", first.Code, first.Body)

@@ -22,7 +22,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/apilog"
-	"github.com/bastide-cloud/bastide/internal/gate"
+	"github.com/bastide-cloud/bastide/internal/auth"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/wire"
 )
@@ -31,7 +31,7 @@ import (
 type Options struct {
 	API       *api.API
 	DB        *kind.DB
-	Gate      *gate.Gate
+	Gate      *auth.Gate
 	Log       *apilog.Archive // of calls; nil: they are not recorded
 	Logger    *slog.Logger
 	Protocols []wire.Protocol // the first that recognises a request takes it
@@ -42,13 +42,13 @@ type Options struct {
 
 	// Strangers paces the records of calls whose caller has proven nothing; nil:
 	// each call makes a record.
-	Strangers *gate.Limits
+	Strangers *auth.Limits
 }
 
 // Server answers the public APIs.
 type Server struct {
 	Options
-	strangers *gate.Throttle
+	strangers *auth.Throttle
 	openAPI   func() *document // compressed when it is first asked for
 }
 
@@ -56,7 +56,7 @@ type Server struct {
 func New(o Options) *Server {
 	return &Server{
 		Options:   o,
-		strangers: gate.NewThrottle(o.Strangers, strangerAddresses),
+		strangers: auth.NewThrottle(o.Strangers, strangerAddresses),
 		openAPI:   sync.OnceValue(func() *document { return newDocument(o.OpenAPI) }),
 	}
 }
@@ -69,8 +69,8 @@ const strangerAddresses = 1 << 14
 // StrangerLimits are the records that calls without a proven caller may make: of
 // an address 100 at once and one a second, and of all addresses together 2,000
 // at once and 20 a second. At 2 kB each that is 3.5 GB a day at most.
-func StrangerLimits() *gate.Limits {
-	return &gate.Limits{PerAccount: gate.Rate{PerSecond: 20, Burst: 2000}, PerCall: gate.Rate{PerSecond: 1, Burst: 100}}
+func StrangerLimits() *auth.Limits {
+	return &auth.Limits{PerAccount: auth.Rate{PerSecond: 20, Burst: 2000}, PerCall: auth.Rate{PerSecond: 1, Burst: 100}}
 }
 
 // maxBody bounds the body of a request, in bytes.
@@ -199,7 +199,7 @@ func proven(caller kind.Caller, err error) bool {
 	if caller.Account == "" {
 		return false
 	}
-	_, throttled := errors.AsType[*gate.Throttled](err)
+	_, throttled := errors.AsType[*auth.Throttled](err)
 	return err == nil || apierror.NoAccessRule.Is(err) || throttled && caller.AccessKey != ""
 }
 
@@ -211,7 +211,7 @@ func (s *Server) refuse(x *exchange, header http.Header, err error) {
 	if f.Code == apierror.Internal && !errors.Is(err, context.Canceled) {
 		s.Logger.Error("a call failed", "request", x.id, "action", x.call.Action, "account", x.caller.Account, "error", err)
 	}
-	if t, ok := errors.AsType[*gate.Throttled](err); ok {
+	if t, ok := errors.AsType[*auth.Throttled](err); ok {
 		header.Set("Retry-After", strconv.Itoa(int(math.Ceil(t.RetryAfter.Seconds()))))
 	}
 	x.code = f.Code.String()
@@ -316,6 +316,6 @@ func (s *Server) record(x *exchange, r *http.Request) {
 // nothing may make a record. To the throttle, all strangers are one account and
 // each source is a call of it.
 func (s *Server) admitsRecord(address netip.Addr, now time.Time) bool {
-	verdict, _ := s.strangers.Allow("strangers", gate.Source(address), now)
-	return verdict == gate.OK
+	verdict, _ := s.strangers.Allow("strangers", auth.Source(address), now)
+	return verdict == auth.OK
 }

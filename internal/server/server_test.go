@@ -18,9 +18,9 @@ import (
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 
 	"github.com/bastide-cloud/bastide/internal/apilog"
+	"github.com/bastide-cloud/bastide/internal/auth"
 	"github.com/bastide-cloud/bastide/internal/clock"
 	"github.com/bastide-cloud/bastide/internal/driver/sim"
-	"github.com/bastide-cloud/bastide/internal/gate"
 	"github.com/bastide-cloud/bastide/internal/region"
 )
 
@@ -177,7 +177,7 @@ func TestRecordsOfCallersWithoutProofArePaced(t *testing.T) {
 	moving := clock.NewVirtual(start)
 	r := openRegion(t, func(o *region.Options) {
 		o.Clock = moving
-		o.Strangers = &gate.Limits{PerAccount: gate.Rate{PerSecond: 2, Burst: 10}, PerCall: gate.Rate{PerSecond: 1, Burst: 4}}
+		o.Strangers = &auth.Limits{PerAccount: auth.Rate{PerSecond: 2, Burst: 10}, PerCall: auth.Rate{PerSecond: 1, Burst: 4}}
 	})
 	known := 0
 	recorded := func(calls int, from string) int {

@@ -19,12 +19,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/auth"
 	"github.com/bastide-cloud/bastide/internal/cloud/catalog"
 	"github.com/bastide-cloud/bastide/internal/cloud/compute"
 	"github.com/bastide-cloud/bastide/internal/cloud/iam"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/gate"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/region"
 	"github.com/bastide-cloud/bastide/internal/store"
@@ -387,8 +387,8 @@ func (d *day) wait(t *rapid.T) {
 func (d *day) mend(name string) {
 	p := d.w.people[name]
 	d.w.update(name, func(tx *kind.Tx) error {
-		for a := range gate.Attempts.All(tx) {
-			if err := gate.Attempts.Delete(tx, a); err != nil {
+		for a := range auth.Attempts.All(tx) {
+			if err := auth.Attempts.Delete(tx, a); err != nil {
 				return err
 			}
 		}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/bastide-cloud/bastide/internal/gate"
+	"github.com/bastide-cloud/bastide/internal/auth"
 	"github.com/bastide-cloud/bastide/internal/region"
 )
 
@@ -98,7 +98,7 @@ func setUp(env *testscript.Env, walked *walk) error {
 			return err
 		}
 	}
-	limits, err := gate.ParseLimits(setting.Throttle)
+	limits, err := auth.ParseLimits(setting.Throttle)
 	if err != nil {
 		return err
 	}

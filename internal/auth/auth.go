@@ -1,10 +1,10 @@
-// Package gate decides who may call. It reads signatures and passwords,
+// Package auth decides who may call. It reads signatures and passwords,
 // counts failures, limits rates, and matches API access rules.
 //
 // The parts decide from values: the time is an argument, nothing is read from
 // disk or network, and every table that strangers can fill has a bound. [Gate]
 // joins them with what the store knows of the callers.
-package gate
+package auth
 
 import (
 	"context"

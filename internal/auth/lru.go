@@ -1,4 +1,4 @@
-package gate
+package auth
 
 // lru is a map of bounded size: a new entry takes the place of the one used
 // longest ago. It is not safe for concurrent use; its owner holds a lock.
