@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/bastide-cloud/bastide/internal/dump"
+	"github.com/bastide-cloud/bastide/internal/export"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/region"
 	"github.com/bastide-cloud/bastide/internal/seal"
@@ -93,30 +93,30 @@ func exportStore(ctx context.Context, args []string, out, messages io.Writer) (e
 		return err
 	}
 	defer func() { err = errors.Join(err, journal.Close()) }()
-	header := dump.Header{Time: time.Now().UTC().Truncate(time.Second), Secrets: dump.Sealed}
+	header := export.Header{Time: time.Now().UTC().Truncate(time.Second), Secrets: export.Sealed}
 	if header.Region, err = region.NameIn(ctx, journal); err != nil {
 		return err
 	}
 	if header.Region == "" {
 		return errors.New("no region was founded in this store")
 	}
-	var recode *dump.Recoder
+	var recode *export.Recoder
 	if secrets {
 		key, err := seal.Load(from.masterKey, false, rand.Reader)
 		if err != nil {
 			return err
 		}
-		header.Secrets = dump.Open
-		recode = dump.NewRecoder(kind.Codecs(region.Kinds(), key), kind.Codecs(kind.WithSecrets(region.Kinds()), kind.AsIs))
+		header.Secrets = export.Open
+		recode = export.NewRecoder(kind.Codecs(region.Kinds(), key), kind.Codecs(kind.WithSecrets(region.Kinds()), kind.AsIs))
 	}
 	total, err := journal.Count(ctx)
 	if err != nil {
 		return err
 	}
 	p := newProgress(messages, "exporting", int64(total), time.Now)
-	var totals dump.Totals
+	var totals export.Totals
 	err = writeWhole(file, out, func(w io.Writer) (err error) {
-		totals, err = dump.Write(w, header, p.watch(journal.Dump(ctx), nil), recode)
+		totals, err = export.Write(w, header, p.watch(journal.Dump(ctx), nil), recode)
 		return err
 	})
 	p.end()

@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/bastide-cloud/bastide/internal/dump"
+	"github.com/bastide-cloud/bastide/internal/export"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/region"
 	"github.com/bastide-cloud/bastide/internal/seal"
@@ -38,7 +38,7 @@ func importStore(ctx context.Context, args []string, _, messages io.Writer) (err
 	}
 	defer input.Close()
 	counted := &countingReader{r: input}
-	lines, err := dump.NewReader(counted)
+	lines, err := export.NewReader(counted)
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func importStore(ctx context.Context, args []string, _, messages io.Writer) (err
 		return err
 	}
 	p := newProgress(messages, "importing", size, time.Now)
-	err = journal.Fill(ctx, p.watch(dump.Ahead(lines.Batches(recode)), counted.n.Load), onto(force, running))
+	err = journal.Fill(ctx, p.watch(export.Ahead(lines.Batches(recode)), counted.n.Load), onto(force, running))
 	p.end()
 	switch {
 	case err == nil:
@@ -96,23 +96,23 @@ func onto(force, running bool) store.Onto {
 // recoder checks documents, and seals their secrets if they are in the open. If
 // the store has no master key, secrets that are sealed stay so, unchecked, and
 // for those in the open a key is made; undo takes that back.
-func (p *place) recoder(secrets dump.Secrets) (_ *dump.Recoder, undo func() error, err error) {
+func (p *place) recoder(secrets export.Secrets) (_ *export.Recoder, undo func() error, err error) {
 	kinds, there := region.Kinds(), exists(p.masterKey)
 	undo = func() error { return nil }
-	if secrets == dump.Sealed && !there {
-		return dump.NewRecoder(kind.Codecs(kinds, kind.AsIs), nil), undo, nil
+	if secrets == export.Sealed && !there {
+		return export.NewRecoder(kind.Codecs(kinds, kind.AsIs), nil), undo, nil
 	}
 	key, err := seal.Load(p.masterKey, !there, rand.Reader)
 	if err != nil {
 		return nil, nil, err
 	}
-	if secrets == dump.Sealed {
-		return dump.NewRecoder(kind.Codecs(kinds, &keyOf{key, p.masterKey}), nil), undo, nil
+	if secrets == export.Sealed {
+		return export.NewRecoder(kind.Codecs(kinds, &keyOf{key, p.masterKey}), nil), undo, nil
 	}
 	if !there {
 		undo = func() error { return os.Remove(p.masterKey) }
 	}
-	return dump.NewRecoder(kind.Codecs(kinds, kind.AsIs), kind.Codecs(kind.WithSecrets(kinds), key)), undo, nil
+	return export.NewRecoder(kind.Codecs(kinds, kind.AsIs), kind.Codecs(kind.WithSecrets(kinds), key)), undo, nil
 }
 
 // keyOf is the key of a file, which it names when it does not fit.

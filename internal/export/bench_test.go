@@ -1,4 +1,4 @@
-package dump_test
+package export_test
 
 import (
 	"bufio"
@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bastide-cloud/bastide/internal/dump"
+	"github.com/bastide-cloud/bastide/internal/export"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/store"
 	"github.com/bastide-cloud/bastide/internal/store/sqljournal"
@@ -52,7 +52,7 @@ func BenchmarkSQLite(b *testing.B) {
 		b.Fatal(err)
 	}
 	file := filepath.Join(dir, "lines")
-	run := func(name string, once func(b *testing.B) (dump.Totals, error)) {
+	run := func(name string, once func(b *testing.B) (export.Totals, error)) {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				if got, err := once(b); err != nil || got.Rows != benchRows {
@@ -62,33 +62,33 @@ func BenchmarkSQLite(b *testing.B) {
 			b.ReportMetric(float64(b.N)*benchRows/b.Elapsed().Seconds(), "rows/s")
 		})
 	}
-	write := func(recode *dump.Recoder) func(b *testing.B) (dump.Totals, error) {
-		return func(b *testing.B) (dump.Totals, error) {
+	write := func(recode *export.Recoder) func(b *testing.B) (export.Totals, error) {
+		return func(b *testing.B) (export.Totals, error) {
 			f, err := os.Create(file)
 			if err != nil {
-				return dump.Totals{}, err
+				return export.Totals{}, err
 			}
 			defer f.Close()
-			return dump.Write(f, dump.Header{Secrets: dump.Sealed}, j.Dump(b.Context()), recode)
+			return export.Write(f, export.Header{Secrets: export.Sealed}, j.Dump(b.Context()), recode)
 		}
 	}
-	run("export/secrets", write(dump.NewRecoder(kind.Codecs(kinds, masterKey(1)), kind.Codecs(kind.WithSecrets(kinds), kind.AsIs))))
+	run("export/secrets", write(export.NewRecoder(kind.Codecs(kinds, masterKey(1)), kind.Codecs(kind.WithSecrets(kinds), kind.AsIs))))
 	run("export", write(nil))
 	if err := j.Close(); err != nil {
 		b.Fatal(err)
 	}
-	read := func(fill func(*testing.B, iter.Seq2[store.Batch, error]) error) func(b *testing.B) (dump.Totals, error) {
-		return func(b *testing.B) (dump.Totals, error) {
+	read := func(fill func(*testing.B, iter.Seq2[store.Batch, error]) error) func(b *testing.B) (export.Totals, error) {
+		return func(b *testing.B) (export.Totals, error) {
 			f, err := os.Open(file)
 			if err != nil {
-				return dump.Totals{}, err
+				return export.Totals{}, err
 			}
 			defer f.Close()
-			r, err := dump.NewReader(bufio.NewReader(f))
+			r, err := export.NewReader(bufio.NewReader(f))
 			if err != nil {
-				return dump.Totals{}, err
+				return export.Totals{}, err
 			}
-			err = fill(b, r.Batches(dump.NewRecoder(kind.Codecs(kinds, masterKey(1)), nil)))
+			err = fill(b, r.Batches(export.NewRecoder(kind.Codecs(kinds, masterKey(1)), nil)))
 			return r.Totals, err
 		}
 	}
@@ -104,7 +104,7 @@ func BenchmarkSQLite(b *testing.B) {
 		b.StopTimer()
 		into := open(b, b.TempDir())
 		b.StartTimer()
-		return errors.Join(into.Fill(b.Context(), dump.Ahead(batches), store.OntoEmpty), into.Close())
+		return errors.Join(into.Fill(b.Context(), export.Ahead(batches), store.OntoEmpty), into.Close())
 	}))
 }
 

@@ -1,4 +1,4 @@
-package dump_test
+package export_test
 
 import (
 	"bytes"
@@ -16,20 +16,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/bastide-cloud/bastide/internal/dump"
+	"github.com/bastide-cloud/bastide/internal/export"
 	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/store"
 )
 
-var header = dump.Header{Region: "eu-west-2", Time: time.Unix(1_700_000_000, 0).UTC(), Secrets: dump.Sealed}
+var header = export.Header{Region: "eu-west-2", Time: time.Unix(1_700_000_000, 0).UTC(), Secrets: export.Sealed}
 
 // checked is a Recoder that lets documents pass as they are.
-func checked() *dump.Recoder { return dump.NewRecoder(kind.Codecs(kinds, kind.AsIs), nil) }
+func checked() *export.Recoder { return export.NewRecoder(kind.Codecs(kinds, kind.AsIs), nil) }
 
-func write(t testing.TB, h dump.Header, recode *dump.Recoder, batches ...store.Batch) string {
+func write(t testing.TB, h export.Header, recode *export.Recoder, batches ...store.Batch) string {
 	t.Helper()
 	var b bytes.Buffer
-	if _, err := dump.Write(&b, h, yielding(nil, batches...), recode); err != nil {
+	if _, err := export.Write(&b, h, yielding(nil, batches...), recode); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -49,10 +49,10 @@ func yielding(end error, batches ...store.Batch) iter.Seq2[store.Batch, error] {
 }
 
 // read reads a dump, and puts the pieces of an account together.
-func read(text string, recode *dump.Recoder) (all []store.Batch, totals dump.Totals, err error) {
-	r, err := dump.NewReader(strings.NewReader(text))
+func read(text string, recode *export.Recoder) (all []store.Batch, totals export.Totals, err error) {
+	r, err := export.NewReader(strings.NewReader(text))
 	if err != nil {
-		return nil, dump.Totals{}, err
+		return nil, export.Totals{}, err
 	}
 	for b, err := range r.Batches(recode) {
 		if err != nil {
@@ -109,15 +109,15 @@ func TestFormat(t *testing.T) {
 	if diff := cmp.Diff(example(), got); diff != "" {
 		t.Errorf("the lines are read otherwise (-want +got):\n%s", diff)
 	}
-	if want := (dump.Totals{Accounts: 3, Rows: 4}); totals != want {
+	if want := (export.Totals{Accounts: 3, Rows: 4}); totals != want {
 		t.Errorf("%s were read, want %s", totals, want)
 	}
-	r, err := dump.NewReader(strings.NewReader(exampleText))
+	r, err := export.NewReader(strings.NewReader(exampleText))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := header
-	want.Format = dump.Format
+	want.Format = export.Format
 	if r.Header != want {
 		t.Errorf("the header is read as %+v, want %+v", r.Header, want)
 	}
@@ -161,7 +161,7 @@ func TestRoundTrip(t *testing.T) {
 			want = append(want, b)
 		}
 		var out bytes.Buffer
-		if _, err := dump.Write(&out, header, yielding(nil, want...), nil); err != nil {
+		if _, err := export.Write(&out, header, yielding(nil, want...), nil); err != nil {
 			t.Fatal(err)
 		}
 		got, _, err := read(out.String(), checked())
@@ -187,7 +187,7 @@ func TestLargeAccount(t *testing.T) {
 			last.Rows = append(last.Rows, store.Row{Kind: "House", ID: fmt.Sprintf("%06d", n), Version: 1, Seq: at(1, uint64(n)), Doc: []byte(`{"Burning":true}`)})
 		}
 		text := write(t, header, nil, append(pieces, store.Batch{Account: "b", Version: 1})...)
-		r, err := dump.NewReader(strings.NewReader(text))
+		r, err := export.NewReader(strings.NewReader(text))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -289,7 +289,7 @@ func TestBrokenLines(t *testing.T) {
 func TestInputThatBreaks(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("the disk is gone")
-	r, err := dump.NewReader(io.MultiReader(strings.NewReader(exampleText[:200]), iotest.ErrReader(broken)))
+	r, err := export.NewReader(io.MultiReader(strings.NewReader(exampleText[:200]), iotest.ErrReader(broken)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,7 +299,7 @@ func TestInputThatBreaks(t *testing.T) {
 	if !errors.Is(last, broken) {
 		t.Errorf("reading ended with %v, want %v", last, broken)
 	}
-	if _, err := dump.NewReader(iotest.ErrReader(broken)); !errors.Is(err, broken) {
+	if _, err := export.NewReader(iotest.ErrReader(broken)); !errors.Is(err, broken) {
 		t.Errorf("reading began with %v, want %v", err, broken)
 	}
 }
@@ -313,7 +313,7 @@ func TestWriteRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		batches iter.Seq2[store.Batch, error]
-		recode  *dump.Recoder
+		recode  *export.Recoder
 		want    string
 	}{
 		{"a document that is no JSON", one(store.Row{Kind: "House", ID: "house-1", Doc: []byte(`{"a":`)}), nil, "account one: the document of House house-1 is no JSON"},
@@ -326,7 +326,7 @@ func TestWriteRefuses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			var out bytes.Buffer
-			if _, err := dump.Write(&out, header, c.batches, c.recode); err == nil || !strings.HasPrefix(err.Error(), c.want) {
+			if _, err := export.Write(&out, header, c.batches, c.recode); err == nil || !strings.HasPrefix(err.Error(), c.want) {
 				t.Errorf("it was answered %v, want %q", err, c.want)
 			}
 			if strings.Contains(out.String(), `"end"`) {
@@ -334,7 +334,7 @@ func TestWriteRefuses(t *testing.T) {
 			}
 		})
 	}
-	if _, err := dump.Write(brokenWriter{}, header, yielding(nil, example()...), nil); !errors.Is(err, errBrokenWriter) {
+	if _, err := export.Write(brokenWriter{}, header, yielding(nil, example()...), nil); !errors.Is(err, errBrokenWriter) {
 		t.Errorf("a disk that is full was answered %v", err)
 	}
 }
@@ -392,7 +392,7 @@ func TestSealedSecrets(t *testing.T) {
 	if strings.Contains(text, secret) {
 		t.Error("the secret is in the dump")
 	}
-	for _, recode := range []*dump.Recoder{checked(), dump.NewRecoder(kind.Codecs(kinds, masterKey(1)), nil)} {
+	for _, recode := range []*export.Recoder{checked(), export.NewRecoder(kind.Codecs(kinds, masterKey(1)), nil)} {
 		got, _, err := read(text, recode)
 		if err != nil {
 			t.Fatal(err)
@@ -401,7 +401,7 @@ func TestSealedSecrets(t *testing.T) {
 			t.Errorf("the rows are not as they were (-want +got):\n%s", diff)
 		}
 	}
-	if _, _, err := read(text, dump.NewRecoder(kind.Codecs(kinds, masterKey(2)), nil)); err == nil || !strings.HasPrefix(err.Error(), "line 4: the document of Key key-1: ") || !strings.Contains(err.Error(), "another master key") {
+	if _, _, err := read(text, export.NewRecoder(kind.Codecs(kinds, masterKey(2)), nil)); err == nil || !strings.HasPrefix(err.Error(), "line 4: the document of Key key-1: ") || !strings.Contains(err.Error(), "another master key") {
 		t.Errorf("with another key it was answered %v", err)
 	}
 }
@@ -416,12 +416,12 @@ func TestOpenSecrets(t *testing.T) {
 	}
 	from := teeth(t, 1, secret)
 	h := header
-	h.Secrets = dump.Open
-	text := write(t, h, dump.NewRecoder(kind.Codecs(kinds, masterKey(1)), kind.Codecs(secretive, kind.AsIs)), teeth(t, 1, secret))
+	h.Secrets = export.Open
+	text := write(t, h, export.NewRecoder(kind.Codecs(kinds, masterKey(1)), kind.Codecs(secretive, kind.AsIs)), teeth(t, 1, secret))
 	if !strings.Contains(text, `"Teeth":"`+secret+`"`) {
 		t.Errorf("the secret is not in the open:\n%s", text)
 	}
-	got, _, err := read(text, dump.NewRecoder(kind.Codecs(kinds, kind.AsIs), kind.Codecs(secretive, masterKey(2))))
+	got, _, err := read(text, export.NewRecoder(kind.Codecs(kinds, kind.AsIs), kind.Codecs(secretive, masterKey(2))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -440,7 +440,7 @@ func TestAhead(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
 	var got []string
-	for b, err := range dump.Ahead(yielding(broken, example()...)) {
+	for b, err := range export.Ahead(yielding(broken, example()...)) {
 		got = append(got, b.Account)
 		if err != nil && !errors.Is(err, broken) || (err != nil) != (len(got) == 4) {
 			t.Errorf("batch %d comes with %v", len(got), err)
@@ -452,7 +452,7 @@ func TestAhead(t *testing.T) {
 
 	// Once the consumer has stopped, nobody reads on.
 	made, over := 0, false
-	for b := range dump.Ahead(func(yield func(store.Batch, error) bool) {
+	for b := range export.Ahead(func(yield func(store.Batch, error) bool) {
 		for made = 1; yield(store.Batch{Version: uint64(made)}, nil); made++ {
 			if made > 1000 {
 				t.Error("batches are made far ahead of their consumer")
@@ -481,7 +481,7 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		var out bytes.Buffer
-		if _, err := dump.Write(&out, header, yielding(nil, first...), nil); err != nil {
+		if _, err := export.Write(&out, header, yielding(nil, first...), nil); err != nil {
 			t.Fatalf("what was read is not written: %v", err)
 		}
 		second, _, err := read(out.String(), checked())

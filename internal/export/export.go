@@ -1,4 +1,4 @@
-// Package dump writes all that a store holds as lines of JSON, and reads such
+// Package export writes all that a store holds as lines of JSON, and reads such
 // lines for another store to be filled with: the way between two engines.
 //
 // The first line is a [Header]. Then comes a line for each account, in the order
@@ -13,7 +13,7 @@
 //
 // What a document means is a [store.Codec]'s matter. A [Recoder] joins two sets
 // of them, to check documents and to seal or open the secrets in them.
-package dump
+package export
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package dump_test
+package export_test
 
 import (
 	"math/rand/v2"
