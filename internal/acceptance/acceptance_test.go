@@ -1,4 +1,4 @@
-// Package world tests the region as a whole: stories of its families in the
+// Package acceptance tests the region as a whole: stories of its families in the
 // words of the API, laws that hold for every action, the contract, and random
 // days.
 //
@@ -6,7 +6,7 @@
 // a region in memory whose clock stands still until the test moves it. What is
 // true of every answer is checked at each call ([client.send]), and what is
 // true of every day at the end of each test ([world.close]).
-package world
+package acceptance
 
 import (
 	"bytes"
