@@ -11,8 +11,8 @@ import (
 
 	"github.com/bastide-cloud/bastide/internal/clock"
 	"github.com/bastide-cloud/bastide/internal/driver/sim"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/region"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // A region whose transaction does not end is left behind after a while; one that
@@ -29,7 +29,7 @@ func TestClosingEnds(t *testing.T) {
 		}
 		running, enough, committed := make(chan struct{}), make(chan struct{}), make(chan error)
 		go func() {
-			committed <- r.DB.Update(context.Background(), kind.Caller{Account: "123456789012"}, func(*kind.Tx) error {
+			committed <- r.DB.Update(context.Background(), resource.Caller{Account: "123456789012"}, func(*resource.Tx) error {
 				close(running)
 				<-enough
 				return nil

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/export"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/region"
+	"github.com/bastide-cloud/bastide/internal/resource"
 	"github.com/bastide-cloud/bastide/internal/seal"
 	"github.com/bastide-cloud/bastide/internal/store"
 	"github.com/bastide-cloud/bastide/internal/store/sqljournal"
@@ -107,7 +107,7 @@ func exportStore(ctx context.Context, args []string, out, messages io.Writer) (e
 			return err
 		}
 		header.Secrets = export.Open
-		recode = export.NewRecoder(kind.Codecs(region.Kinds(), key), kind.Codecs(kind.WithSecrets(region.Kinds()), kind.AsIs))
+		recode = export.NewRecoder(resource.Codecs(region.Kinds(), key), resource.Codecs(resource.WithSecrets(region.Kinds()), resource.AsIs))
 	}
 	total, err := journal.Count(ctx)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/export"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/region"
+	"github.com/bastide-cloud/bastide/internal/resource"
 	"github.com/bastide-cloud/bastide/internal/seal"
 	"github.com/bastide-cloud/bastide/internal/store"
 )
@@ -100,19 +100,19 @@ func (p *place) recoder(secrets export.Secrets) (_ *export.Recoder, undo func() 
 	kinds, there := region.Kinds(), exists(p.masterKey)
 	undo = func() error { return nil }
 	if secrets == export.Sealed && !there {
-		return export.NewRecoder(kind.Codecs(kinds, kind.AsIs), nil), undo, nil
+		return export.NewRecoder(resource.Codecs(kinds, resource.AsIs), nil), undo, nil
 	}
 	key, err := seal.Load(p.masterKey, !there, rand.Reader)
 	if err != nil {
 		return nil, nil, err
 	}
 	if secrets == export.Sealed {
-		return export.NewRecoder(kind.Codecs(kinds, &keyOf{key, p.masterKey}), nil), undo, nil
+		return export.NewRecoder(resource.Codecs(kinds, &keyOf{key, p.masterKey}), nil), undo, nil
 	}
 	if !there {
 		undo = func() error { return os.Remove(p.masterKey) }
 	}
-	return export.NewRecoder(kind.Codecs(kinds, kind.AsIs), kind.Codecs(kind.WithSecrets(kinds), key)), undo, nil
+	return export.NewRecoder(resource.Codecs(kinds, resource.AsIs), resource.Codecs(resource.WithSecrets(kinds), key)), undo, nil
 }
 
 // keyOf is the key of a file, which it names when it does not fit.
@@ -121,7 +121,7 @@ type keyOf struct {
 	file string
 }
 
-// Open implements [kind.Sealer].
+// Open implements [resource.Sealer].
 func (k *keyOf) Open(sealed, place string) (string, error) {
 	text, err := k.Key.Open(sealed, place)
 	if err != nil {

@@ -30,8 +30,8 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/iam"
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/driver/sim"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/region"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // start is the beginning of every world: a Friday.
@@ -180,7 +180,7 @@ func (w *world) person(name string) *person {
 	}
 	p := &person{email: name + "@example.com", password: everybodys}
 	facts := catalog.NewRegion(w.options.Region, w.options.Domain)
-	w.update("root", func(tx *kind.Tx) error {
+	w.update("root", func(tx *resource.Tx) error {
 		account, err := cloud.NewAccount(tx, facts, iam.NewAccount{
 			Email: p.email, FirstName: name, LastName: "Example", CompanyName: "Example",
 			City: "Saint-Cloud", Country: "France", ZipCode: "92210",
@@ -214,17 +214,17 @@ var hashed = sync.OnceValue(func() string {
 })
 
 // update does to the account of a person what no action does.
-func (w *world) update(name string, fn func(*kind.Tx) error) {
+func (w *world) update(name string, fn func(*resource.Tx) error) {
 	w.t.Helper()
-	if err := w.DB.Update(context.Background(), kind.Caller{Account: w.people[name].account}, fn); err != nil {
+	if err := w.DB.Update(context.Background(), resource.Caller{Account: w.people[name].account}, fn); err != nil {
 		w.t.Fatalf("changing the account of %s: %v", name, err)
 	}
 }
 
 // view looks at the account of a person.
-func (w *world) view(name string, fn func(*kind.Tx) error) {
+func (w *world) view(name string, fn func(*resource.Tx) error) {
 	w.t.Helper()
-	if err := w.DB.View(context.Background(), kind.Caller{Account: w.person(name).account}, fn); err != nil {
+	if err := w.DB.View(context.Background(), resource.Caller{Account: w.person(name).account}, fn); err != nil {
 		w.t.Fatalf("looking at the account of %s: %v", name, err)
 	}
 }

@@ -20,8 +20,8 @@ import (
 
 	"github.com/bastide-cloud/bastide/internal/cloud/catalog"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/region"
+	"github.com/bastide-cloud/bastide/internal/resource"
 	"github.com/bastide-cloud/bastide/internal/server"
 )
 
@@ -166,7 +166,7 @@ func TestCallsAtOnce(t *testing.T) {
 	wg.Wait()
 	w.settle()
 	var ranges []netip.Prefix
-	w.view("alice", func(tx *kind.Tx) error {
+	w.view("alice", func(tx *resource.Tx) error {
 		for s := range network.Subnets.All(tx) {
 			for _, other := range ranges {
 				if other.Overlaps(s.IpRange.Prefix()) {

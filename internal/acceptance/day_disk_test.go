@@ -6,13 +6,13 @@ import (
 	"slices"
 
 	"github.com/bastide-cloud/bastide/internal/cloud/compute"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // checkDisks makes sure that every volume is what its links say, that nothing
 // is under way any more, and that no volume and no VM's device is used twice.
 func (d *day) checkDisks(name string) {
-	d.w.view(name, func(tx *kind.Tx) error {
+	d.w.view(name, func(tx *resource.Tx) error {
 		devices := map[string]bool{}
 		for v := range compute.Volumes.All(tx) {
 			want := compute.VolumeAvailable

@@ -11,7 +11,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/compute"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
 	"github.com/bastide-cloud/bastide/internal/driver"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // guests has the guest of a machine shut down, or its host fail.
@@ -35,7 +35,7 @@ func (d *day) guests(t *rapid.T) {
 // checkVms makes sure that every VM has come to rest and has a primary NIC and its
 // volumes, and that what is linked to a VM is linked to one that is there.
 func (d *day) checkVms(name string) {
-	d.w.view(name, func(tx *kind.Tx) error {
+	d.w.view(name, func(tx *resource.Tx) error {
 		groups := map[compute.VmGroupState]bool{compute.VmGroupAvailable: true}
 		for g := range compute.VmGroups.All(tx) {
 			if !groups[g.State] {

@@ -15,7 +15,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
 	"github.com/bastide-cloud/bastide/internal/driver"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // TestRandomNetworks lets three people do with networks what comes to their
@@ -74,7 +74,7 @@ func (d *day) settle() {
 // checkSettled makes sure that nothing waits for the world, or for a time that
 // has passed.
 func (d *day) checkSettled(name string) {
-	d.w.view(name, func(tx *kind.Tx) error {
+	d.w.view(name, func(tx *resource.Tx) error {
 		for net := range network.Nets.All(tx) {
 			if net.Unsettled() {
 				d.w.t.Errorf("the Net %s is at %d, and its driver at %d", net.NetId, net.Generation, net.Applied)
@@ -113,7 +113,7 @@ func (d *day) checkSettled(name string) {
 // its NICs leave.
 func (d *day) checkFreeAddresses(name string) {
 	shown := d.w.as(name).must("ReadSubnets", `{"ResultsPerPage": 1000}`).body["Subnets"].([]any)
-	d.w.view(name, func(tx *kind.Tx) error {
+	d.w.view(name, func(tx *resource.Tx) error {
 		for _, s := range shown {
 			s := s.(object)
 			free := 1<<(32-netip.MustParsePrefix(s["IpRange"].(string)).Bits()) - 5
@@ -139,7 +139,7 @@ func (d *day) checkIsolation() {
 	peered := map[[2]id.Net]bool{}
 	for _, name := range d.people {
 		account := d.w.people[name].account
-		d.w.view(name, func(tx *kind.Tx) error {
+		d.w.view(name, func(tx *resource.Tx) error {
 			for n := range network.Nics.All(tx) {
 				cards = append(cards, card{n, account})
 			}
@@ -172,7 +172,7 @@ func (d *day) checkIsolation() {
 // each other, and that there is one default DHCP options set, and one default
 // security group of each Net.
 func (d *day) checkNetworks(name string) {
-	d.w.view(name, func(tx *kind.Tx) error {
+	d.w.view(name, func(tx *resource.Tx) error {
 		for net := range network.Nets.All(tx) {
 			var taken []netip.Prefix
 			for subnet := range network.Subnets.Of(tx, net.NetId) {
@@ -212,7 +212,7 @@ func (d *day) checkNetworks(name string) {
 // first, and a Subnet one link; that a table has one route to a destination; and
 // that a NAT service has an address and one public IP, until it is deleted.
 func (d *day) checkRoutes(name string) {
-	d.w.view(name, func(tx *kind.Tx) error {
+	d.w.view(name, func(tx *resource.Tx) error {
 		links := map[id.Subnet]int{}
 		for net := range network.Nets.All(tx) {
 			mains := 0
@@ -263,7 +263,7 @@ func (d *day) checkRoutes(name string) {
 // checkPeerings makes sure that the other side of each peering knows the same
 // of it, unless the request is in vain, which only the account that asks has.
 func (d *day) checkPeerings(name string) {
-	d.w.view(name, func(tx *kind.Tx) error {
+	d.w.view(name, func(tx *resource.Tx) error {
 		for p := range network.NetPeerings.All(tx) {
 			if p.InVain {
 				continue
@@ -286,7 +286,7 @@ func (d *day) checkPeerings(name string) {
 // Subnets, each of one NIC, that a VM has one NIC per device, and that public
 // IPs stand for addresses that are there, one for each at most.
 func (d *day) checkNics(name string) {
-	d.w.view(name, func(tx *kind.Tx) error {
+	d.w.view(name, func(tx *resource.Tx) error {
 		owners, devices := map[string]id.Nic{}, map[string]id.Nic{}
 		for n := range network.Nics.All(tx) {
 			subnet := &network.Subnet{IpRange: "10.8.0.0/13"} // the public Cloud

@@ -25,8 +25,8 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/iam"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/region"
+	"github.com/bastide-cloud/bastide/internal/resource"
 	"github.com/bastide-cloud/bastide/internal/store"
 )
 
@@ -386,7 +386,7 @@ func (d *day) wait(t *rapid.T) {
 // locks away, admits calls from everywhere and makes an access key work.
 func (d *day) mend(name string) {
 	p := d.w.people[name]
-	d.w.update(name, func(tx *kind.Tx) error {
+	d.w.update(name, func(tx *resource.Tx) error {
 		for a := range auth.Attempts.All(tx) {
 			if err := auth.Attempts.Delete(tx, a); err != nil {
 				return err
@@ -445,7 +445,7 @@ func (d *day) checkReferences(name string) {
 		}
 	}
 	for _, k := range d.w.DB.Kinds() {
-		refs := kind.Paths(k.Facts().Type, func(f reflect.StructField) bool {
+		refs := resource.Paths(k.Facts().Type, func(f reflect.StructField) bool {
 			t := f.Type
 			for t.Kind() == reflect.Slice || t.Kind() == reflect.Pointer {
 				t = t.Elem()
@@ -470,7 +470,7 @@ func (d *day) checkReferences(name string) {
 // have one name, and that a rule is left.
 func (d *day) checkCredentials(name string) {
 	p := d.w.people[name]
-	d.w.view(name, func(tx *kind.Tx) error {
+	d.w.view(name, func(tx *resource.Tx) error {
 		account, err := iam.Accounts.Get(tx, id.Account(p.account))
 		if err != nil {
 			return err

@@ -4,19 +4,19 @@ import (
 	"maps"
 
 	"github.com/bastide-cloud/bastide/internal/cloud/compute"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // equipSources makes what VMs are made from: an image, which may be of anything,
 // and a keypair.
 func (w *world) equipSources(name string, made making, has belongings) {
 	w.t.Helper()
-	w.update(name, func(tx *kind.Tx) error {
+	w.update(name, func(tx *resource.Tx) error {
 		image := compute.Image{
 			ImageName: "an image", Architecture: compute.X86, RootDeviceName: string(compute.RootDevice),
 			BlockDeviceMappings: []compute.BlockDeviceMappingImage{{DeviceName: compute.RootDevice, Bsu: compute.BsuToCreate{VolumeSize: 10, DeleteOnVmDeletion: true}}},
 		}
-		err := kind.Transition(tx, compute.Images, &image, compute.ImageRegistered)
+		err := resource.Transition(tx, compute.Images, &image, compute.ImageRegistered)
 		has["id.Image"] = string(image.ImageId)
 		return err
 	})

@@ -19,7 +19,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/cloud/iam"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // forEach runs a test for each registered action, one after the other, in one
@@ -131,7 +131,7 @@ func TestATrustedSessionChangesNoCredentials(t *testing.T) {
 	w := newWorld(t)
 	has := w.equip("alice")
 	ca := newAuthority(t, "Example authority")
-	w.update("alice", func(tx *kind.Tx) error {
+	w.update("alice", func(tx *resource.Tx) error {
 		made := &iam.Ca{Pem: ca.pem()}
 		if err := iam.Cas.Insert(tx, made); err != nil {
 			return err
@@ -270,7 +270,7 @@ func TestNullIsAbsent(t *testing.T) {
 
 // stored is the version of somebody's account, which every change raises.
 func (w *world) stored(name string) (version uint64) {
-	w.view(name, func(tx *kind.Tx) error { version = tx.Version(); return nil })
+	w.view(name, func(tx *resource.Tx) error { version = tx.Version(); return nil })
 	return version
 }
 
@@ -400,7 +400,7 @@ func TestMissingThingsAreNamed(t *testing.T) {
 	for _, a := range w.API.Actions() {
 		for _, p := range parameters(a.Request) {
 			theirs, _ := has.named(p)
-			if _, isID := kind.FormOf(p.t); !isID || theirs == "" || p.t == reflect.TypeFor[id.Account]() || p.path[0] == "Filters" || otherwise[a.Name+"."+p.String()] != "" {
+			if _, isID := resource.FormOf(p.t); !isID || theirs == "" || p.t == reflect.TypeFor[id.Account]() || p.path[0] == "Filters" || otherwise[a.Name+"."+p.String()] != "" {
 				continue
 			}
 			w.run(t, a.Name+" "+p.String(), func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // object is a JSON object in the making.
@@ -189,7 +189,7 @@ func (w *world) example(p parameter, has belongings) any {
 		return other
 	}
 	zero := reflect.Zero(p.t).Interface()
-	if _, ok := kind.FormOf(p.t); ok {
+	if _, ok := resource.FormOf(p.t); ok {
 		w.t.Fatalf("nobody has anything for %s, a %s: say it in equip", p.key, p.t)
 	}
 	if enum, ok := zero.(api.Enum); ok {

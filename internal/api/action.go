@@ -15,7 +15,7 @@ import (
 	"strings"
 
 	"github.com/bastide-cloud/bastide/internal/apierror"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // Auth is how a caller may prove who they are.
@@ -73,10 +73,10 @@ type Call struct {
 	Version Version
 	DryRun  bool
 	Request any // a pointer to the request struct
-	Caller  kind.Caller
+	Caller  resource.Caller
 
 	ctx   context.Context
-	db    *kind.DB
+	db    *resource.DB
 	pager *Pager
 }
 
@@ -123,7 +123,7 @@ func (a *API) Bind(action *Action, version Version, body []byte) (*Call, error) 
 }
 
 // Run runs the call for a caller and answers a value of the Response type.
-func (c *Call) Run(ctx context.Context, db *kind.DB, caller kind.Caller) (reflect.Value, error) {
+func (c *Call) Run(ctx context.Context, db *resource.DB, caller resource.Caller) (reflect.Value, error) {
 	c.ctx, c.db, c.Caller = ctx, db, caller
 	response, err := c.Action.run(c)
 	return response, c.naming(err)
@@ -138,7 +138,7 @@ func (c *Call) naming(err error) error {
 	}
 	req := reflect.ValueOf(c.Request).Elem()
 	for i := range req.NumField() {
-		if _, isID := kind.FormOf(req.Field(i).Type()); isID && req.Field(i).String() == f.Missing {
+		if _, isID := resource.FormOf(req.Field(i).Type()); isID && req.Field(i).String() == f.Missing {
 			return f.Code.Missing(req.Type().Field(i).Name, f.Missing)
 		}
 	}
@@ -150,47 +150,47 @@ func (c *Call) naming(err error) error {
 const maxWritten = 16 << 20
 
 // update runs fn in a transaction over the caller's account.
-func (c *Call) update(fn func(*kind.Tx) error) error {
+func (c *Call) update(fn func(*resource.Tx) error) error {
 	var others []string
 	if c.Action.reaches != nil {
 		others = c.Action.reaches(c.Request)
 	}
-	return c.db.Update(c.ctx, c.Caller, func(tx *kind.Tx) error {
+	return c.db.Update(c.ctx, c.Caller, func(tx *resource.Tx) error {
 		tx.Bound(maxWritten)
 		return fn(tx)
 	}, others...)
 }
 
 // view runs fn over the caller's account as it is.
-func (c *Call) view(fn func(*kind.Tx) error) error { return c.db.View(c.ctx, c.Caller, fn) }
+func (c *Call) view(fn func(*resource.Tx) error) error { return c.db.View(c.ctx, c.Caller, fn) }
 
 // Resource is a kind and how the API shows it: the one view serves all of its
 // actions, so that they cannot disagree about a computed field.
-type Resource[T any, I kind.ID, V any] struct {
-	kind *kind.Kind[T, I]
-	view func(*kind.Tx, *T) *V
+type Resource[T any, I resource.ID, V any] struct {
+	kind *resource.Kind[T, I]
+	view func(*resource.Tx, *T) *V
 }
 
 // NewResource joins a kind to its view. The view gets a copy of the struct that
 // it may complete and return; lists in it are shared with others, so it copies
 // those that it completes.
-func NewResource[T any, I kind.ID, V any](k *kind.Kind[T, I], view func(*kind.Tx, *T) *V) Resource[T, I, V] {
+func NewResource[T any, I resource.ID, V any](k *resource.Kind[T, I], view func(*resource.Tx, *T) *V) Resource[T, I, V] {
 	return Resource[T, I, V]{k, view}
 }
 
 // Plain is the view of a resource that is shown as it is stored.
-func Plain[T any](_ *kind.Tx, v *T) *T { return v }
+func Plain[T any](_ *resource.Tx, v *T) *T { return v }
 
 // show applies the view to a copy, since snapshots are shared.
-func (r Resource[T, I, V]) show(tx *kind.Tx, v *T) *V {
+func (r Resource[T, I, V]) show(tx *resource.Tx, v *T) *V {
 	own := *v
 	return r.view(tx, &own)
 }
 
 // get finds a resource to change. A hidden one is as good as absent.
-func (r Resource[T, I, V]) get(tx *kind.Tx, id I) (*T, error) {
+func (r Resource[T, I, V]) get(tx *resource.Tx, id I) (*T, error) {
 	v, err := r.kind.Get(tx, id)
-	if err == nil && kind.IsHidden(v) {
+	if err == nil && resource.IsHidden(v) {
 		return nil, r.kind.Absent(id)
 	}
 	return v, err
@@ -220,14 +220,14 @@ func actionName(request reflect.Type) string {
 // Create is the action that makes a resource: rule returns it without its id.
 // What must be made along with it, and refers to it, is made by the functions
 // that follow.
-func Create[T, V, Req any, I kind.ID](r Resource[T, I, V], rule func(*kind.Tx, *Req) (*T, error), then ...func(*kind.Tx, *T) error) Action {
+func Create[T, V, Req any, I resource.ID](r Resource[T, I, V], rule func(*resource.Tx, *Req) (*T, error), then ...func(*resource.Tx, *T) error) Action {
 	req, facts := reflect.TypeFor[Req](), r.kind.Facts()
 	response := answer(facts.Name, reflect.TypeFor[*V]())
 	return Action{
 		Name: actionName(req), Family: facts.Name, Request: req, Response: response,
 		run: func(c *Call) (reflect.Value, error) {
 			var shown *V
-			err := c.update(func(tx *kind.Tx) error {
+			err := c.update(func(tx *resource.Tx) error {
 				v, err := rule(tx, c.Request.(*Req))
 				if err != nil {
 					return err
@@ -253,14 +253,14 @@ func Create[T, V, Req any, I kind.ID](r Resource[T, I, V], rule func(*kind.Tx, *
 
 // Update is the action that changes the resource whose id is in the request.
 // The rule changes its copy of it.
-func Update[T, V, Req any, I kind.ID](r Resource[T, I, V], rule func(*kind.Tx, *T, *Req) error) Action {
+func Update[T, V, Req any, I resource.ID](r Resource[T, I, V], rule func(*resource.Tx, *T, *Req) error) Action {
 	req, facts := reflect.TypeFor[Req](), r.kind.Facts()
 	response, id := answer(facts.Name, reflect.TypeFor[*V]()), idField[I](req)
 	return Action{
 		Name: actionName(req), Family: facts.Name, Request: req, Response: response,
 		run: func(c *Call) (reflect.Value, error) {
 			var shown *V
-			err := c.update(func(tx *kind.Tx) error {
+			err := c.update(func(tx *resource.Tx) error {
 				v, err := r.get(tx, idIn[I](c.Request, id))
 				if err != nil {
 					return err
@@ -285,13 +285,13 @@ func Update[T, V, Req any, I kind.ID](r Resource[T, I, V], rule func(*kind.Tx, *
 // Delete is the action that deletes the resource whose id is in the request,
 // unless a reference keeps it or one of the rules refuses. A rule may change
 // its copy, which is what stays readable if the kind keeps deleted resources.
-func Delete[Req, T, V any, I kind.ID](r Resource[T, I, V], rules ...func(*kind.Tx, *T) error) Action {
+func Delete[Req, T, V any, I resource.ID](r Resource[T, I, V], rules ...func(*resource.Tx, *T) error) Action {
 	req := reflect.TypeFor[Req]()
 	id := idField[I](req)
 	return Action{
 		Name: actionName(req), Family: r.kind.Facts().Name, Request: req, Response: reflect.TypeFor[struct{}](),
 		run: func(c *Call) (reflect.Value, error) {
-			return reflect.ValueOf(struct{}{}), c.update(func(tx *kind.Tx) error {
+			return reflect.ValueOf(struct{}{}), c.update(func(tx *resource.Tx) error {
 				v, err := r.get(tx, idIn[I](c.Request, id))
 				if err != nil {
 					return err
@@ -309,7 +309,7 @@ func Delete[Req, T, V any, I kind.ID](r Resource[T, I, V], rules ...func(*kind.T
 
 // Do is an action of its own. One whose name begins with Read or Check sees the
 // region as it is and changes nothing; any other runs in a transaction.
-func Do[Req, Resp any](family string, rule func(*kind.Tx, *Req) (*Resp, error)) Action {
+func Do[Req, Resp any](family string, rule func(*resource.Tx, *Req) (*Resp, error)) Action {
 	req := reflect.TypeFor[Req]()
 	name := actionName(req)
 	reads := readsByName(name)
@@ -321,7 +321,7 @@ func Do[Req, Resp any](family string, rule func(*kind.Tx, *Req) (*Resp, error)) 
 			if reads {
 				in = c.view
 			}
-			err := in(func(tx *kind.Tx) (err error) {
+			err := in(func(tx *resource.Tx) (err error) {
 				resp, err = rule(tx, c.Request.(*Req))
 				return err
 			})
@@ -337,13 +337,13 @@ func Do[Req, Resp any](family string, rule func(*kind.Tx, *Req) (*Resp, error)) 
 // transaction, in which others wait: prepare does it before, once, and rule gets
 // what it made. prepare knows nothing yet of what the rule will find, so it
 // depends on the request and on chance only.
-func DoPrepared[Req, P, Resp any](family string, prepare func(*kind.Tx, *Req) (P, error), rule func(*kind.Tx, *Req, P) (*Resp, error)) Action {
+func DoPrepared[Req, P, Resp any](family string, prepare func(*resource.Tx, *Req) (P, error), rule func(*resource.Tx, *Req, P) (*Resp, error)) Action {
 	req := reflect.TypeFor[Req]()
 	return Action{
 		Name: actionName(req), Family: family, Request: req, Response: reflect.TypeFor[Resp](),
 		run: func(c *Call) (reflect.Value, error) {
 			var prepared P
-			err := c.view(func(tx *kind.Tx) (err error) {
+			err := c.view(func(tx *resource.Tx) (err error) {
 				prepared, err = prepare(tx, c.Request.(*Req))
 				return err
 			})
@@ -351,7 +351,7 @@ func DoPrepared[Req, P, Resp any](family string, prepare func(*kind.Tx, *Req) (P
 				return reflect.Value{}, err
 			}
 			var resp *Resp
-			err = c.update(func(tx *kind.Tx) (err error) {
+			err = c.update(func(tx *resource.Tx) (err error) {
 				resp, err = rule(tx, c.Request.(*Req), prepared)
 				return err
 			})
@@ -365,7 +365,7 @@ func DoPrepared[Req, P, Resp any](family string, prepare func(*kind.Tx, *Req) (P
 
 // DoWithoutTx is an action of its own whose rule runs outside of transactions,
 // because it begins those that it needs.
-func DoWithoutTx[Req, Resp any](family string, rule func(context.Context, kind.Caller, *Req) (*Resp, error)) Action {
+func DoWithoutTx[Req, Resp any](family string, rule func(context.Context, resource.Caller, *Req) (*Resp, error)) Action {
 	req := reflect.TypeFor[Req]()
 	name := actionName(req)
 	return Action{
@@ -386,7 +386,7 @@ func readsByName(name string) bool {
 }
 
 // idField finds the field of a request that names the resource it is about.
-func idField[I kind.ID](req reflect.Type) int {
+func idField[I resource.ID](req reflect.Type) int {
 	for i := range req.NumField() {
 		if req.Field(i).Type == reflect.TypeFor[I]() {
 			return i
@@ -395,6 +395,6 @@ func idField[I kind.ID](req reflect.Type) int {
 	panic(fmt.Sprintf("api: %s has no field of the type %s", req, reflect.TypeFor[I]()))
 }
 
-func idIn[I kind.ID](req any, field int) I {
+func idIn[I resource.ID](req any, field int) I {
 	return I(reflect.ValueOf(req).Elem().Field(field).String())
 }

@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bastide-cloud/bastide/internal/apierror"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // A garden is on a plot and has beds. It has a field of every sort that a
@@ -47,11 +47,11 @@ type (
 	gardenID string
 )
 
-func (plotID) Form() kind.Form {
-	return kind.Form{Prefix: "plot-", Length: 8, Alphabet: kind.Hexadecimal}
+func (plotID) Form() resource.Form {
+	return resource.Form{Prefix: "plot-", Length: 8, Alphabet: resource.Hexadecimal}
 }
-func (gardenID) Form() kind.Form {
-	return kind.Form{Prefix: "garden-", Length: 8, Alphabet: kind.Hexadecimal}
+func (gardenID) Form() resource.Form {
+	return resource.Form{Prefix: "garden-", Length: 8, Alphabet: resource.Hexadecimal}
 }
 
 // The requests of the actions on gardens.
@@ -120,7 +120,7 @@ type FiltersGarden struct {
 	BedRows    []int     `path:"Beds.Rows"`
 	InBeds     []int     `path:"Beds.Flowers"`
 	Areas      []int
-	Labels     []kind.Tag
+	Labels     []resource.Tag
 	TagFilters
 }
 
@@ -133,14 +133,14 @@ func (g *garden) Hidden() bool { return g.Title == hidden }
 type town struct {
 	rapid.TB
 	api     *API
-	db      *kind.DB
-	plots   *kind.Kind[plot, plotID]
-	gardens *kind.Kind[garden, gardenID]
+	db      *resource.DB
+	plots   *resource.Kind[plot, plotID]
+	gardens *resource.Kind[garden, gardenID]
 
 	dug, carried int // how often the parts of DigGardens ran
 }
 
-var alice, bob = kind.Caller{Account: "123456789012"}, kind.Caller{Account: "210987654321"}
+var alice, bob = resource.Caller{Account: "123456789012"}, resource.Caller{Account: "210987654321"}
 
 // townPager has a key that nobody else knows.
 var townPager = NewPager([]byte("the town's key"))
@@ -148,14 +148,14 @@ var townPager = NewPager([]byte("the town's key"))
 func newTown(t rapid.TB) *town {
 	w := &town{
 		TB:      t,
-		plots:   &kind.Kind[plot, plotID]{Name: "Plot"},
-		gardens: &kind.Kind[garden, gardenID]{Name: "Garden", Tag: "garden", Unique: []string{"Title"}, Taken: apierror.AlreadyExists},
+		plots:   &resource.Kind[plot, plotID]{Name: "Plot"},
+		gardens: &resource.Kind[garden, gardenID]{Name: "Garden", Tag: "garden", Unique: []string{"Title"}, Taken: apierror.AlreadyExists},
 	}
-	w.db = kind.Open(kind.Options{
-		Kinds: []kind.Any{w.plots, w.gardens}, Now: func() time.Time { return time.UnixMilli(1_800_000_000_000) },
+	w.db = resource.Open(resource.Options{
+		Kinds: []resource.Any{w.plots, w.gardens}, Now: func() time.Time { return time.UnixMilli(1_800_000_000_000) },
 		Chance: rand.NewChaCha8([32]byte{}), Log: slog.New(slog.DiscardHandler),
 	})
-	gardens := NewResource(w.gardens, func(_ *kind.Tx, g *garden) *garden {
+	gardens := NewResource(w.gardens, func(_ *resource.Tx, g *garden) *garden {
 		g.Area = 10 * g.Size
 		g.Beds = slices.Clone(g.Beds)
 		for i := range g.Beds {
@@ -165,12 +165,12 @@ func newTown(t rapid.TB) *town {
 	})
 	seasons := []season{{"spring"}, {"summer"}, {"autumn"}, {"winter"}}
 	w.api = New([]Action{
-		Create(gardens, func(_ *kind.Tx, req *CreateGardenRequest) (*garden, error) {
+		Create(gardens, func(_ *resource.Tx, req *CreateGardenRequest) (*garden, error) {
 			if req.Title == "Eden" {
 				return nil, apierror.InvalidValue.Errorf("There is one already.")
 			}
 			return &garden{PlotId: req.PlotId, Title: req.Title}, nil
-		}, func(tx *kind.Tx, g *garden) error {
+		}, func(tx *resource.Tx, g *garden) error {
 			switch g.Title {
 			case "walled":
 				return apierror.InvalidState.Errorf("No stones are left to wall %s.", g.GardenId)
@@ -182,7 +182,7 @@ func newTown(t rapid.TB) *town {
 		Read[ReadGardensRequest](gardens),
 		Read[ReadGardenersRequest](gardens),
 		Read[ReadSubnetsRequest](gardens),
-		Read[ReadParksRequest](gardens.Also(func(tx *kind.Tx, ids []string) iter.Seq[Foreign[garden]] {
+		Read[ReadParksRequest](gardens.Also(func(tx *resource.Tx, ids []string) iter.Seq[Foreign[garden]] {
 			return func(yield func(Foreign[garden]) bool) {
 				owner := tx.In(bob.Account)
 				for at, g := range w.gardens.Each(owner, 0) {
@@ -194,24 +194,24 @@ func newTown(t rapid.TB) *town {
 				}
 			}
 		})),
-		Update(gardens, func(_ *kind.Tx, g *garden, req *UpdateGardenRequest) error {
+		Update(gardens, func(_ *resource.Tx, g *garden, req *UpdateGardenRequest) error {
 			if req.Size < 0 {
 				return apierror.InvalidValue.Errorf("A garden does not shrink to %d.", req.Size)
 			}
 			g.Size = req.Size
 			return nil
 		}),
-		Delete[DeleteGardenRequest](gardens, func(_ *kind.Tx, g *garden) error {
+		Delete[DeleteGardenRequest](gardens, func(_ *resource.Tx, g *garden) error {
 			if g.Size > 100 {
 				return apierror.InvalidState.Errorf("It is too large to go.")
 			}
 			return nil
 		}),
 		Delete[DeletePlotRequest](NewResource(w.plots, Plain)),
-		Do("Garden", func(tx *kind.Tx, _ *CheckGardensRequest) (*CheckGardensResponse, error) {
+		Do("Garden", func(tx *resource.Tx, _ *CheckGardensRequest) (*CheckGardensResponse, error) {
 			return &CheckGardensResponse{w.gardens.Count(tx)}, nil
 		}),
-		Do("Garden", func(tx *kind.Tx, req *WaterGardensRequest) (*WaterGardensResponse, error) {
+		Do("Garden", func(tx *resource.Tx, req *WaterGardensRequest) (*WaterGardensResponse, error) {
 			resp := &WaterGardensResponse{}
 			for g := range w.gardens.All(tx) {
 				g.Size++
@@ -225,24 +225,24 @@ func newTown(t rapid.TB) *town {
 			}
 			return resp, nil
 		}),
-		DoPrepared("Garden", func(_ *kind.Tx, req *DigGardensRequest) ([]string, error) {
+		DoPrepared("Garden", func(_ *resource.Tx, req *DigGardensRequest) ([]string, error) {
 			w.dug++
 			if req.Deep {
 				return nil, apierror.InvalidState.Errorf("There is rock.")
 			}
 			return []string{fmt.Sprint("stone ", w.dug)}, nil
-		}, func(tx *kind.Tx, _ *DigGardensRequest, stones []string) (*DigGardensResponse, error) {
+		}, func(tx *resource.Tx, _ *DigGardensRequest, stones []string) (*DigGardensResponse, error) {
 			w.carried++
 			// Looking at an account that is not in memory yet makes a rule run again.
 			w.gardens.Count(tx.In(bob.Account))
 			return &DigGardensResponse{stones}, nil
 		}),
-		DoWithoutTx("Garden", func(ctx context.Context, caller kind.Caller, req *CheckGuestsRequest) (*CheckGuestsResponse, error) {
+		DoWithoutTx("Garden", func(ctx context.Context, caller resource.Caller, req *CheckGuestsRequest) (*CheckGuestsResponse, error) {
 			if req.Name == "" {
 				return nil, apierror.InvalidValue.Errorf("Guests have names.")
 			}
 			// What a rule in a transaction could only do by being in two at once.
-			err := w.db.Update(ctx, caller, func(tx *kind.Tx) error { return w.gardens.Insert(tx, &garden{Title: req.Name}) })
+			err := w.db.Update(ctx, caller, func(tx *resource.Tx) error { return w.gardens.Insert(tx, &garden{Title: req.Name}) })
 			return &CheckGuestsResponse{caller.Account}, err
 		}),
 		Read[ReadSeasonsRequest](Fixed("Season", "Seasons", seasons)),
@@ -258,7 +258,7 @@ func newTown(t rapid.TB) *town {
 }
 
 // do runs a rule for alice.
-func (w *town) do(rule func(*kind.Tx) error) {
+func (w *town) do(rule func(*resource.Tx) error) {
 	w.Helper()
 	if err := w.db.Update(context.Background(), alice, rule); err != nil {
 		w.Fatal(err)
@@ -268,7 +268,7 @@ func (w *town) do(rule func(*kind.Tx) error) {
 // plant makes a garden, and a plot for it if it names none.
 func (w *town) plant(g *garden) *garden {
 	w.Helper()
-	w.do(func(tx *kind.Tx) error {
+	w.do(func(tx *resource.Tx) error {
 		if g.PlotId == "" {
 			p := &plot{}
 			if err := w.plots.Insert(tx, p); err != nil {
@@ -282,7 +282,7 @@ func (w *town) plant(g *garden) *garden {
 }
 
 // call calls an action and answers JSON.
-func (w *town) call(caller kind.Caller, version, action, body string) (string, error) {
+func (w *town) call(caller resource.Caller, version, action, body string) (string, error) {
 	w.Helper()
 	v, err := ParseVersion(version)
 	if err != nil {
@@ -328,7 +328,7 @@ func TestHiddenIsAbsent(t *testing.T) {
 			t.Errorf("%s answers %v, and of one that is not there %v", action, err, absent)
 		}
 	}
-	w.do(func(tx *kind.Tx) error {
+	w.do(func(tx *resource.Tx) error {
 		if !w.gardens.Has(tx, gardenID(gone)) {
 			t.Error("it is gone")
 		}
@@ -420,7 +420,7 @@ func TestAlsoListsWhatOthersShow(t *testing.T) {
 	w := newTown(t)
 	w.plant(&garden{Title: "own", Size: 1})
 	ids := map[string]gardenID{}
-	err := w.db.Update(t.Context(), bob, func(tx *kind.Tx) error {
+	err := w.db.Update(t.Context(), bob, func(tx *resource.Tx) error {
 		p := &plot{}
 		if err := w.plots.Insert(tx, p); err != nil {
 			return err
@@ -465,7 +465,7 @@ func TestActionsRefuse(t *testing.T) {
 	g := w.plant(&garden{Title: "old", Size: 200})
 	id, p := string(g.GardenId), string(g.PlotId)
 	for name, tt := range map[string]struct {
-		caller       kind.Caller
+		caller       resource.Caller
 		action, body string
 		want         apierror.Code
 	}{
@@ -566,8 +566,8 @@ func TestMistakesStopTheProgram(t *testing.T) {
 	gardens := NewResource(w.gardens, Plain)
 	for name, mistake := range map[string]func(){
 		"two actions of a name":       func() { New([]Action{{Name: "A"}, {Name: "A"}}, townPager) },
-		"a request of another name":   func() { Do("x", func(*kind.Tx, *nameless) (*nameless, error) { return nil, nil }) },
-		"an update without an id":     func() { Update(gardens, func(*kind.Tx, *garden, *DeletePlotRequest) error { return nil }) },
+		"a request of another name":   func() { Do("x", func(*resource.Tx, *nameless) (*nameless, error) { return nil, nil }) },
+		"an update without an id":     func() { Update(gardens, func(*resource.Tx, *garden, *DeletePlotRequest) error { return nil }) },
 		"a request that holds a map":  func() { decoderOf(reflect.TypeFor[map[string]int]()) },
 		"an answer that holds a map":  func() { encoderOf(reflect.TypeFor[map[string]int](), Latest) },
 		"an answer that holds uint8s": func() { encoderOf(reflect.TypeFor[[]byte](), Latest) },

@@ -14,7 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bastide-cloud/bastide/internal/apierror"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // decoding is one reading of a request. It knows where it is, so that a
@@ -122,7 +122,7 @@ func newDecoder(t reflect.Type) decoder {
 
 // checked lets a value that can check itself do so after it was read.
 func checked(t reflect.Type, next decoder) decoder {
-	form, isID := kind.FormOf(t)
+	form, isID := resource.FormOf(t)
 	zero := reflect.Zero(t).Interface()
 	enum, isEnum := zero.(Enum)
 	bounded, isBounded := zero.(Bounded)

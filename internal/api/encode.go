@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // encoder appends a value as JSON.
@@ -255,7 +255,7 @@ func omission(f reflect.StructField) func(reflect.Value) bool {
 	if f.Type.Kind() == reflect.Pointer {
 		return reflect.Value.IsNil
 	}
-	if _, ok := kind.FormOf(f.Type); ok {
+	if _, ok := resource.FormOf(f.Type); ok {
 		return func(v reflect.Value) bool { return v.Len() == 0 }
 	}
 	if f.Type.Implements(reflect.TypeFor[textual]()) {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // TagFilters are the three filters that every resource with tags has.
@@ -21,7 +21,7 @@ type TagFilters struct {
 
 // tags is the type of a filter that asks for tags as they are listed. What they
 // say of the resource is no part of the question.
-var tags = reflect.TypeFor[[]kind.Tag]()
+var tags = reflect.TypeFor[[]resource.Tag]()
 
 // selection is the filters of a read action, joined to the fields of the
 // resource they select by.
@@ -34,7 +34,7 @@ type selection struct {
 type filter struct {
 	name  string
 	index []int // of the filter in the Filters struct
-	path  kind.Path
+	path  resource.Path
 	glob  bool       // `match:"glob"`: in values, * stands for any text and ? for any character
 	bound int        // `match:"from"`, 1: the value is the least that passes; `match:"to"`, -1: the greatest
 	tag   *tagFilter // of a filter by tags
@@ -44,25 +44,25 @@ type filter struct {
 // tagFilter is a way to ask for tags.
 type tagFilter struct {
 	// hit reports whether a tag has what one value of the filter asks for.
-	hit func(t *kind.ResourceTag, v reflect.Value) bool
+	hit func(t *resource.ResourceTag, v reflect.Value) bool
 	// text is how a value stands in a set, and among looks a tag up in one.
 	text  func(v reflect.Value) string
-	among func(t *kind.ResourceTag, all texts) bool
+	among func(t *resource.ResourceTag, all texts) bool
 }
 
 // tagFilters are those of [TagFilters], by name.
 var tagFilters = map[string]*tagFilter{
 	"TagKeys": {
-		func(t *kind.ResourceTag, v reflect.Value) bool { return t.Key == v.String() },
-		reflect.Value.String, func(t *kind.ResourceTag, all texts) bool { return all.has(t.Key) },
+		func(t *resource.ResourceTag, v reflect.Value) bool { return t.Key == v.String() },
+		reflect.Value.String, func(t *resource.ResourceTag, all texts) bool { return all.has(t.Key) },
 	},
 	"TagValues": {
-		func(t *kind.ResourceTag, v reflect.Value) bool { return t.Value == v.String() },
-		reflect.Value.String, func(t *kind.ResourceTag, all texts) bool { return all.has(t.Value) },
+		func(t *resource.ResourceTag, v reflect.Value) bool { return t.Value == v.String() },
+		reflect.Value.String, func(t *resource.ResourceTag, all texts) bool { return all.has(t.Value) },
 	},
 	"Tags": {
-		func(t *kind.ResourceTag, v reflect.Value) bool { return isPair(v.String(), t.Key, t.Value) },
-		reflect.Value.String, func(t *kind.ResourceTag, all texts) bool { return all.has(t.Key, "=", t.Value) },
+		func(t *resource.ResourceTag, v reflect.Value) bool { return isPair(v.String(), t.Key, t.Value) },
+		reflect.Value.String, func(t *resource.ResourceTag, all texts) bool { return all.has(t.Key, "=", t.Value) },
 	},
 }
 
@@ -73,15 +73,15 @@ const sep = "\xff"
 // listedTags is a filter by tags as they are listed: an empty key or value stands
 // for any.
 var listedTags = &tagFilter{
-	func(t *kind.ResourceTag, v reflect.Value) bool {
-		want := v.Interface().(kind.Tag)
+	func(t *resource.ResourceTag, v reflect.Value) bool {
+		want := v.Interface().(resource.Tag)
 		return (want.Key == "" || want.Key == t.Key) && (want.Value == "" || want.Value == t.Value)
 	},
 	func(v reflect.Value) string {
-		want := v.Interface().(kind.Tag)
+		want := v.Interface().(resource.Tag)
 		return want.Key + sep + want.Value
 	},
-	func(t *kind.ResourceTag, all texts) bool {
+	func(t *resource.ResourceTag, all texts) bool {
 		return all.has(t.Key, sep, t.Value) || all.has(t.Key, sep) || all.has(sep, t.Value) || all.has(sep)
 	},
 }
@@ -89,7 +89,7 @@ var listedTags = &tagFilter{
 // newSelection finds for each filter the field it selects by: the one of the
 // same name, the one it is the plural of, or the one its `path:` tag names. It
 // panics for a filter that finds none, or one of another type.
-func newSelection(filters, resource reflect.Type) *selection {
+func newSelection(filters, owner reflect.Type) *selection {
 	s := &selection{}
 	for _, f := range reflect.VisibleFields(filters) {
 		if f.Anonymous {
@@ -103,9 +103,9 @@ func newSelection(filters, resource reflect.Type) *selection {
 		case f.Type == tags:
 			name, c.tag = "Tags", listedTags
 		case name == "":
-			name = fieldFor(f.Name, resource)
+			name = fieldFor(f.Name, owner)
 		}
-		p, err := kind.ParsePath(resource, name)
+		p, err := resource.ParsePath(owner, name)
 		if err != nil {
 			panic(fmt.Sprintf("api: the filter %s.%s finds no field: %v", filters, f.Name, err))
 		}
@@ -294,7 +294,7 @@ func (c *condition) hit(v reflect.Value) bool {
 	case c.isSet:
 		return c.among(v)
 	case c.tag != nil:
-		t := v.Addr().Interface().(*kind.ResourceTag)
+		t := v.Addr().Interface().(*resource.ResourceTag)
 		for i := range c.want.Len() {
 			if c.tag.hit(t, c.want.Index(i)) {
 				return true
@@ -314,7 +314,7 @@ func (c *condition) hit(v reflect.Value) bool {
 func (c *condition) among(v reflect.Value) bool {
 	switch {
 	case c.tag != nil:
-		return c.tag.among(v.Addr().Interface().(*kind.ResourceTag), c.texts)
+		return c.tag.among(v.Addr().Interface().(*resource.ResourceTag), c.texts)
 	case v.Kind() != reflect.String:
 		_, ok := c.numbers[number(v)]
 		return ok

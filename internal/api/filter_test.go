@@ -11,7 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // passes says in plain words what the filters of gardens mean. It is what the
@@ -41,7 +41,7 @@ func passes(f *FiltersGarden, g *garden) bool {
 		(len(f.TagValues) == 0 || tag(func(t Tag) bool { return slices.Contains(f.TagValues, t.Value) })) &&
 		(len(f.Tags) == 0 || tag(func(t Tag) bool { return slices.Contains(f.Tags, t.Key+"="+t.Value) })) &&
 		(len(f.Labels) == 0 || tag(func(t Tag) bool {
-			return slices.ContainsFunc(f.Labels, func(l kind.Tag) bool {
+			return slices.ContainsFunc(f.Labels, func(l resource.Tag) bool {
 				return (l.Key == "" || l.Key == t.Key) && (l.Value == "" || l.Value == t.Value)
 			})
 		}))
@@ -89,7 +89,7 @@ func TestFiltersMeanWhatTheySay(t *testing.T) {
 			Titles: some(t, "titles", "Eden 0", "Kew*", "* 1", "?den ?", "*", " 2"), Berries: some(t, "berries", "red", "green", ""),
 			Boxes: some(t, "boxes", "a", "c"), Sizes: some(t, "sizes", 1, 3), Shares: some(t, "shares", 0.5, 2),
 			BedFlowers: some(t, "flowers", "rose", "tulip"), BedRows: some(t, "bed rows", 2, 3), InBeds: some(t, "in beds", 7, 21, 8), Areas: some(t, "areas", 10, 30),
-			Labels: some(t, "labels", kind.Tag{Key: "k"}, kind.Tag{Key: "k", Value: "v"}, kind.Tag{Value: ":w"}, kind.Tag{Key: "m"}, kind.Tag{}),
+			Labels: some(t, "labels", resource.Tag{Key: "k"}, resource.Tag{Key: "k", Value: "v"}, resource.Tag{Value: ":w"}, resource.Tag{Key: "m"}, resource.Tag{}),
 			TagFilters: TagFilters{
 				TagKeys: some(t, "tag keys", "k", "n=o"), TagValues: some(t, "tag values", "v", ""), Tags: some(t, "tags", "k=v", "l:m=:w", "n=o=x=y"),
 			},
@@ -137,7 +137,7 @@ func TestManyValuesBecomeASet(t *testing.T) {
 	many := slices.Repeat([]string{"rose"}, fewValues+1)
 	sizes := slices.Repeat([]int{1}, fewValues+1)
 	asked := s.ask(reflect.ValueOf(FiltersGarden{
-		Titles: append(many, "Kew*"), BedFlowers: many, Sizes: sizes, Labels: slices.Repeat([]kind.Tag{{Key: "k"}}, fewValues+1),
+		Titles: append(many, "Kew*"), BedFlowers: many, Sizes: sizes, Labels: slices.Repeat([]resource.Tag{{Key: "k"}}, fewValues+1),
 		TagFilters: TagFilters{TagKeys: many, TagValues: many, Tags: many},
 	}))
 	all := slices.Concat(asked.stored, asked.computed)

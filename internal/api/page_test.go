@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bastide-cloud/bastide/internal/apierror"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // page is a page of gardens, as a client sees it.
@@ -335,7 +335,7 @@ func FuzzPageToken(f *testing.F) {
 func TestNobodyGetsPages(t *testing.T) {
 	t.Parallel()
 	w := newTown(t)
-	answer, err := w.call(kind.Caller{}, "1.42.0", "ReadSeasons", `{"ResultsPerPage":1}`)
+	answer, err := w.call(resource.Caller{}, "1.42.0", "ReadSeasons", `{"ResultsPerPage":1}`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -344,7 +344,7 @@ func TestNobodyGetsPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	body := `{"ResultsPerPage":1,"NextPageToken":"` + p.NextPageToken + `"}`
-	if got, err := w.call(kind.Caller{}, "1.42.0", "ReadSeasons", body); err != nil || !strings.Contains(got, "summer") {
+	if got, err := w.call(resource.Caller{}, "1.42.0", "ReadSeasons", body); err != nil || !strings.Contains(got, "summer") {
 		t.Errorf("the second page is %s, %v", got, err)
 	}
 	if _, err := w.call(alice, "1.42.0", "ReadSeasons", body); !apierror.InvalidPageToken.Is(err) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // ShareGardensRequest writes to other accounts.
@@ -24,12 +24,12 @@ func TestReaching(t *testing.T) {
 		ParkId gardenID
 		Title  string
 	}
-	parks := &kind.Kind[park, gardenID]{Name: "Park"}
+	parks := &resource.Kind[park, gardenID]{Name: "Park"}
 	for name, want := range map[string]int{"known": 1, "found out": 4} {
-		db := kind.Open(kind.Options{Kinds: []kind.Any{parks}, Now: time.Now, Chance: rand.NewChaCha8([32]byte{})})
+		db := resource.Open(resource.Options{Kinds: []resource.Any{parks}, Now: time.Now, Chance: rand.NewChaCha8([32]byte{})})
 		defer db.Close()
 		runs := 0
-		a := Do("Garden", func(tx *kind.Tx, req *ShareGardensRequest) (*ShareGardensResponse, error) {
+		a := Do("Garden", func(tx *resource.Tx, req *ShareGardensRequest) (*ShareGardensResponse, error) {
 			runs++
 			for _, account := range req.Accounts {
 				if err := parks.Insert(tx.In(account), &park{Title: fmt.Sprint("from ", tx.Account())}); err != nil {
@@ -43,14 +43,14 @@ func TestReaching(t *testing.T) {
 		}
 		others := []string{"bob", "carol", "dave"}
 		c := &Call{Action: &a, Request: &ShareGardensRequest{Accounts: others}}
-		if _, err := c.Run(t.Context(), db, kind.Caller{Account: "alice"}); err != nil {
+		if _, err := c.Run(t.Context(), db, resource.Caller{Account: "alice"}); err != nil {
 			t.Fatal(err)
 		}
 		if runs != want {
 			t.Errorf("with accounts that are %s the rule runs %d times, want %d", name, runs, want)
 		}
 		for _, account := range others {
-			err := db.View(t.Context(), kind.Caller{Account: account}, func(tx *kind.Tx) error {
+			err := db.View(t.Context(), resource.Caller{Account: account}, func(tx *resource.Tx) error {
 				if got := slices.Collect(parks.All(tx)); len(got) != 1 || got[0].Title != "from alice" {
 					t.Errorf("%s has %v", account, got)
 				}

@@ -6,7 +6,7 @@ import (
 	"reflect"
 
 	"github.com/bastide-cloud/bastide/internal/apierror"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // Source is what a read action lists: the resources of a kind, or values that
@@ -18,7 +18,7 @@ type Source[V any] interface {
 	stored() reflect.Type
 	// each yields the values that may pass, in a lasting order, each with its
 	// position and how it is shown.
-	each(tx *kind.Tx, s *selection, filters reflect.Value, after Position) iter.Seq2[Position, candidate[V]]
+	each(tx *resource.Tx, s *selection, filters reflect.Value, after Position) iter.Seq2[Position, candidate[V]]
 }
 
 // candidate is a value that filters have not seen yet. Of many, few may pass: they
@@ -35,7 +35,7 @@ func (r Resource[T, I, V]) names() (string, string) {
 
 func (r Resource[T, I, V]) stored() reflect.Type { return reflect.TypeFor[T]() }
 
-func (r Resource[T, I, V]) each(tx *kind.Tx, s *selection, filters reflect.Value, after Position) iter.Seq2[Position, candidate[V]] {
+func (r Resource[T, I, V]) each(tx *resource.Tx, s *selection, filters reflect.Value, after Position) iter.Seq2[Position, candidate[V]] {
 	all := r.kind.Each(tx, after.Seq)
 	if s != nil {
 		all = r.kind.Select(tx, after.Seq, func(path string) ([]string, bool) { return s.wanted(filters, path) })
@@ -43,7 +43,7 @@ func (r Resource[T, I, V]) each(tx *kind.Tx, s *selection, filters reflect.Value
 	show := func(stored reflect.Value) *V { return r.show(tx, stored.Addr().Interface().(*T)) }
 	return func(yield func(Position, candidate[V]) bool) {
 		for seq, v := range all {
-			if !kind.IsHidden(v) && !yield(Position{Seq: seq}, candidate[V]{reflect.ValueOf(v).Elem(), show}) {
+			if !resource.IsHidden(v) && !yield(Position{Seq: seq}, candidate[V]{reflect.ValueOf(v).Elem(), show}) {
 				return
 			}
 		}
@@ -52,27 +52,27 @@ func (r Resource[T, I, V]) each(tx *kind.Tx, s *selection, filters reflect.Value
 
 // Foreign is a resource of another account that the caller's may see.
 type Foreign[T any] struct {
-	At    Position // which stays the same from call to call
-	Owner *kind.Tx // over the account that has it
-	Value *T       // a copy, without what only its owner is shown
+	At    Position     // which stays the same from call to call
+	Owner *resource.Tx // over the account that has it
+	Value *T           // a copy, without what only its owner is shown
 }
 
 // Also is the resource as a source that lists, after the account's own, those of
 // other accounts: the ones that others yields, whose positions rise and come
 // after all own ones. If the caller asks for some ids only, it need not yield
 // the rest; nil asks for all.
-func (r Resource[T, I, V]) Also(others func(tx *kind.Tx, ids []string) iter.Seq[Foreign[T]]) Source[V] {
+func (r Resource[T, I, V]) Also(others func(tx *resource.Tx, ids []string) iter.Seq[Foreign[T]]) Source[V] {
 	t := reflect.TypeFor[T]()
 	return also[T, I, V]{r, t.Field(idField[I](t)).Name, others}
 }
 
-type also[T any, I kind.ID, V any] struct {
+type also[T any, I resource.ID, V any] struct {
 	Resource[T, I, V]
 	id     string // the field of the resource's own id
-	others func(*kind.Tx, []string) iter.Seq[Foreign[T]]
+	others func(*resource.Tx, []string) iter.Seq[Foreign[T]]
 }
 
-func (s also[T, I, V]) each(tx *kind.Tx, selection *selection, filters reflect.Value, after Position) iter.Seq2[Position, candidate[V]] {
+func (s also[T, I, V]) each(tx *resource.Tx, selection *selection, filters reflect.Value, after Position) iter.Seq2[Position, candidate[V]] {
 	return func(yield func(Position, candidate[V]) bool) {
 		for at, own := range s.Resource.each(tx, selection, filters, after) {
 			if !yield(at, own) {
@@ -85,7 +85,7 @@ func (s also[T, I, V]) each(tx *kind.Tx, selection *selection, filters reflect.V
 		}
 		for f := range s.others(tx, ids) {
 			c := candidate[V]{reflect.ValueOf(f.Value).Elem(), func(reflect.Value) *V { return s.show(f.Owner, f.Value) }}
-			if f.At.After(after) && !kind.IsHidden(f.Value) && !yield(f.At, c) {
+			if f.At.After(after) && !resource.IsHidden(f.Value) && !yield(f.At, c) {
 				return
 			}
 		}
@@ -94,13 +94,13 @@ func (s also[T, I, V]) each(tx *kind.Tx, selection *selection, filters reflect.V
 
 // Values is a source of values that a function makes, with positions that rise
 // and stay the same from call to call.
-func Values[V any](family, plural string, list func(*kind.Tx) iter.Seq2[Position, V]) Source[V] {
+func Values[V any](family, plural string, list func(*resource.Tx) iter.Seq2[Position, V]) Source[V] {
 	return values[V]{family, plural, list}
 }
 
 // Fixed is a source of values that do not change while the region runs.
 func Fixed[V any](family, plural string, list []V) Source[V] {
-	return Values(family, plural, func(*kind.Tx) iter.Seq2[Position, V] {
+	return Values(family, plural, func(*resource.Tx) iter.Seq2[Position, V] {
 		return func(yield func(Position, V) bool) {
 			for i, v := range list {
 				if !yield(Position{Seq: uint64(i) + 1}, v) {
@@ -113,14 +113,14 @@ func Fixed[V any](family, plural string, list []V) Source[V] {
 
 type values[V any] struct {
 	family, plural string
-	list           func(*kind.Tx) iter.Seq2[Position, V]
+	list           func(*resource.Tx) iter.Seq2[Position, V]
 }
 
 func (s values[V]) names() (string, string) { return s.family, s.plural }
 
 func (s values[V]) stored() reflect.Type { return reflect.TypeFor[V]() }
 
-func (s values[V]) each(tx *kind.Tx, _ *selection, _ reflect.Value, after Position) iter.Seq2[Position, candidate[V]] {
+func (s values[V]) each(tx *resource.Tx, _ *selection, _ reflect.Value, after Position) iter.Seq2[Position, candidate[V]] {
 	show := func(stored reflect.Value) *V { return stored.Addr().Interface().(*V) }
 	return func(yield func(Position, candidate[V]) bool) {
 		for position, v := range s.list(tx) {
@@ -192,7 +192,7 @@ type list[V, G any] struct {
 func (l *list[V, G]) run(c *Call) (response reflect.Value, err error) {
 	req := reflect.ValueOf(c.Request).Elem()
 	response = reflect.New(l.response).Elem()
-	return response, c.view(func(tx *kind.Tx) error {
+	return response, c.view(func(tx *resource.Tx) error {
 		response.SetZero()
 		var page any
 		// A version without pages gets all at once.
@@ -230,7 +230,7 @@ func (l *list[V, G]) run(c *Call) (response reflect.Value, err error) {
 }
 
 // checkWhole refuses a list without pages that is too large to be answered.
-func (l *list[V, G]) checkWhole(tx *kind.Tx, shown []*V, version Version) error {
+func (l *list[V, G]) checkWhole(tx *resource.Tx, shown []*V, version Version) error {
 	size, one := 0, []byte(nil)
 	for _, v := range shown {
 		tx.Spend(1)
@@ -250,7 +250,7 @@ func (l *list[V, G]) checkWhole(tx *kind.Tx, shown []*V, version Version) error 
 // collect shows up to size values that pass the filters, after a position and
 // after skipping some. It returns the position of each and whether more values
 // pass.
-func (l *list[V, G]) collect(tx *kind.Tx, req reflect.Value, after Position, skip, size int) (shown []*V, positions []Position, more bool) {
+func (l *list[V, G]) collect(tx *resource.Tx, req reflect.Value, after Position, skip, size int) (shown []*V, positions []Position, more bool) {
 	var filters reflect.Value
 	selection, asked := l.selection, question{}
 	if l.filters >= 0 {

@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/apierror"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // Tag is a tag of a resource.
-type Tag = kind.ResourceTag
+type Tag = resource.ResourceTag
 
 // Checker is a value that knows whether it is one. The api package checks
 // every value of a request that does, once it is decoded.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // Actions are the actions that read the log.
@@ -81,9 +81,9 @@ type Log struct {
 	ResponseStatusCode *int          // The HTTP status code of the answer.
 }
 
-func readApiLogs(a *Archive, pager *api.Pager) func(*kind.Tx, *ReadApiLogsRequest) (*ReadApiLogsResponse, error) {
+func readApiLogs(a *Archive, pager *api.Pager) func(*resource.Tx, *ReadApiLogsRequest) (*ReadApiLogsResponse, error) {
 	const action = "ReadApiLogs"
-	return func(tx *kind.Tx, req *ReadApiLogsRequest) (*ReadApiLogsResponse, error) {
+	return func(tx *resource.Tx, req *ReadApiLogsRequest) (*ReadApiLogsResponse, error) {
 		q := req.Filters.query(tx.Now())
 		q.AccountID, q.Limit = tx.Account(), int(req.ResultsPerPage)
 		q.Bytes, q.Size = api.PageBytes, req.With.size

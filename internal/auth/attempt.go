@@ -15,7 +15,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/iam"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // An Attempt counts the failures of an access key or a login in the account it
@@ -30,10 +30,10 @@ type Attempt struct {
 type AttemptID string
 
 // Form is not that of any id on the wire.
-func (AttemptID) Form() kind.Form { return kind.Form{} }
+func (AttemptID) Form() resource.Form { return resource.Form{} }
 
 // Attempts are the names that have failed and not succeeded since.
-var Attempts = &kind.Kind[Attempt, AttemptID]{Name: "Attempt"}
+var Attempts = &resource.Kind[Attempt, AttemptID]{Name: "Attempt"}
 
 // strangers is the account of the region's own that counts the failures of
 // logins that do not exist, and those that no API access rule admits by address.
@@ -47,14 +47,14 @@ type tally struct {
 	id      AttemptID
 }
 
-func (t tally) locks(tx *kind.Tx) Locks {
+func (t tally) locks(tx *resource.Tx) Locks {
 	if a := Attempts.Living(tx.In(t.account), t.id); a != nil {
 		return a.Locks
 	}
 	return Locks{}
 }
 
-func (t tally) put(tx *kind.Tx, locks Locks) error {
+func (t tally) put(tx *resource.Tx, locks Locks) error {
 	a := Attempts.Living(tx, t.id)
 	if a == nil {
 		a = &Attempt{AttemptId: t.id}
@@ -83,7 +83,7 @@ type claim struct {
 }
 
 // claimed looks a name up. The owner is empty if the name does not exist.
-func (g *Gate) claimed(tx *kind.Tx, name, owner string, address netip.Addr) (c claim, err error) {
+func (g *Gate) claimed(tx *resource.Tx, name, owner string, address netip.Addr) (c claim, err error) {
 	if owner != "" {
 		if c.asked, err = g.admission(tx.In(owner)); err != nil {
 			return c, err
@@ -105,14 +105,14 @@ func (g *Gate) claimed(tx *kind.Tx, name, owner string, address netip.Addr) (c c
 // proven is a caller who has proven to own an access key or a login, and what
 // the account asks of its callers.
 type proven struct {
-	kind.Caller
+	resource.Caller
 	asked admission
 }
 
 // authenticate reads the proof that the request carries and checks it. When it
 // fails, the caller is as much as is known.
 func (g *Gate) authenticate(r *http.Request, body []byte, action *api.Action, address netip.Addr, now time.Time) (proven, error) {
-	caller := proven{Caller: kind.Caller{Address: address}}
+	caller := proven{Caller: resource.Caller{Address: address}}
 	header := r.Header.Get("Authorization")
 	if login, password, ok := ParseBasic(header); ok {
 		if action.Auth == api.Signed {
@@ -147,7 +147,7 @@ func (g *Gate) checkSignature(r *http.Request, body []byte, sig *Signature, call
 	ctx, from, name := r.Context(), Source(caller.Address), "key "+sig.AccessKey
 	var key *iam.AccessKey
 	var c claim
-	err := g.DB.View(ctx, kind.Caller{}, func(tx *kind.Tx) (err error) {
+	err := g.DB.View(ctx, resource.Caller{}, func(tx *resource.Tx) (err error) {
 		key = nil
 		owner, ok := iam.KeyOwner(tx, sig.AccessKey)
 		if !ok {
@@ -207,7 +207,7 @@ func usable(key *iam.AccessKey, now time.Time) error {
 
 // CheckLogin checks a login and password that a caller asks about, and counts
 // failures. It is how CheckAuthentication is answered.
-func (g *Gate) CheckLogin(ctx context.Context, caller kind.Caller, login, password string) error {
+func (g *Gate) CheckLogin(ctx context.Context, caller resource.Caller, login, password string) error {
 	_, err := g.logIn(ctx, login, password, caller.Address)
 	return err
 }
@@ -215,7 +215,7 @@ func (g *Gate) CheckLogin(ctx context.Context, caller kind.Caller, login, passwo
 // logIn checks a login and password. The steps, and so the time they take, are
 // the same for a login that does not exist.
 func (g *Gate) logIn(ctx context.Context, login, password string, address netip.Addr) (proven, error) {
-	caller := proven{Caller: kind.Caller{Address: address}}
+	caller := proven{Caller: resource.Caller{Address: address}}
 	from, name := Source(address), "login "+strings.ToLower(login)
 	// Checking a password is costly on purpose, so its pace is limited before
 	// anything is known of who asks.
@@ -225,7 +225,7 @@ func (g *Gate) logIn(ctx context.Context, login, password string, address netip.
 	var account *iam.Account
 	var c claim
 	look := func() error {
-		err := g.DB.View(ctx, kind.Caller{}, func(tx *kind.Tx) (err error) {
+		err := g.DB.View(ctx, resource.Caller{}, func(tx *resource.Tx) (err error) {
 			account = nil
 			owner, ok := iam.LoginOwner(tx, login)
 			if ok {
@@ -283,11 +283,11 @@ func locked() error {
 // changes nothing.
 func (g *Gate) count(ctx context.Context, t tally, from string, right bool) (refused bool, err error) {
 	var locks Locks
-	err = g.DB.View(ctx, kind.Caller{}, func(tx *kind.Tx) error { locks = t.locks(tx); return nil })
+	err = g.DB.View(ctx, resource.Caller{}, func(tx *resource.Tx) error { locks = t.locks(tx); return nil })
 	if refused = locks.Locked(from, g.Now()); err != nil || refused || right && !locks.Counts(from) {
 		return refused, err
 	}
-	err = g.DB.Update(ctx, kind.Caller{Account: t.account}, func(tx *kind.Tx) error {
+	err = g.DB.Update(ctx, resource.Caller{Account: t.account}, func(tx *resource.Tx) error {
 		locks := t.locks(tx)
 		refused = locks.Locked(from, tx.Now())
 		switch {

@@ -19,12 +19,12 @@ import (
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/iam"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // Options configures a [Gate].
 type Options struct {
-	DB             *kind.DB
+	DB             *resource.DB
 	Now            func() time.Time
 	Limits         *Limits        // nil: nobody is throttled
 	TrustedProxies []netip.Prefix // whose X-Forwarded-For counts
@@ -89,10 +89,10 @@ func New(o Options) *Gate {
 
 // Identify returns who makes a call of an action. When it refuses, the caller
 // it returns is as much as is known, for the log: it has proven nothing.
-func (g *Gate) Identify(r *http.Request, body []byte, action *api.Action) (kind.Caller, error) {
+func (g *Gate) Identify(r *http.Request, body []byte, action *api.Action) (resource.Caller, error) {
 	now, address := g.Now(), g.Address(r)
-	stranger := func() (kind.Caller, error) {
-		return kind.Caller{Address: address}, g.pace("address "+address.String(), action.Name, now)
+	stranger := func() (resource.Caller, error) {
+		return resource.Caller{Address: address}, g.pace("address "+address.String(), action.Name, now)
 	}
 	if action.Auth == api.Open || action.Auth == api.OpenOrKnown && r.Header.Get("Authorization") == "" {
 		return stranger()
@@ -165,7 +165,7 @@ func (g *Gate) admit(r *http.Request, who proven, action *api.Action, now time.T
 
 // admission reads what an account asks of those who call it. What was read is
 // good until the account changes.
-func (g *Gate) admission(tx *kind.Tx) (admission, error) {
+func (g *Gate) admission(tx *resource.Tx) (admission, error) {
 	g.mu.Lock()
 	known, ok := g.admissions.get(tx.Account())
 	g.mu.Unlock()
@@ -219,7 +219,7 @@ func (g *Gate) certificate(ca *iam.Ca) *x509.Certificate {
 // Allow says whether a caller may make a call. The root account may make all.
 // An EIM user may do what a policy allows, and nothing else; without the
 // policy families no user has one.
-func (g *Gate) Allow(caller kind.Caller, call *api.Call) error {
+func (g *Gate) Allow(caller resource.Caller, call *api.Call) error {
 	if caller.User == "" {
 		return nil
 	}

@@ -24,7 +24,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/iam"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 	"github.com/bastide-cloud/bastide/internal/seal"
 	"github.com/bastide-cloud/bastide/internal/store"
 )
@@ -57,7 +57,7 @@ func newLab(t *testing.T) *lab {
 	l := &lab{t: t, journal: &journal{rows: map[store.Place]store.Row{}, versions: map[string]uint64{}}}
 	l.at(testTime)
 	l.open()
-	err := l.DB.Update(t.Context(), kind.Caller{Account: "a"}, func(tx *kind.Tx) error {
+	err := l.DB.Update(t.Context(), resource.Caller{Account: "a"}, func(tx *resource.Tx) error {
 		account, err := iam.NewAccount{Email: testLogin, PasswordHash: testPassword}.Create(tx)
 		if err != nil {
 			return err
@@ -76,20 +76,20 @@ func newLab(t *testing.T) *lab {
 func (l *lab) open() { l.Gate = l.gateOver(l.database()) }
 
 // database is the store of a node that has nothing in memory.
-func (l *lab) database() *kind.DB {
+func (l *lab) database() *resource.DB {
 	random := rand.NewChaCha8([32]byte{7})
 	key, err := seal.New(make([]byte, 32), random)
 	if err != nil {
 		l.t.Fatal(err)
 	}
 	now := func() time.Time { return *l.now.Load() }
-	db := kind.Open(kind.Options{Kinds: append(iam.Kinds(), Attempts), Journal: l.journal, Seal: key, Chance: random, Now: now})
+	db := resource.Open(resource.Options{Kinds: append(iam.Kinds(), Attempts), Journal: l.journal, Seal: key, Chance: random, Now: now})
 	l.t.Cleanup(func() { db.Close() })
 	return db
 }
 
 // gateOver is another gate, such as that of another node.
-func (l *lab) gateOver(db *kind.DB) *Gate {
+func (l *lab) gateOver(db *resource.DB) *Gate {
 	g := New(Options{DB: db, Now: func() time.Time { return *l.now.Load() }})
 	g.fits = func(a *iam.Account, _ context.Context, password string) (bool, error) {
 		l.hashes.Add(1)
@@ -104,7 +104,7 @@ func (l *lab) advance(d time.Duration) { l.at(l.now.Load().Add(d)) }
 // admit changes what the one API access rule admits.
 func (l *lab) admit(ranges ...api.IPRange) {
 	l.t.Helper()
-	err := l.DB.Update(l.t.Context(), kind.Caller{Account: l.account}, func(tx *kind.Tx) error {
+	err := l.DB.Update(l.t.Context(), resource.Caller{Account: l.account}, func(tx *resource.Tx) error {
 		for rule := range iam.ApiAccessRules.All(tx) {
 			rule.IpRanges = ranges
 			if err := iam.ApiAccessRules.Put(tx, rule); err != nil {
@@ -382,7 +382,7 @@ func TestPasswordsArePaced(t *testing.T) {
 	l := newLab(t)
 	l.throttle = NewThrottle(DefaultLimits(), buckets)
 	check := func(from, login string) apierror.Code {
-		return l.codeOf(l.CheckLogin(t.Context(), kind.Caller{Account: "asks", Address: netip.MustParseAddr(from)}, login, testPassword))
+		return l.codeOf(l.CheckLogin(t.Context(), resource.Caller{Account: "asks", Address: netip.MustParseAddr(from)}, login, testPassword))
 	}
 	for i := range 10 {
 		l.expect("a login", l.password(home, testLogin, testPassword), 0)
@@ -438,7 +438,7 @@ func TestAddressesAreLockedApart(t *testing.T) {
 			l.expect("in the second minute", attempt(l, abroad, true), apierror.Locked)
 			l.advance(time.Minute)
 			l.expect("after the second lock", attempt(l, abroad, true), 0)
-			if err := l.DB.View(t.Context(), kind.Caller{Account: l.account}, func(tx *kind.Tx) error {
+			if err := l.DB.View(t.Context(), resource.Caller{Account: l.account}, func(tx *resource.Tx) error {
 				if n := Attempts.Count(tx); n != 0 {
 					t.Errorf("%d attempts are counted after a success", n)
 				}
@@ -487,7 +487,7 @@ func TestAddressesThatNoRuleAdmitsLockNoOthers(t *testing.T) {
 		}
 		l.expect(name+", right and from home", attempt(home, true), 0)
 		l.expect(name+", wrong and from home", attempt(home, false), wrong)
-		if err := l.DB.View(t.Context(), kind.Caller{Account: l.account}, func(tx *kind.Tx) error {
+		if err := l.DB.View(t.Context(), resource.Caller{Account: l.account}, func(tx *resource.Tx) error {
 			for a := range Attempts.All(tx) {
 				if strings.HasPrefix(string(a.AttemptId), name) && (len(a.Addresses) != 1 || a.Addresses[0].Address != home) {
 					t.Errorf("%s: the account counts %+v", name, a)
@@ -538,7 +538,7 @@ func TestStrangersInTheStoreAreBounded(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	first := tally{strangers, "0"}
-	err := l.DB.Update(t.Context(), kind.Caller{Account: strangers}, func(tx *kind.Tx) error {
+	err := l.DB.Update(t.Context(), resource.Caller{Account: strangers}, func(tx *resource.Tx) error {
 		for i := range strangerNames + 10 {
 			if err := (tally{strangers, AttemptID(fmt.Sprint(i))}).put(tx, Locks{}.Fail(home, tx.Now())); err != nil {
 				return err
@@ -574,7 +574,7 @@ func TestWrongCredentialsWhereNoneAreNeeded(t *testing.T) {
 		"wrong signature": l.withSignature(home, testKey, "guess"), "wrong password": withPassword(home, testLogin, "guess"),
 	} {
 		caller, err := l.Identify(r, nil, anyone)
-		if want := (kind.Caller{Address: netip.MustParseAddr(home)}); err != nil || caller != want {
+		if want := (resource.Caller{Address: netip.MustParseAddr(home)}); err != nil || caller != want {
 			t.Errorf("%s: %+v, %v; want a stranger", what, caller, err)
 		}
 	}
@@ -601,7 +601,7 @@ func TestWrongCredentialsWhereNoneAreNeeded(t *testing.T) {
 func TestTrustedSession(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	err := l.DB.Update(t.Context(), kind.Caller{Account: l.account}, func(tx *kind.Tx) error {
+	err := l.DB.Update(t.Context(), resource.Caller{Account: l.account}, func(tx *resource.Tx) error {
 		account, err := iam.Accounts.Get(tx, id.Account(l.account))
 		if err != nil {
 			return err

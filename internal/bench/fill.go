@@ -15,7 +15,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/iam"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // contents is what a region holds before it is measured. Ids, keys and secrets
@@ -54,7 +54,7 @@ func (c contents) args() []string {
 }
 
 // fill makes the contents, past the API.
-func (c contents) fill(ctx context.Context, db *kind.DB) error {
+func (c contents) fill(ctx context.Context, db *resource.DB) error {
 	facts := catalog.NewRegion(regionName, "bastide.localhost")
 	var next atomic.Int64
 	var failed error
@@ -74,12 +74,12 @@ func (c contents) fill(ctx context.Context, db *kind.DB) error {
 	return failed
 }
 
-func (c contents) addAccount(ctx context.Context, db *kind.DB, facts catalog.Region, n int) error {
+func (c contents) addAccount(ctx context.Context, db *resource.DB, facts catalog.Region, n int) error {
 	owner := accountID(n)
 	if n == 0 {
 		return nil // the region has made it
 	}
-	return db.Update(ctx, kind.Caller{Account: string(owner)}, func(tx *kind.Tx) error {
+	return db.Update(ctx, resource.Caller{Account: string(owner)}, func(tx *resource.Tx) error {
 		_, err := cloud.NewAccount(tx, facts, iam.NewAccount{AccountId: owner, Email: fmt.Sprintf("owner-%d@bastide.localhost", n)})
 		if err != nil {
 			return err
@@ -89,8 +89,8 @@ func (c contents) addAccount(ctx context.Context, db *kind.DB, facts catalog.Reg
 	})
 }
 
-func (c contents) fillAccount(ctx context.Context, db *kind.DB, n int) error {
-	return db.Update(ctx, kind.Caller{Account: string(accountID(n))}, func(tx *kind.Tx) error {
+func (c contents) fillAccount(ctx context.Context, db *resource.DB, n int) error {
+	return db.Update(ctx, resource.Caller{Account: string(accountID(n))}, func(tx *resource.Tx) error {
 		var set id.DhcpOptionsSet
 		for s := range network.DhcpOptionsSets.All(tx) {
 			set = s.DhcpOptionsSetId

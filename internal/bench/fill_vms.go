@@ -7,7 +7,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/compute"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // Of the VMs of an account, so many have a tag in common, and one of so many is
@@ -25,7 +25,7 @@ func clusterTag(vm int) string { return fmt.Sprintf("cluster=production-%d", vm/
 
 // fillVms makes the VMs of an account, in one Subnet of its first Net: each with
 // a NIC and a volume, as the world has them.
-func (c contents) fillVms(tx *kind.Tx) error {
+func (c contents) fillVms(tx *resource.Tx) error {
 	if c.vms == 0 {
 		return nil
 	}
@@ -75,7 +75,7 @@ func (c contents) fillVms(tx *kind.Tx) error {
 		if err := compute.Vms.Insert(tx, vm); err != nil {
 			return err
 		}
-		if err := kind.Transition(tx, compute.Vms, vm, power); err != nil {
+		if err := resource.Transition(tx, compute.Vms, vm, power); err != nil {
 			return err
 		}
 		if err := network.Nics.Insert(tx, nic); err != nil {
@@ -84,7 +84,7 @@ func (c contents) fillVms(tx *kind.Tx) error {
 		if err := compute.Volumes.Insert(tx, volume); err != nil {
 			return err
 		}
-		if err := kind.Transition(tx, compute.Volumes, volume, compute.VolumeMadeForVm); err != nil {
+		if err := resource.Transition(tx, compute.Volumes, volume, compute.VolumeMadeForVm); err != nil {
 			return err
 		}
 	}

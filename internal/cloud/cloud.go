@@ -18,13 +18,13 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
 	"github.com/bastide-cloud/bastide/internal/driver"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/objectstore"
 	"github.com/bastide-cloud/bastide/internal/reconcile"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // Kinds are the kinds of all domains.
-func Kinds() []kind.Any { return slices.Concat(iam.Kinds(), network.Kinds(), compute.Kinds()) }
+func Kinds() []resource.Any { return slices.Concat(iam.Kinds(), network.Kinds(), compute.Kinds()) }
 
 // Actions are the actions of all domains, in a region. The gate gives the check
 // of logins, exports are written to the object store, and machines show what they
@@ -50,7 +50,7 @@ func Actions(region catalog.Region, checkLogin iam.LoginCheck, objects objectsto
 
 // Loops are the loops of all domains in a region, over a store, drivers and an
 // object store.
-func Loops(db *kind.DB, drivers driver.Drivers, region catalog.Region, objects objectstore.Store) []reconcile.Loop {
+func Loops(db *resource.DB, drivers driver.Drivers, region catalog.Region, objects objectstore.Store) []reconcile.Loop {
 	return []reconcile.Loop{
 		network.NewNetLoop(db, drivers, networkRegion(region)),
 		network.NewGroupLoop(db, drivers),
@@ -71,7 +71,7 @@ func Loops(db *kind.DB, drivers driver.Drivers, region catalog.Region, objects o
 func Check(region catalog.Region) error { return computeRegion(region).Check() }
 
 // NewAccount makes an account with what every account has from the beginning.
-func NewAccount(tx *kind.Tx, region catalog.Region, n iam.NewAccount) (*iam.Account, error) {
+func NewAccount(tx *resource.Tx, region catalog.Region, n iam.NewAccount) (*iam.Account, error) {
 	account, err := n.Create(tx)
 	if err != nil {
 		return nil, err

@@ -14,8 +14,8 @@ import (
 
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 const page = "../../docs/adding-a-family.md"
@@ -62,8 +62,8 @@ type (
 	beaconState string
 )
 
-func (beaconID) Form() kind.Form {
-	return kind.Form{Prefix: "beacon-", Length: 8, Alphabet: kind.Hexadecimal}
+func (beaconID) Form() resource.Form {
+	return resource.Form{Prefix: "beacon-", Length: 8, Alphabet: resource.Hexadecimal}
 }
 
 const (
@@ -72,9 +72,9 @@ const (
 	beaconDeleted lifecycle.Event[beaconState] = "deleted"
 )
 
-var beacons = &kind.Kind[Beacon, beaconID]{
+var beacons = &resource.Kind[Beacon, beaconID]{
 	Name: "Beacon", Tag: "beacon", Missing: apierror.ObjectNotFound,
-	Quota: &kind.Quota{Name: "beacon_limit", Code: apierror.TooManyNets},
+	Quota: &resource.Quota{Name: "beacon_limit", Code: apierror.TooManyNets},
 	Life: lifecycle.Table[beaconState]{
 		"":     {beaconCreated: "dark"},
 		"dark": {beaconLit: "lit", beaconDeleted: ""},
@@ -85,10 +85,10 @@ var beacons = &kind.Kind[Beacon, beaconID]{
 func beaconActions() []api.Action {
 	r := api.NewResource(beacons, api.Plain[Beacon])
 	return []api.Action{
-		api.Create(r, func(_ *kind.Tx, req *CreateBeaconRequest) (*Beacon, error) { return &Beacon{Color: req.Color}, nil }),
+		api.Create(r, func(_ *resource.Tx, req *CreateBeaconRequest) (*Beacon, error) { return &Beacon{Color: req.Color}, nil }),
 		api.Read[ReadBeaconsRequest](r),
-		api.Update(r, func(tx *kind.Tx, b *Beacon, _ *UpdateBeaconRequest) error {
-			return kind.Transition(tx, beacons, b, beaconLit)
+		api.Update(r, func(tx *resource.Tx, b *Beacon, _ *UpdateBeaconRequest) error {
+			return resource.Transition(tx, beacons, b, beaconLit)
 		}),
 		api.Delete[DeleteBeaconRequest](r),
 	}
@@ -121,8 +121,8 @@ type (
 // families have.
 func TestToyFamily(t *testing.T) {
 	t.Parallel()
-	db := kind.Open(kind.Options{
-		Kinds: []kind.Any{beacons}, Limits: map[string]int{"beacon_limit": 2}, Now: time.Now, Chance: rand.NewChaCha8([32]byte{}),
+	db := resource.Open(resource.Options{
+		Kinds: []resource.Any{beacons}, Limits: map[string]int{"beacon_limit": 2}, Now: time.Now, Chance: rand.NewChaCha8([32]byte{}),
 	})
 	t.Cleanup(func() { db.Close() })
 	actions := api.New(append(beaconActions(), tagActions()...), api.NewPager([]byte("a key of the length it needs: 32")))
@@ -136,7 +136,7 @@ func TestToyFamily(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		response, err := call.Run(context.Background(), db, kind.Caller{Account: account})
+		response, err := call.Run(context.Background(), db, resource.Caller{Account: account})
 		if err != nil || call.DryRun {
 			return nil, err
 		}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 func tagActions() []api.Action {
@@ -29,9 +29,9 @@ type CreateTagsRequest struct {
 // CreateTagsResponse says nothing more than that the tags are there.
 type CreateTagsResponse struct{}
 
-func createTags(tx *kind.Tx, req *CreateTagsRequest) (*CreateTagsResponse, error) {
-	added := kind.UniqueTags(req.Tags)
-	return &CreateTagsResponse{}, retag(tx, req.ResourceIds, len(added), func(tags []api.Tag) []api.Tag { return kind.WithTags(tags, added) })
+func createTags(tx *resource.Tx, req *CreateTagsRequest) (*CreateTagsResponse, error) {
+	added := resource.UniqueTags(req.Tags)
+	return &CreateTagsResponse{}, retag(tx, req.ResourceIds, len(added), func(tags []api.Tag) []api.Tag { return resource.WithTags(tags, added) })
 }
 
 // DeleteTagsRequest removes tags from resources. A tag that a resource does not
@@ -44,7 +44,7 @@ type DeleteTagsRequest struct {
 // DeleteTagsResponse says nothing more than that the tags are gone.
 type DeleteTagsResponse struct{}
 
-func deleteTags(tx *kind.Tx, req *DeleteTagsRequest) (*DeleteTagsResponse, error) {
+func deleteTags(tx *resource.Tx, req *DeleteTagsRequest) (*DeleteTagsResponse, error) {
 	removed := map[api.Tag]bool{}
 	for _, t := range req.Tags {
 		removed[t] = true
@@ -55,14 +55,14 @@ func deleteTags(tx *kind.Tx, req *DeleteTagsRequest) (*DeleteTagsResponse, error
 }
 
 // retag changes the tags of resources, each once, by a number of different tags.
-func retag(tx *kind.Tx, ids []string, tags int, change func([]api.Tag) []api.Tag) error {
+func retag(tx *resource.Tx, ids []string, tags int, change func([]api.Tag) []api.Tag) error {
 	switch {
 	case len(ids) == 0:
 		return apierror.MissingParameter.Errorf("ResourceIds is empty: name the resources.")
 	case tags == 0:
 		return apierror.MissingParameter.Errorf("Tags is empty: give at least one tag.")
-	case tags > kind.MaxTags:
-		return apierror.TooManyTags.Errorf("Tags has %d different tags: a resource can have %d.", tags, kind.MaxTags)
+	case tags > resource.MaxTags:
+		return apierror.TooManyTags.Errorf("Tags has %d different tags: a resource can have %d.", tags, resource.MaxTags)
 	}
 	done := map[string]bool{}
 	for _, id := range ids {
@@ -70,15 +70,15 @@ func retag(tx *kind.Tx, ids []string, tags int, change func([]api.Tag) []api.Tag
 			continue
 		}
 		done[id] = true
-		resource, ok := tx.Tagged(id)
+		tagged, ok := tx.Tagged(id)
 		if !ok {
 			return tx.NotTagged(id)
 		}
-		changed := change(resource.Tags())
-		if len(changed) > kind.MaxTags {
-			return apierror.TooManyTags.Errorf("The resource %s would have %d tags: it can have %d.", id, len(changed), kind.MaxTags)
+		changed := change(tagged.Tags())
+		if len(changed) > resource.MaxTags {
+			return apierror.TooManyTags.Errorf("The resource %s would have %d tags: it can have %d.", id, len(changed), resource.MaxTags)
 		}
-		tx.SetTags(resource, changed)
+		tx.SetTags(tagged, changed)
 	}
 	return nil
 }
@@ -111,12 +111,12 @@ func (t *resourceType) ParseWire(s string) error {
 
 // allTags lists all tags: resource by resource in order of creation, whatever
 // their kinds, so that what comes or goes leaves the others in place.
-func allTags(tx *kind.Tx) iter.Seq2[api.Position, kind.Tag] {
-	resources := slices.SortedFunc(tx.AllTagged, func(a, b kind.Tagged) int { return cmp.Compare(a.Seq, b.Seq) })
-	return func(yield func(api.Position, kind.Tag) bool) {
+func allTags(tx *resource.Tx) iter.Seq2[api.Position, resource.Tag] {
+	resources := slices.SortedFunc(tx.AllTagged, func(a, b resource.Tagged) int { return cmp.Compare(a.Seq, b.Seq) })
+	return func(yield func(api.Position, resource.Tag) bool) {
 		for _, r := range resources {
 			for _, t := range r.Tags() {
-				if !yield(api.Position{Seq: r.Seq, Name: t.Key}, kind.Tag{Key: t.Key, Value: t.Value, ResourceId: r.ID, ResourceType: r.Type}) {
+				if !yield(api.Position{Seq: r.Seq, Name: t.Key}, resource.Tag{Key: t.Key, Value: t.Value, ResourceId: r.ID, ResourceType: r.Type}) {
 					return
 				}
 			}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // Two kinds that can have tags, and one that cannot.
@@ -37,70 +37,70 @@ type (
 	rockID string
 )
 
-func (boatID) Form() kind.Form {
-	return kind.Form{Prefix: "boat-", Length: 8, Alphabet: kind.Hexadecimal}
+func (boatID) Form() resource.Form {
+	return resource.Form{Prefix: "boat-", Length: 8, Alphabet: resource.Hexadecimal}
 }
-func (kiteID) Form() kind.Form {
-	return kind.Form{Prefix: "kite-", Length: 8, Alphabet: kind.Hexadecimal}
+func (kiteID) Form() resource.Form {
+	return resource.Form{Prefix: "kite-", Length: 8, Alphabet: resource.Hexadecimal}
 }
-func (rockID) Form() kind.Form {
-	return kind.Form{Prefix: "rock-", Length: 8, Alphabet: kind.Hexadecimal}
+func (rockID) Form() resource.Form {
+	return resource.Form{Prefix: "rock-", Length: 8, Alphabet: resource.Hexadecimal}
 }
 
-var alice, bob = kind.Caller{Account: "123456789012"}, kind.Caller{Account: "210987654321"}
+var alice, bob = resource.Caller{Account: "123456789012"}, resource.Caller{Account: "210987654321"}
 
 // shore is a region with those kinds and the actions on tags.
 type shore struct {
 	rapid.TB
 	api   *api.API
-	db    *kind.DB
-	boats *kind.Kind[boat, boatID]
-	kites *kind.Kind[kite, kiteID]
-	rocks *kind.Kind[rock, rockID]
+	db    *resource.DB
+	boats *resource.Kind[boat, boatID]
+	kites *resource.Kind[kite, kiteID]
+	rocks *resource.Kind[rock, rockID]
 }
 
 func newShore(t rapid.TB) *shore {
 	s := &shore{
 		TB:    t,
 		api:   api.New(tagActions(), api.NewPager([]byte("key"))),
-		boats: &kind.Kind[boat, boatID]{Name: "Boat", Tag: "boat", Missing: apierror.VmNotFound},
-		kites: &kind.Kind[kite, kiteID]{Name: "Kite", Tag: "kite", Missing: apierror.VolumeNotFound},
-		rocks: &kind.Kind[rock, rockID]{Name: "Rock"},
+		boats: &resource.Kind[boat, boatID]{Name: "Boat", Tag: "boat", Missing: apierror.VmNotFound},
+		kites: &resource.Kind[kite, kiteID]{Name: "Kite", Tag: "kite", Missing: apierror.VolumeNotFound},
+		rocks: &resource.Kind[rock, rockID]{Name: "Rock"},
 	}
-	s.db = kind.Open(kind.Options{
-		Kinds: []kind.Any{s.boats, s.kites, s.rocks}, Now: func() time.Time { return time.UnixMilli(1_800_000_000_000) },
+	s.db = resource.Open(resource.Options{
+		Kinds: []resource.Any{s.boats, s.kites, s.rocks}, Now: func() time.Time { return time.UnixMilli(1_800_000_000_000) },
 		Chance: rand.NewChaCha8([32]byte{}), Log: slog.New(slog.DiscardHandler),
 	})
 	return s
 }
 
 // do runs a rule for a caller.
-func (s *shore) do(caller kind.Caller, rule func(tx *kind.Tx) error) {
+func (s *shore) do(caller resource.Caller, rule func(tx *resource.Tx) error) {
 	s.Helper()
 	if err := s.db.Update(context.Background(), caller, rule); err != nil {
 		s.Fatal(err)
 	}
 }
 
-func (s *shore) boat(caller kind.Caller, tags ...api.Tag) string {
+func (s *shore) boat(caller resource.Caller, tags ...api.Tag) string {
 	b := &boat{Name: "Windrose", Tags: tags}
-	s.do(caller, func(tx *kind.Tx) error { return s.boats.Insert(tx, b) })
+	s.do(caller, func(tx *resource.Tx) error { return s.boats.Insert(tx, b) })
 	return string(b.BoatId)
 }
 
-func (s *shore) kite(caller kind.Caller, tags ...api.Tag) string {
+func (s *shore) kite(caller resource.Caller, tags ...api.Tag) string {
 	k := &kite{Tags: tags}
-	s.do(caller, func(tx *kind.Tx) error { return s.kites.Insert(tx, k) })
+	s.do(caller, func(tx *resource.Tx) error { return s.kites.Insert(tx, k) })
 	return string(k.KiteId)
 }
 
 type tagsPage struct {
-	Tags          []kind.Tag
+	Tags          []resource.Tag
 	NextPageToken string
 }
 
 // call calls an action with a request that is made to JSON.
-func (s *shore) call(caller kind.Caller, action string, request any) (page tagsPage, err error) {
+func (s *shore) call(caller resource.Caller, action string, request any) (page tagsPage, err error) {
 	s.Helper()
 	body, err := json.Marshal(request)
 	if err != nil {
@@ -128,7 +128,7 @@ func (s *shore) call(caller kind.Caller, action string, request any) (page tagsP
 type m map[string]any
 
 // tags are the tags that ReadTags shows, as texts.
-func (s *shore) tags(caller kind.Caller, filters m) []string {
+func (s *shore) tags(caller resource.Caller, filters m) []string {
 	s.Helper()
 	page, err := s.call(caller, "ReadTags", m{"Filters": filters, "ResultsPerPage": 1000})
 	if err != nil {
@@ -141,7 +141,7 @@ func (s *shore) tags(caller kind.Caller, filters m) []string {
 	return texts
 }
 
-func (s *shore) wantTags(caller kind.Caller, filters m, want ...string) {
+func (s *shore) wantTags(caller resource.Caller, filters m, want ...string) {
 	s.Helper()
 	if got := s.tags(caller, filters); !slices.Equal(got, append([]string{}, want...)) {
 		s.Errorf("ReadTags %v shows %q, want %q", filters, got, want)
@@ -160,7 +160,7 @@ func TestCreateTags(t *testing.T) {
 	}
 	s.wantTags(alice, nil, "boat "+b+" color=blue", "boat "+b+" owner=", "kite "+k+" color=blue", "kite "+k+" owner=")
 	// The rest of the resource is as it was.
-	err = s.db.View(t.Context(), alice, func(tx *kind.Tx) error {
+	err = s.db.View(t.Context(), alice, func(tx *resource.Tx) error {
 		got, err := s.boats.Get(tx, boatID(b))
 		if err == nil && got.Name != "Windrose" {
 			t.Errorf("the boat is now called %q", got.Name)
@@ -186,7 +186,7 @@ func TestSpecialKeysAreAccepted(t *testing.T) {
 func TestCreateTagsRefuses(t *testing.T) {
 	t.Parallel()
 	tag := []m{{"Key": "a", "Value": "b"}}
-	many := make([]m, kind.MaxTags+1)
+	many := make([]m, resource.MaxTags+1)
 	for i := range many {
 		many[i] = m{"Key": fmt.Sprint(i), "Value": ""}
 	}
@@ -199,7 +199,7 @@ func TestCreateTagsRefuses(t *testing.T) {
 		"another account's resource": {func(s *shore) []string { return []string{s.boat(bob)} }, tag, apierror.VmNotFound},
 		"what cannot have tags": {func(s *shore) []string {
 			r := &rock{}
-			s.do(alice, func(tx *kind.Tx) error { return s.rocks.Insert(tx, r) })
+			s.do(alice, func(tx *resource.Tx) error { return s.rocks.Insert(tx, r) })
 			return []string{string(r.RockId)}
 		}, tag, apierror.ResourceNotFound},
 		"no resources":       {func(*shore) []string { return []string{} }, tag, apierror.MissingParameter},
@@ -235,7 +235,7 @@ func TestRepeatedTagsAreSetOnce(t *testing.T) {
 	b := s.boat(alice)
 	ids, tags := make([]string, 1000), make([]m, 1000)
 	for i := range ids {
-		ids[i], tags[i] = b, m{"Key": fmt.Sprint("key ", i%kind.MaxTags), "Value": fmt.Sprint(i % kind.MaxTags)}
+		ids[i], tags[i] = b, m{"Key": fmt.Sprint("key ", i%resource.MaxTags), "Value": fmt.Sprint(i % resource.MaxTags)}
 	}
 	for _, action := range []string{"CreateTags", "DeleteTags"} {
 		allocated := testing.AllocsPerRun(1, func() {
@@ -291,7 +291,7 @@ func TestDeleteTagsTakesAsManyAsAResourceHas(t *testing.T) {
 	t.Parallel()
 	s := newShore(t)
 	b := s.boat(alice)
-	tags := make([]api.Tag, kind.MaxTags+1)
+	tags := make([]api.Tag, resource.MaxTags+1)
 	for i := range tags {
 		tags[i] = api.Tag{Key: fmt.Sprint(i)}
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/bastide-cloud/bastide/internal/export"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 	"github.com/bastide-cloud/bastide/internal/store"
 	"github.com/bastide-cloud/bastide/internal/store/sqljournal"
 )
@@ -23,7 +23,7 @@ const (
 
 // benchBatches are houses about as large as a VM.
 func benchBatches(b *testing.B) iter.Seq2[store.Batch, error] {
-	codec := kind.Codecs(kinds, masterKey(1))[0]
+	codec := resource.Codecs(kinds, masterKey(1))[0]
 	text := strings.Repeat("x", 700)
 	return func(yield func(store.Batch, error) bool) {
 		for a := range benchAccounts {
@@ -72,7 +72,7 @@ func BenchmarkSQLite(b *testing.B) {
 			return export.Write(f, export.Header{Secrets: export.Sealed}, j.Dump(b.Context()), recode)
 		}
 	}
-	run("export/secrets", write(export.NewRecoder(kind.Codecs(kinds, masterKey(1)), kind.Codecs(kind.WithSecrets(kinds), kind.AsIs))))
+	run("export/secrets", write(export.NewRecoder(resource.Codecs(kinds, masterKey(1)), resource.Codecs(resource.WithSecrets(kinds), resource.AsIs))))
 	run("export", write(nil))
 	if err := j.Close(); err != nil {
 		b.Fatal(err)
@@ -88,7 +88,7 @@ func BenchmarkSQLite(b *testing.B) {
 			if err != nil {
 				return export.Totals{}, err
 			}
-			err = fill(b, r.Batches(export.NewRecoder(kind.Codecs(kinds, masterKey(1)), nil)))
+			err = fill(b, r.Batches(export.NewRecoder(resource.Codecs(kinds, masterKey(1)), nil)))
 			return r.Totals, err
 		}
 	}

@@ -17,14 +17,14 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bastide-cloud/bastide/internal/export"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 	"github.com/bastide-cloud/bastide/internal/store"
 )
 
 var header = export.Header{Region: "eu-west-2", Time: time.Unix(1_700_000_000, 0).UTC(), Secrets: export.Sealed}
 
 // checked is a Recoder that lets documents pass as they are.
-func checked() *export.Recoder { return export.NewRecoder(kind.Codecs(kinds, kind.AsIs), nil) }
+func checked() *export.Recoder { return export.NewRecoder(resource.Codecs(kinds, resource.AsIs), nil) }
 
 func write(t testing.TB, h export.Header, recode *export.Recoder, batches ...store.Batch) string {
 	t.Helper()
@@ -127,7 +127,7 @@ func TestFormat(t *testing.T) {
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	codecs := map[string]store.Codec{}
-	for _, c := range kind.Codecs(kinds, kind.AsIs) {
+	for _, c := range resource.Codecs(kinds, resource.AsIs) {
 		codecs[c.Name()] = c
 	}
 	text := rapid.StringN(1, 8, -1)
@@ -135,7 +135,7 @@ func TestRoundTrip(t *testing.T) {
 		"House": rapid.Custom(func(t *rapid.T) any {
 			return &house{HouseId: House(text.Draw(t, "own id")), Name: rapid.String().Draw(t, "name"), Burning: rapid.Bool().Draw(t, "burning"), Floors: []floor{{rapid.Int().Draw(t, "floor"), ""}}}
 		}),
-		"Key": rapid.Custom(func(t *rapid.T) any { return &key{Teeth: kind.Secret(rapid.String().Draw(t, "teeth"))} }),
+		"Key": rapid.Custom(func(t *rapid.T) any { return &key{Teeth: resource.Secret(rapid.String().Draw(t, "teeth"))} }),
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		var want []store.Batch
@@ -358,9 +358,9 @@ func TestDocumentOfSeveralLines(t *testing.T) {
 }
 
 // teeth makes keys whose secret is sealed with the master key of the seed.
-func teeth(t testing.TB, seed byte, secret kind.Secret) store.Batch {
+func teeth(t testing.TB, seed byte, secret resource.Secret) store.Batch {
 	t.Helper()
-	codec := kind.Codecs([]kind.Any{keys}, masterKey(seed))[0]
+	codec := resource.Codecs([]resource.Any{keys}, masterKey(seed))[0]
 	doc, err := codec.Encode(store.Place{Account: "one", Kind: "Key", ID: "key-1"}, &key{KeyId: "key-1", Teeth: secret})
 	if err != nil {
 		t.Fatal(err)
@@ -372,10 +372,10 @@ func teeth(t testing.TB, seed byte, secret kind.Secret) store.Batch {
 }
 
 // bites reads the secret of what teeth made, with a master key.
-func bites(t testing.TB, seed byte, batches []store.Batch) kind.Secret {
+func bites(t testing.TB, seed byte, batches []store.Batch) resource.Secret {
 	t.Helper()
 	row := batches[0].Rows[1]
-	v, err := kind.Codecs([]kind.Any{keys}, masterKey(seed))[0].Decode(store.Place{Account: "one", Kind: "Key", ID: row.ID}, row.Doc)
+	v, err := resource.Codecs([]resource.Any{keys}, masterKey(seed))[0].Decode(store.Place{Account: "one", Kind: "Key", ID: row.ID}, row.Doc)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -392,7 +392,7 @@ func TestSealedSecrets(t *testing.T) {
 	if strings.Contains(text, secret) {
 		t.Error("the secret is in the dump")
 	}
-	for _, recode := range []*export.Recoder{checked(), export.NewRecoder(kind.Codecs(kinds, masterKey(1)), nil)} {
+	for _, recode := range []*export.Recoder{checked(), export.NewRecoder(resource.Codecs(kinds, masterKey(1)), nil)} {
 		got, _, err := read(text, recode)
 		if err != nil {
 			t.Fatal(err)
@@ -401,7 +401,7 @@ func TestSealedSecrets(t *testing.T) {
 			t.Errorf("the rows are not as they were (-want +got):\n%s", diff)
 		}
 	}
-	if _, _, err := read(text, export.NewRecoder(kind.Codecs(kinds, masterKey(2)), nil)); err == nil || !strings.HasPrefix(err.Error(), "line 4: the document of Key key-1: ") || !strings.Contains(err.Error(), "another master key") {
+	if _, _, err := read(text, export.NewRecoder(resource.Codecs(kinds, masterKey(2)), nil)); err == nil || !strings.HasPrefix(err.Error(), "line 4: the document of Key key-1: ") || !strings.Contains(err.Error(), "another master key") {
 		t.Errorf("with another key it was answered %v", err)
 	}
 }
@@ -410,18 +410,18 @@ func TestSealedSecrets(t *testing.T) {
 // stays as it was to the byte.
 func TestOpenSecrets(t *testing.T) {
 	t.Parallel()
-	secretive := kind.WithSecrets(kinds)
+	secretive := resource.WithSecrets(kinds)
 	if len(secretive) != 1 || secretive[0].Facts().Name != "Key" {
 		t.Fatalf("%v have secrets, want the keys", secretive)
 	}
 	from := teeth(t, 1, secret)
 	h := header
 	h.Secrets = export.Open
-	text := write(t, h, export.NewRecoder(kind.Codecs(kinds, masterKey(1)), kind.Codecs(secretive, kind.AsIs)), teeth(t, 1, secret))
+	text := write(t, h, export.NewRecoder(resource.Codecs(kinds, masterKey(1)), resource.Codecs(secretive, resource.AsIs)), teeth(t, 1, secret))
 	if !strings.Contains(text, `"Teeth":"`+secret+`"`) {
 		t.Errorf("the secret is not in the open:\n%s", text)
 	}
-	got, _, err := read(text, export.NewRecoder(kind.Codecs(kinds, kind.AsIs), kind.Codecs(secretive, masterKey(2))))
+	got, _, err := read(text, export.NewRecoder(resource.Codecs(kinds, resource.AsIs), resource.Codecs(secretive, masterKey(2))))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 	"github.com/bastide-cloud/bastide/internal/seal"
 )
 
@@ -14,11 +14,11 @@ type (
 	Key   string
 )
 
-func (House) Form() kind.Form {
-	return kind.Form{Prefix: "house-", Length: 8, Alphabet: kind.Hexadecimal}
+func (House) Form() resource.Form {
+	return resource.Form{Prefix: "house-", Length: 8, Alphabet: resource.Hexadecimal}
 }
-func (Key) Form() kind.Form {
-	return kind.Form{Prefix: "key-", Length: 8, Alphabet: kind.Hexadecimal}
+func (Key) Form() resource.Form {
+	return resource.Form{Prefix: "key-", Length: 8, Alphabet: resource.Hexadecimal}
 }
 
 type house struct {
@@ -40,13 +40,13 @@ func (h *house) Unsettled() bool { return h.Burning }
 type key struct {
 	KeyId Key
 	Opens House
-	Teeth kind.Secret
+	Teeth resource.Secret
 }
 
 var (
-	houses = &kind.Kind[house, House]{Name: "House"}
-	keys   = &kind.Kind[key, Key]{Name: "Key"}
-	kinds  = []kind.Any{houses, keys}
+	houses = &resource.Kind[house, House]{Name: "House"}
+	keys   = &resource.Kind[key, Key]{Name: "Key"}
+	kinds  = []resource.Any{houses, keys}
 )
 
 func masterKey(seed byte) *seal.Key {

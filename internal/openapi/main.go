@@ -26,7 +26,7 @@ func main() {
 
 // described are the directories of the types that requests and responses are
 // made of, from the root of the source tree.
-var described = []string{"internal/api", "internal/apilog", "internal/kind", "internal/cloud", "internal/cloud/*"}
+var described = []string{"internal/api", "internal/apilog", "internal/resource", "internal/cloud", "internal/cloud/*"}
 
 // generate makes the document from the program's actions and the source code of
 // their types. The region matters to no type.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/driver"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // Ops say how the resources of one kind are brought to a driver. T is the
@@ -28,7 +28,7 @@ type Ops[T, W, S any] struct {
 	// Want returns what the driver must have of a resource; nil: there is nothing
 	// to ask of it now. again is when to look again, unless something wakes the
 	// loop.
-	Want func(tx *kind.Tx, v *T) (want *W, again time.Time, err error)
+	Want func(tx *resource.Tx, v *T) (want *W, again time.Time, err error)
 
 	// Ensure makes the driver have it. It may report how far that is, also beside
 	// the error [driver.Later].
@@ -39,42 +39,42 @@ type Ops[T, W, S any] struct {
 
 	// Note notes that the driver has what was wanted; nil: the resource is written
 	// with its new Applied.
-	Note func(tx *kind.Tx, v *T, want W, report S) error
+	Note func(tx *resource.Tx, v *T, want W, report S) error
 
 	// Progress notes how far the driver is with what takes until a time; nil:
 	// nothing is noted.
-	Progress func(tx *kind.Tx, v *T, want W, report S, until time.Time) error
+	Progress func(tx *resource.Tx, v *T, want W, report S, until time.Time) error
 
 	// Fail notes that the driver refuses what is wanted; nil: that is an error
 	// like any other.
-	Fail func(tx *kind.Tx, v *T, want W, why driver.Refusal) error
+	Fail func(tx *resource.Tx, v *T, want W, why driver.Refusal) error
 
 	// Ending reports whether a resource ends once the driver has nothing of it,
 	// which Ended then notes; nil: the store has none that ends.
 	Ending func(v *T) bool
-	Ended  func(tx *kind.Tx, v *T) error
+	Ended  func(tx *resource.Tx, v *T) error
 
 	// Inspect looks at what the driver has of a resource that is up to date, and
 	// returns how to note it; nil: there is nothing to note. Inspect itself is nil
 	// where a driver does nothing by itself.
-	Inspect func(ctx context.Context, account string, v *T) (note func(tx *kind.Tx, v *T) error, err error)
+	Inspect func(ctx context.Context, account string, v *T) (note func(tx *resource.Tx, v *T) error, err error)
 
 	// Observe is as in [Loop]; nil: the driver has nothing of the kind.
 	Observe func(ctx context.Context, found Found) error
 }
 
 // For makes the loop of a kind.
-func For[T any, I kind.ID, W, S any](db *kind.DB, k *kind.Kind[T, I], ops Ops[T, W, S]) Loop {
+func For[T any, I resource.ID, W, S any](db *resource.DB, k *resource.Kind[T, I], ops Ops[T, W, S]) Loop {
 	return &opsLoop[T, I, W, S]{ops, db, k}
 }
 
-type opsLoop[T any, I kind.ID, W, S any] struct {
+type opsLoop[T any, I resource.ID, W, S any] struct {
 	Ops[T, W, S]
-	db   *kind.DB
-	kind *kind.Kind[T, I]
+	db   *resource.DB
+	kind *resource.Kind[T, I]
 }
 
-func (l *opsLoop[T, I, W, S]) Kind() kind.Any { return l.kind }
+func (l *opsLoop[T, I, W, S]) Kind() resource.Any { return l.kind }
 
 func (l *opsLoop[T, I, W, S]) Observe(ctx context.Context, found Found) error {
 	if l.Ops.Observe == nil {
@@ -109,7 +109,7 @@ func (l *opsLoop[T, I, W, S]) Step(ctx context.Context, account, id string) (aga
 
 // look returns a resource and what the driver must have of it.
 func (l *opsLoop[T, I, W, S]) look(ctx context.Context, account string, id I) (v *T, want *W, again time.Time, err error) {
-	err = l.db.View(ctx, kind.Caller{Account: account}, func(tx *kind.Tx) (err error) {
+	err = l.db.View(ctx, resource.Caller{Account: account}, func(tx *resource.Tx) (err error) {
 		want, again = nil, time.Time{}
 		if v = l.kind.Living(tx, id); v != nil && !upToDate(v) && (l.Ending == nil || !l.Ending(v)) {
 			want, again, err = l.Want(tx, v)
@@ -134,7 +134,7 @@ func (l *opsLoop[T, I, W, S]) ensure(ctx context.Context, account string, id I, 
 	refusal, refused := errors.AsType[driver.Refusal](err)
 	switch {
 	case refused && l.Fail != nil:
-		return again, l.note(ctx, account, id, func(tx *kind.Tx, v *T) error {
+		return again, l.note(ctx, account, id, func(tx *resource.Tx, v *T) error {
 			if generation(v) != asked {
 				return nil
 			}
@@ -143,7 +143,7 @@ func (l *opsLoop[T, I, W, S]) ensure(ctx context.Context, account string, id I, 
 	case err != nil:
 		return again, err
 	case again.IsZero():
-		return again, l.note(ctx, account, id, func(tx *kind.Tx, v *T) error {
+		return again, l.note(ctx, account, id, func(tx *resource.Tx, v *T) error {
 			if !apply(v, asked) {
 				return nil
 			}
@@ -155,7 +155,7 @@ func (l *opsLoop[T, I, W, S]) ensure(ctx context.Context, account string, id I, 
 	case l.Progress == nil:
 		return again, nil
 	}
-	return again, l.note(ctx, account, id, func(tx *kind.Tx, v *T) error {
+	return again, l.note(ctx, account, id, func(tx *resource.Tx, v *T) error {
 		if generation(v) != asked {
 			return nil
 		}
@@ -164,8 +164,8 @@ func (l *opsLoop[T, I, W, S]) ensure(ctx context.Context, account string, id I, 
 }
 
 // note runs fn in a transaction over a resource, if it is still there.
-func (l *opsLoop[T, I, W, S]) note(ctx context.Context, account string, id I, fn func(*kind.Tx, *T) error) error {
-	return l.db.Update(ctx, kind.Caller{Account: account}, func(tx *kind.Tx) error {
+func (l *opsLoop[T, I, W, S]) note(ctx context.Context, account string, id I, fn func(*resource.Tx, *T) error) error {
+	return l.db.Update(ctx, resource.Caller{Account: account}, func(tx *resource.Tx) error {
 		if v := l.kind.Living(tx, id); v != nil {
 			return fn(tx, v)
 		}

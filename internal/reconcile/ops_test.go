@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/driver"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/reconcile"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // Disk is a resource with generations.
@@ -28,15 +28,15 @@ func (d *Disk) Unsettled() bool { return d.Applied < d.Generation || d.Waits }
 
 type diskID string
 
-func (diskID) Form() kind.Form {
-	return kind.Form{Prefix: "disk-", Length: 8, Alphabet: kind.Hexadecimal}
+func (diskID) Form() resource.Form {
+	return resource.Form{Prefix: "disk-", Length: 8, Alphabet: resource.Hexadecimal}
 }
 
 // bay is a store of disks and a driver that has them, or does what a test says.
 type bay struct {
 	*testing.T
-	disks *kind.Kind[Disk, diskID]
-	db    *kind.DB
+	disks *resource.Kind[Disk, diskID]
+	db    *resource.DB
 	loop  reconcile.Loop
 
 	mu     sync.Mutex
@@ -46,17 +46,17 @@ type bay struct {
 }
 
 func newBay(t *testing.T) *bay {
-	b := &bay{T: t, disks: &kind.Kind[Disk, diskID]{Name: "Disk"}}
-	b.db = kind.Open(kind.Options{Kinds: []kind.Any{b.disks}, Now: func() time.Time { return start }, Chance: rand.NewChaCha8([32]byte{})})
+	b := &bay{T: t, disks: &resource.Kind[Disk, diskID]{Name: "Disk"}}
+	b.db = resource.Open(resource.Options{Kinds: []resource.Any{b.disks}, Now: func() time.Time { return start }, Chance: rand.NewChaCha8([32]byte{})})
 	t.Cleanup(func() { b.db.Close() })
-	said := func(what string) func(*kind.Tx, *Disk) error {
-		return func(tx *kind.Tx, d *Disk) error {
+	said := func(what string) func(*resource.Tx, *Disk) error {
+		return func(tx *resource.Tx, d *Disk) error {
 			d.Said = what
 			return b.disks.Put(tx, d)
 		}
 	}
 	b.loop = reconcile.For(b.db, b.disks, reconcile.Ops[Disk, int, string]{
-		Want: func(_ *kind.Tx, d *Disk) (*int, time.Time, error) {
+		Want: func(_ *resource.Tx, d *Disk) (*int, time.Time, error) {
 			switch d.Size {
 			case 0:
 				return nil, time.Time{}, nil
@@ -75,18 +75,18 @@ func newBay(t *testing.T) *bay {
 			return "half", b.ensure(size)
 		},
 		Remove: func(_ context.Context, account, id string) error { b.note("remove", account, id); return nil },
-		Note: func(tx *kind.Tx, d *Disk, want int, report string) error {
+		Note: func(tx *resource.Tx, d *Disk, want int, report string) error {
 			return said(fmt.Sprint("has ", want, " ", report))(tx, d)
 		},
-		Progress: func(tx *kind.Tx, d *Disk, want int, report string, until time.Time) error {
+		Progress: func(tx *resource.Tx, d *Disk, want int, report string, until time.Time) error {
 			return said(fmt.Sprint("will have ", want, " ", report, " in ", until.Sub(start)))(tx, d)
 		},
-		Fail: func(tx *kind.Tx, d *Disk, want int, why driver.Refusal) error {
+		Fail: func(tx *resource.Tx, d *Disk, want int, why driver.Refusal) error {
 			return said(fmt.Sprint("cannot have ", want, ": ", why))(tx, d)
 		},
 		Ending: func(d *Disk) bool { return d.Ends },
 		Ended:  b.disks.Delete,
-		Inspect: func(_ context.Context, _ string, d *Disk) (func(*kind.Tx, *Disk) error, error) {
+		Inspect: func(_ context.Context, _ string, d *Disk) (func(*resource.Tx, *Disk) error, error) {
 			b.note("inspect", d.Size)
 			if d.Size == b.broken {
 				return said("is broken"), nil
@@ -107,9 +107,9 @@ func (b *bay) note(what ...any) {
 	b.asked = append(b.asked, fmt.Sprint(what...))
 }
 
-func (b *bay) update(fn func(tx *kind.Tx) error) {
+func (b *bay) update(fn func(tx *resource.Tx) error) {
 	b.Helper()
-	if err := b.db.Update(b.Context(), kind.Caller{Account: "alice"}, fn); err != nil {
+	if err := b.db.Update(b.Context(), resource.Caller{Account: "alice"}, fn); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -118,14 +118,14 @@ func (b *bay) update(fn func(tx *kind.Tx) error) {
 func (b *bay) insert(d Disk) diskID {
 	b.Helper()
 	d.Generation = 1
-	b.update(func(tx *kind.Tx) error { return b.disks.Insert(tx, &d) })
+	b.update(func(tx *resource.Tx) error { return b.disks.Insert(tx, &d) })
 	return d.DiskId
 }
 
 // get returns a disk; nil: it is not there.
 func (b *bay) get(id diskID) (d *Disk) {
 	b.Helper()
-	err := b.db.View(b.Context(), kind.Caller{Account: "alice"}, func(tx *kind.Tx) error { d = b.disks.Living(tx, id); return nil })
+	err := b.db.View(b.Context(), resource.Caller{Account: "alice"}, func(tx *resource.Tx) error { d = b.disks.Living(tx, id); return nil })
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func (b *bay) get(id diskID) (d *Disk) {
 // change raises the generation of a disk.
 func (b *bay) change(id diskID, change func(d *Disk)) {
 	b.Helper()
-	b.update(func(tx *kind.Tx) error {
+	b.update(func(tx *resource.Tx) error {
 		d, err := b.disks.Get(tx, id)
 		if err != nil {
 			return err
@@ -183,7 +183,7 @@ func TestOps(t *testing.T) {
 	again, err = b.step(id, "inspect1")
 	b.want(id, again, err, "is broken", 1)
 	var found []string
-	if err := b.loop.Observe(t.Context(), func(account, id string, drift bool) { found = append(found, fmt.Sprint(account, id, drift)) }); err != nil || len(found) != 1 || b.loop.Kind() != kind.Any(b.disks) {
+	if err := b.loop.Observe(t.Context(), func(account, id string, drift bool) { found = append(found, fmt.Sprint(account, id, drift)) }); err != nil || len(found) != 1 || b.loop.Kind() != resource.Any(b.disks) {
 		t.Errorf("it observes %q, %v", found, err)
 	}
 }
@@ -209,7 +209,7 @@ func TestOpsWithoutAGeneration(t *testing.T) {
 	t.Parallel()
 	b := newBay(t)
 	d := Disk{Size: 1, Waits: true}
-	b.update(func(tx *kind.Tx) error { return b.disks.Insert(tx, &d) })
+	b.update(func(tx *resource.Tx) error { return b.disks.Insert(tx, &d) })
 	again, err := b.step(d.DiskId, "ensure1")
 	b.want(d.DiskId, again, err, "has 1 whole", 0)
 }
@@ -280,7 +280,7 @@ func TestOpsThatAreOvertaken(t *testing.T) {
 			}
 			gone := b.insert(Disk{Size: 1})
 			b.ensure = func(int) error {
-				b.update(func(tx *kind.Tx) error { return b.disks.Delete(tx, b.disks.Living(tx, gone)) })
+				b.update(func(tx *resource.Tx) error { return b.disks.Delete(tx, b.disks.Living(tx, gone)) })
 				return c.err
 			}
 			if _, err := b.step(gone, "ensure1"); err != nil || b.get(gone) != nil {

@@ -4,18 +4,18 @@ import (
 	"context"
 	"time"
 
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // purge is the loop that removes the deleted resources of a kind for good,
 // once they were readable for as long as the kind keeps them.
 type purge struct {
-	db   *kind.DB
-	kind kind.Any
+	db   *resource.DB
+	kind resource.Any
 	now  func() time.Time
 }
 
-func (p *purge) Kind() kind.Any { return p.kind }
+func (p *purge) Kind() resource.Any { return p.kind }
 
 func (p *purge) Step(ctx context.Context, account, id string) (again time.Time, err error) {
 	facts := p.kind.Facts()
@@ -30,7 +30,7 @@ func (p *purge) Step(ctx context.Context, account, id string) (again time.Time, 
 	if due := time.UnixMilli(o.Gone).Add(facts.Keep); due.After(p.now()) {
 		return due, nil
 	}
-	return again, p.db.Update(ctx, kind.Caller{Account: account}, func(tx *kind.Tx) error {
+	return again, p.db.Update(ctx, resource.Caller{Account: account}, func(tx *resource.Tx) error {
 		p.kind.Purge(tx)
 		return nil
 	})

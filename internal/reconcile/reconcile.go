@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/clock"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 	"github.com/bastide-cloud/bastide/internal/store"
 )
 
@@ -29,7 +29,7 @@ import (
 type Loop interface {
 	// Kind is the kind whose changes wake the loop. A resource of it that has
 	// a method Unsettled() bool says with it whether a sweep must look at it.
-	Kind() kind.Any
+	Kind() resource.Any
 
 	// Step takes a resource as far as it goes now, be it to its end if the
 	// store does not have it any more. It may be called for one that needs
@@ -83,7 +83,7 @@ type Options struct {
 // Reconciler runs loops. It is safe for concurrent use.
 type Reconciler struct {
 	Options
-	db *kind.DB
+	db *resource.DB
 
 	mu     sync.Mutex // guards what follows, and comes before the clock's
 	moved  *sync.Cond // whenever a job moves on, or a context ends: for who waits until all is done
@@ -138,7 +138,7 @@ type loop struct {
 // Run sweeps once and then runs the loops, and the one that removes what was
 // deleted long ago, until the context ends and the steps under way have
 // returned. It is called once.
-func (r *Reconciler) Run(ctx context.Context, db *kind.DB, loops ...Loop) {
+func (r *Reconciler) Run(ctx context.Context, db *resource.DB, loops ...Loop) {
 	r.mu.Lock()
 	r.db, r.state = db, started
 	var listeners []*loop

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/clock"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/reconcile"
+	"github.com/bastide-cloud/bastide/internal/resource"
 	"github.com/bastide-cloud/bastide/internal/store"
 )
 
@@ -31,8 +31,8 @@ func (l *Lamp) Unsettled() bool { return !l.Lit }
 
 type lampID string
 
-func (lampID) Form() kind.Form {
-	return kind.Form{Prefix: "lamp-", Length: 8, Alphabet: kind.Hexadecimal}
+func (lampID) Form() resource.Form {
+	return resource.Form{Prefix: "lamp-", Length: 8, Alphabet: resource.Hexadecimal}
 }
 
 const keep = time.Hour
@@ -43,8 +43,8 @@ var start = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 // test moves.
 type house struct {
 	*testing.T
-	lamps *kind.Kind[Lamp, lampID]
-	db    *kind.DB
+	lamps *resource.Kind[Lamp, lampID]
+	db    *resource.DB
 	clock *clock.Virtual
 	loops atomic.Pointer[reconcile.Reconciler] // those that hear of changes
 	log   safeBuffer
@@ -73,9 +73,9 @@ func (b *safeBuffer) String() string {
 
 func setup(t *testing.T) *house {
 	h := &house{T: t, clock: clock.NewVirtual(start), outcomes: map[string]int{}}
-	h.lamps = &kind.Kind[Lamp, lampID]{Name: "Lamp", Keep: keep}
-	h.db = kind.Open(kind.Options{
-		Kinds: []kind.Any{h.lamps}, Now: h.clock.Now, Chance: rand.NewChaCha8([32]byte{}),
+	h.lamps = &resource.Kind[Lamp, lampID]{Name: "Lamp", Keep: keep}
+	h.db = resource.Open(resource.Options{
+		Kinds: []resource.Any{h.lamps}, Now: h.clock.Now, Chance: rand.NewChaCha8([32]byte{}),
 		Changed: func(changes []store.Change) {
 			if r := h.loops.Load(); r != nil {
 				r.Changed(changes)
@@ -129,9 +129,9 @@ func (h *house) counted(what string) int {
 	return h.outcomes[what]
 }
 
-func (h *house) update(account string, fn func(*kind.Tx) error) {
+func (h *house) update(account string, fn func(*resource.Tx) error) {
 	h.Helper()
-	if err := h.db.Update(context.Background(), kind.Caller{Account: account}, fn); err != nil {
+	if err := h.db.Update(context.Background(), resource.Caller{Account: account}, fn); err != nil {
 		h.Fatal(err)
 	}
 }
@@ -140,14 +140,14 @@ func (h *house) update(account string, fn func(*kind.Tx) error) {
 func (h *house) insert(account string) lampID {
 	h.Helper()
 	l := &Lamp{}
-	h.update(account, func(tx *kind.Tx) error { return h.lamps.Insert(tx, l) })
+	h.update(account, func(tx *resource.Tx) error { return h.lamps.Insert(tx, l) })
 	return l.LampId
 }
 
 // touch changes a lamp in nothing.
 func (h *house) touch(account string, id lampID) {
 	h.Helper()
-	h.update(account, func(tx *kind.Tx) error {
+	h.update(account, func(tx *resource.Tx) error {
 		l, err := h.lamps.Get(tx, id)
 		if err != nil {
 			return err
@@ -159,7 +159,7 @@ func (h *house) touch(account string, id lampID) {
 // lit counts the lamps of an account that are lit.
 func (h *house) lit(account string) (n int) {
 	h.Helper()
-	err := h.db.View(context.Background(), kind.Caller{Account: account}, func(tx *kind.Tx) error {
+	err := h.db.View(context.Background(), resource.Caller{Account: account}, func(tx *resource.Tx) error {
 		for l := range h.lamps.All(tx) {
 			if l.Lit {
 				n++
@@ -194,7 +194,7 @@ type lampLoop struct {
 	steps   atomic.Int64
 }
 
-func (l *lampLoop) Kind() kind.Any { return l.house.lamps }
+func (l *lampLoop) Kind() resource.Any { return l.house.lamps }
 
 func (l *lampLoop) Step(ctx context.Context, account, id string) (again time.Time, err error) {
 	l.steps.Add(1)
@@ -203,7 +203,7 @@ func (l *lampLoop) Step(ctx context.Context, account, id string) (again time.Tim
 			return again, err
 		}
 	}
-	return again, l.house.db.Update(ctx, kind.Caller{Account: account}, func(tx *kind.Tx) error {
+	return again, l.house.db.Update(ctx, resource.Caller{Account: account}, func(tx *resource.Tx) error {
 		if !l.house.lamps.Has(tx, lampID(id)) {
 			return nil
 		}
@@ -723,7 +723,7 @@ func TestDeletedResourcesArePurged(t *testing.T) {
 		return ok
 	}
 	remove := func(id lampID) {
-		h.update("alice", func(tx *kind.Tx) error {
+		h.update("alice", func(tx *resource.Tx) error {
 			l, err := h.lamps.Get(tx, id)
 			if err != nil {
 				return err
@@ -772,7 +772,7 @@ func TestSettleEndsWithItsContext(t *testing.T) {
 func ExampleReconciler_Settle() {
 	region := clock.NewVirtual(start)
 	r := reconcile.New(reconcile.Options{Clock: region})
-	db := kind.Open(kind.Options{Now: region.Now, Changed: r.Changed})
+	db := resource.Open(resource.Options{Now: region.Now, Changed: r.Changed})
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go r.Run(ctx, db)

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/apilog"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 	"github.com/bastide-cloud/bastide/internal/server"
 	"github.com/bastide-cloud/bastide/internal/store"
 	"github.com/bastide-cloud/bastide/internal/store/sqljournal"
@@ -67,7 +67,7 @@ func (o *Options) makeToken(journal store.Journal) (string, error) {
 	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
-	token := kind.Random(o.Chance, 32, kind.Hexadecimal)
+	token := resource.Random(o.Chance, 32, resource.Hexadecimal)
 	return token, write(file, []byte(token))
 }
 

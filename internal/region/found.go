@@ -18,7 +18,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/compute"
 	"github.com/bastide-cloud/bastide/internal/cloud/iam"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 	"github.com/bastide-cloud/bastide/internal/seal"
 )
 
@@ -29,15 +29,15 @@ type founding struct {
 	Region       string
 	RootAccount  id.Account `ref:"-"`
 	CreationDate api.DateTime
-	Sealed       kind.Secret // opens only with the region's master key, so that a start with another one fails at once
+	Sealed       resource.Secret // opens only with the region's master key, so that a start with another one fails at once
 }
 
 type foundingID string
 
 // Form is not that of any id on the wire.
-func (foundingID) Form() kind.Form { return kind.Form{} }
+func (foundingID) Form() resource.Form { return resource.Form{} }
 
-var foundings = &kind.Kind[founding, foundingID]{Name: "Founding"}
+var foundings = &resource.Kind[founding, foundingID]{Name: "Founding"}
 
 // The one founding, and the account it is in: no customer's account id has
 // letters.
@@ -100,7 +100,7 @@ func ReadRoot(data string) (*Root, error) {
 
 // found makes the root account of a region on an empty store. It returns nil if
 // the region was founded before.
-func found(ctx context.Context, db *kind.DB, facts catalog.Region, o Options) (*Root, error) {
+func found(ctx context.Context, db *resource.DB, facts catalog.Region, o Options) (*Root, error) {
 	before, err := readFounding(ctx, db, o)
 	if err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func found(ctx context.Context, db *kind.DB, facts catalog.Region, o Options) (*
 		}
 	}
 	complete := false
-	err = db.Update(ctx, kind.Caller{Account: regionAccount}, func(tx *kind.Tx) error {
+	err = db.Update(ctx, resource.Caller{Account: regionAccount}, func(tx *resource.Tx) error {
 		complete = false
 		if foundings.Has(tx, theFounding) {
 			return errFounded
@@ -158,21 +158,21 @@ func found(ctx context.Context, db *kind.DB, facts catalog.Region, o Options) (*
 
 // publish makes the images of the region's own what they shall be, at each start:
 // the operator may have chosen others.
-func publish(ctx context.Context, db *kind.DB, o Options) error {
+func publish(ctx context.Context, db *resource.DB, o Options) error {
 	images := o.Images
 	if images == nil {
 		images = compute.PublicImages()
 	}
-	return db.Update(ctx, kind.Caller{Account: string(id.Outscale)}, func(tx *kind.Tx) error { return compute.Publish(tx, images) })
+	return db.Update(ctx, resource.Caller{Account: string(id.Outscale)}, func(tx *resource.Tx) error { return compute.Publish(tx, images) })
 }
 
 // errFounded ends a founding that another node was faster with.
 var errFounded = errors.New("the region was founded meanwhile")
 
 // readFounding reads how the region was founded; nil: it was not.
-func readFounding(ctx context.Context, db *kind.DB, o Options) (*founding, error) {
+func readFounding(ctx context.Context, db *resource.DB, o Options) (*founding, error) {
 	var before *founding
-	err := db.View(ctx, kind.Caller{Account: regionAccount}, func(tx *kind.Tx) (err error) {
+	err := db.View(ctx, resource.Caller{Account: regionAccount}, func(tx *resource.Tx) (err error) {
 		before = nil
 		if foundings.Has(tx, theFounding) {
 			before, err = foundings.Get(tx, theFounding)
@@ -199,7 +199,7 @@ func (f *founding) check(o Options) error {
 // unshown reads the credentials of the root account that no start has shown yet:
 // those of this founding, or of one whose process ended before that; nil: they
 // were shown. It removes those of foundings that were never made.
-func unshown(ctx context.Context, db *kind.DB, o Options) (*Root, error) {
+func unshown(ctx context.Context, db *resource.DB, o Options) (*Root, error) {
 	entries, err := os.ReadDir(o.Data)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -241,11 +241,11 @@ func (r *Root) fill(chance io.Reader) {
 		length   int
 		alphabet string
 	}{
-		{&r.AccountID, 12, kind.Decimal}, {&r.AccessKey, 20, kind.Alphanumeric}, {&r.SecretKey, 40, kind.Alphanumeric},
-		{&r.Password, 24, kind.Alphanumeric + "abcdefghijklmnopqrstuvwxyz"},
+		{&r.AccountID, 12, resource.Decimal}, {&r.AccessKey, 20, resource.Alphanumeric}, {&r.SecretKey, 40, resource.Alphanumeric},
+		{&r.Password, 24, resource.Alphanumeric + "abcdefghijklmnopqrstuvwxyz"},
 	} {
 		if *f.to == "" {
-			*f.to = kind.Random(chance, f.length, f.alphabet)
+			*f.to = resource.Random(chance, f.length, f.alphabet)
 		}
 	}
 	if r.Email == "" {

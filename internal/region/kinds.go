@@ -6,17 +6,17 @@ import (
 
 	"github.com/bastide-cloud/bastide/internal/auth"
 	"github.com/bastide-cloud/bastide/internal/cloud"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 	"github.com/bastide-cloud/bastide/internal/store"
 )
 
 // Kinds are all kinds that are in the store of a region.
-func Kinds() []kind.Any { return append(cloud.Kinds(), auth.Attempts, foundings) }
+func Kinds() []resource.Any { return append(cloud.Kinds(), auth.Attempts, foundings) }
 
 // NameIn is the name of the region that a journal holds; empty: none was founded
 // there.
 func NameIn(ctx context.Context, j store.Journal) (name string, err error) {
-	codec := kind.Codecs([]kind.Any{foundings}, kind.AsIs)[0]
+	codec := resource.Codecs([]resource.Any{foundings}, resource.AsIs)[0]
 	_, err = j.Load(ctx, regionAccount, func(r store.Row) error {
 		if r.Kind != codec.Name() {
 			return nil

@@ -13,14 +13,14 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/driver/sim"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // images are the names of the region's own images, and the version of their
 // account.
 func images(t *testing.T, r *Region) (names string, version uint64) {
 	t.Helper()
-	err := r.DB.View(t.Context(), kind.Caller{Account: string(id.Outscale)}, func(tx *kind.Tx) error {
+	err := r.DB.View(t.Context(), resource.Caller{Account: string(id.Outscale)}, func(tx *resource.Tx) error {
 		names, version = "", tx.Version()
 		for i := range compute.Images.All(tx) {
 			names += " " + i.ImageName

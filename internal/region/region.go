@@ -27,10 +27,10 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/catalog"
 	"github.com/bastide-cloud/bastide/internal/cloud/compute"
 	"github.com/bastide-cloud/bastide/internal/driver"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
 	"github.com/bastide-cloud/bastide/internal/objectstore"
 	"github.com/bastide-cloud/bastide/internal/reconcile"
+	"github.com/bastide-cloud/bastide/internal/resource"
 	"github.com/bastide-cloud/bastide/internal/seal"
 	"github.com/bastide-cloud/bastide/internal/server"
 	"github.com/bastide-cloud/bastide/internal/store"
@@ -66,7 +66,7 @@ type Options struct {
 	Chance         io.Reader
 	Logger         *slog.Logger
 
-	Transitioned func(of string, e lifecycle.Edge) // see [kind.Options]; for tests
+	Transitioned func(of string, e lifecycle.Edge) // see [resource.Options]; for tests
 }
 
 // Region is a region that runs.
@@ -77,7 +77,7 @@ type Region struct {
 	Unshown *Root        // the root account, if no start has shown its credentials yet: see [Root.Shown]
 
 	API   *api.API
-	DB    *kind.DB
+	DB    *resource.DB
 	Calls *apilog.Archive
 	Loops *reconcile.Reconciler
 
@@ -159,7 +159,7 @@ func Open(ctx context.Context, o Options) (*Region, error) {
 		looping.Mine = leases.Mine
 	}
 	r.Loops = reconcile.New(looping)
-	r.DB = kind.Open(kind.Options{
+	r.DB = resource.Open(resource.Options{
 		Kinds:   Kinds(),
 		Journal: journal, Seal: key, Limits: o.Quotas, Now: o.Clock.Now, Chance: o.Chance, Log: o.Logger, Memory: o.Memory,
 		Changed: r.Loops.Changed, After: time.After, Transitioned: o.Transitioned,
@@ -264,7 +264,7 @@ func (o *Options) leases(journal store.Journal, arrived func()) *reconcile.Lease
 		return nil
 	}
 	return reconcile.NewLeases(reconcile.LeaseOptions{
-		Lessor: shared, Node: kind.Random(o.Chance, 16, kind.Hexadecimal),
+		Lessor: shared, Node: resource.Random(o.Chance, 16, resource.Hexadecimal),
 		Clock: clock.System(), Log: o.Logger, Arrived: arrived,
 	})
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/auth"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/region"
+	"github.com/bastide-cloud/bastide/internal/resource"
 	"github.com/bastide-cloud/bastide/internal/server"
 )
 
@@ -36,7 +36,7 @@ func things(t *testing.T, change ...func(*region.Options)) (h http.Handler, r *r
 	r, log = openRegion(t, change...), &bytes.Buffer{}
 	o := r.Handler.(*server.Server).Options
 	o.Logger = slog.New(slog.NewTextHandler(log, nil))
-	read := api.Do("Thing", func(_ *kind.Tx, req *ReadThingRequest) (*ReadThingResponse, error) {
+	read := api.Do("Thing", func(_ *resource.Tx, req *ReadThingRequest) (*ReadThingResponse, error) {
 		switch req.Size {
 		case 1:
 			return nil, apierror.InUse.Errorf("The thing is in the way.")

@@ -23,14 +23,14 @@ import (
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/apilog"
 	"github.com/bastide-cloud/bastide/internal/auth"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 	"github.com/bastide-cloud/bastide/internal/wire"
 )
 
 // Options configures a [Server].
 type Options struct {
 	API       *api.API
-	DB        *kind.DB
+	DB        *resource.DB
 	Gate      *auth.Gate
 	Log       *apilog.Archive // of calls; nil: they are not recorded
 	Logger    *slog.Logger
@@ -84,7 +84,7 @@ type exchange struct {
 	protocol wire.Protocol
 	call     wire.Call
 	body     []byte
-	caller   kind.Caller
+	caller   resource.Caller
 	proven   bool // the caller is who it says
 	response []byte
 	status   int
@@ -195,7 +195,7 @@ func (s *Server) answer(x *exchange, r *http.Request) (err error) {
 // access key that did not sign. Two refusals come after the proof: that the
 // access rules do not admit the caller, and that an access key calls too fast.
 // A password is throttled before it is checked.
-func proven(caller kind.Caller, err error) bool {
+func proven(caller resource.Caller, err error) bool {
 	if caller.Account == "" {
 		return false
 	}

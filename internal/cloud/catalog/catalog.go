@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // Region is a Region of the cloud: what ReadRegions shows of it, and the facts
@@ -75,7 +75,7 @@ func NewRegion(name, domain string) Region {
 
 // Actions are the actions of this package, in the given region. The meters read
 // what counting resources does not tell of the use of quotas.
-func Actions(region Region, meters ...kind.Meter) []api.Action {
+func Actions(region Region, meters ...resource.Meter) []api.Action {
 	return []api.Action{
 		readLocations(region),
 		readPublicIpRanges(region),

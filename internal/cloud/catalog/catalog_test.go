@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // world is a region with the actions of this package and no more kinds than a
@@ -17,14 +17,14 @@ import (
 type world struct {
 	*testing.T
 	api *api.API
-	db  *kind.DB
+	db  *resource.DB
 }
 
-var alice = kind.Caller{Account: "123456789012"}
+var alice = resource.Caller{Account: "123456789012"}
 
-func newWorld(t *testing.T, region Region, limits map[string]int, kinds []kind.Any, meters ...kind.Meter) world {
+func newWorld(t *testing.T, region Region, limits map[string]int, kinds []resource.Any, meters ...resource.Meter) world {
 	t.Parallel()
-	db := kind.Open(kind.Options{
+	db := resource.Open(resource.Options{
 		Kinds: kinds, Limits: limits, Now: func() time.Time { return time.UnixMilli(1_800_000_000_000) },
 		Chance: rand.NewChaCha8([32]byte{}), Log: slog.New(slog.DiscardHandler),
 	})
@@ -33,7 +33,7 @@ func newWorld(t *testing.T, region Region, limits map[string]int, kinds []kind.A
 }
 
 // ask calls an action as a caller and decodes the answer.
-func ask[T any](w world, caller kind.Caller, action, body string) T {
+func ask[T any](w world, caller resource.Caller, action, body string) T {
 	w.Helper()
 	a, err := w.api.Find(action, api.Latest)
 	if err != nil {
@@ -55,7 +55,7 @@ func ask[T any](w world, caller kind.Caller, action, body string) T {
 }
 
 // nobody calls without credentials.
-var nobody kind.Caller
+var nobody resource.Caller
 
 func TestNewRegionKnowsTheRealSubregions(t *testing.T) {
 	t.Parallel()

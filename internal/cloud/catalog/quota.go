@@ -7,7 +7,7 @@ import (
 
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // Quota is a limit on what an account can have, and how much of it is used.
@@ -42,8 +42,8 @@ type FiltersQuota struct {
 	ShortDescriptions []string `path:"Quota.ShortDescription"` // The short descriptions of the quotas.
 }
 
-func readQuotas(meters []kind.Meter) api.Action {
-	source := api.Values("Quota", "QuotaTypes", func(tx *kind.Tx) iter.Seq2[api.Position, typedQuota] {
+func readQuotas(meters []resource.Meter) api.Action {
+	source := api.Values("Quota", "QuotaTypes", func(tx *resource.Tx) iter.Seq2[api.Position, typedQuota] {
 		return func(yield func(api.Position, typedQuota) bool) {
 			for i, q := range quotas {
 				uses := usesOf(tx, q, meters)
@@ -81,8 +81,8 @@ func byType(shown []*typedQuota) []*QuotaTypes {
 
 // usesOf reads the use of a quota by type: from its meter if it has one, else
 // by counting the resources that it limits.
-func usesOf(tx *kind.Tx, q quota, meters []kind.Meter) map[string]int {
-	if i := slices.IndexFunc(meters, func(m kind.Meter) bool { return m.Quota == q.name }); i >= 0 {
+func usesOf(tx *resource.Tx, q quota, meters []resource.Meter) map[string]int {
+	if i := slices.IndexFunc(meters, func(m resource.Meter) bool { return m.Quota == q.name }); i >= 0 {
 		return maps.Collect(meters[i].Read(tx))
 	}
 	if q.each {
@@ -91,13 +91,13 @@ func usesOf(tx *kind.Tx, q quota, meters []kind.Meter) map[string]int {
 	used := 0
 	for _, k := range tx.Kinds() {
 		if limit := k.Facts().Quota; limit != nil && limit.Name == q.name {
-			used = max(used, kind.MostUsed(tx, k))
+			used = max(used, resource.MostUsed(tx, k))
 		}
 	}
-	return map[string]int{kind.Global: used}
+	return map[string]int{resource.Global: used}
 }
 
-func (q quota) show(tx *kind.Tx, used int) Quota {
+func (q quota) show(tx *resource.Tx, used int) Quota {
 	limit, _ := tx.Limit(q.name)
 	return Quota{
 		AccountId: id.Account(tx.Account()), Name: q.name, ShortDescription: q.short, Description: q.description,

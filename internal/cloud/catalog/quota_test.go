@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/bastide-cloud/bastide/internal/apierror"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // A town has houses: two kinds with quotas, of the account and per reference.
@@ -24,17 +24,17 @@ type (
 	houseID string
 )
 
-func (townID) Form() kind.Form {
-	return kind.Form{Prefix: "town-", Length: 8, Alphabet: kind.Hexadecimal}
+func (townID) Form() resource.Form {
+	return resource.Form{Prefix: "town-", Length: 8, Alphabet: resource.Hexadecimal}
 }
-func (houseID) Form() kind.Form {
-	return kind.Form{Prefix: "house-", Length: 8, Alphabet: kind.Hexadecimal}
+func (houseID) Form() resource.Form {
+	return resource.Form{Prefix: "house-", Length: 8, Alphabet: resource.Hexadecimal}
 }
 
 // townKinds take the quotas of Nets and Subnets.
-func townKinds() (*kind.Kind[town, townID], *kind.Kind[house, houseID]) {
-	return &kind.Kind[town, townID]{Name: "Town", Quota: &kind.Quota{Name: "vpc_limit", Code: apierror.TooManyNets}},
-		&kind.Kind[house, houseID]{Name: "House", Quota: &kind.Quota{Name: "subnet_limit", Code: apierror.TooManyNets, Per: "TownId"}}
+func townKinds() (*resource.Kind[town, townID], *resource.Kind[house, houseID]) {
+	return &resource.Kind[town, townID]{Name: "Town", Quota: &resource.Quota{Name: "vpc_limit", Code: apierror.TooManyNets}},
+		&resource.Kind[house, houseID]{Name: "House", Quota: &resource.Quota{Name: "subnet_limit", Code: apierror.TooManyNets, Per: "TownId"}}
 }
 
 type quotasPage struct {
@@ -93,7 +93,7 @@ func TestReadQuotasFilters(t *testing.T) {
 		"nothing, no groups": {`{"QuotaTypes":["three"]}`, []string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			listeners := kind.Meter{Quota: "lb_listeners_limit", Read: func(*kind.Tx) iter.Seq2[string, int] {
+			listeners := resource.Meter{Quota: "lb_listeners_limit", Read: func(*resource.Tx) iter.Seq2[string, int] {
 				return maps.All(map[string]int{"two": 2, "one": 1})
 			}}
 			w := newWorld(t, NewRegion("home", "cloud.test"), Limits(), nil, listeners)
@@ -128,10 +128,10 @@ func TestReadQuotasInPages(t *testing.T) {
 
 func TestReadQuotasShowsWhatIsUsed(t *testing.T) {
 	towns, houses := townKinds()
-	volumes := kind.Meter{Quota: "volume_size_limit", Read: func(*kind.Tx) iter.Seq2[string, int] { return maps.All(map[string]int{kind.Global: 70}) }}
+	volumes := resource.Meter{Quota: "volume_size_limit", Read: func(*resource.Tx) iter.Seq2[string, int] { return maps.All(map[string]int{resource.Global: 70}) }}
 	limits := map[string]int{"vpc_limit": 5, "subnet_limit": 3, "volume_size_limit": 100}
-	w := newWorld(t, NewRegion("home", "cloud.test"), limits, []kind.Any{towns, houses}, volumes)
-	err := w.db.Update(t.Context(), alice, func(tx *kind.Tx) error {
+	w := newWorld(t, NewRegion("home", "cloud.test"), limits, []resource.Any{towns, houses}, volumes)
+	err := w.db.Update(t.Context(), alice, func(tx *resource.Tx) error {
 		big, small := &town{}, &town{}
 		for _, v := range []*town{big, small} {
 			if err := towns.Insert(tx, v); err != nil {

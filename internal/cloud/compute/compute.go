@@ -14,9 +14,9 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
 	"github.com/bastide-cloud/bastide/internal/objectstore"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // Region is what the rules must know of the region they are in.
@@ -58,8 +58,8 @@ func Lives() map[string]lifecycle.Life {
 }
 
 // Kinds are the kinds of the package.
-func Kinds() []kind.Any {
-	return []kind.Any{
+func Kinds() []resource.Any {
+	return []resource.Any{
 		Keypairs,
 		Snapshots, snapshotSets, Volumes, VolumeUpdateTasks,
 		Images, ImageExportTasks, SnapshotExportTasks, exportFiles,
@@ -93,14 +93,14 @@ func (region Region) checkSubregion(name string) error {
 
 // underWay is what a task or a snapshot adds to how many of its kind have not
 // ended.
-func underWay(ended bool) kind.Amounts {
+func underWay(ended bool) resource.Amounts {
 	if ended {
-		return kind.Amounts{}
+		return resource.Amounts{}
 	}
-	return kind.Amounts{1}
+	return resource.Amounts{1}
 }
 
 // Meters read the use of the quotas that do not count the resources of a kind.
-func Meters() []kind.Meter {
+func Meters() []resource.Meter {
 	return slices.Concat(storageMeters(), snapshotMeters(), exportMeters(), vmMeters())
 }

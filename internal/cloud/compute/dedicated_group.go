@@ -10,7 +10,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // DedicatedGroup is a group of servers on which nobody else's VMs run, and no
@@ -27,12 +27,12 @@ type DedicatedGroup struct {
 }
 
 // DedicatedGroups are the dedicated groups of the region.
-var DedicatedGroups = &kind.Kind[DedicatedGroup, id.DedicatedGroup]{
+var DedicatedGroups = &resource.Kind[DedicatedGroup, id.DedicatedGroup]{
 	Name: "DedicatedGroup",
 	Held: apierror.InUse,
 	// Each group has at least one server. The catalogue has no code for too many
 	// of them: that of VMs is nearest.
-	Quota: &kind.Quota{Name: "dedicated_server_limit", Code: apierror.TooManyVms},
+	Quota: &resource.Quota{Name: "dedicated_server_limit", Code: apierror.TooManyVms},
 }
 
 func dedicatedGroupActions(region Region) []api.Action {
@@ -45,7 +45,7 @@ func dedicatedGroupActions(region Region) []api.Action {
 	}
 }
 
-func viewDedicatedGroup(tx *kind.Tx, g *DedicatedGroup) *DedicatedGroup {
+func viewDedicatedGroup(tx *resource.Tx, g *DedicatedGroup) *DedicatedGroup {
 	g.AccountId = id.Account(tx.Account())
 	for net := range network.Nets.Of(tx, g.DedicatedGroupId) {
 		g.NetIds = append(g.NetIds, net.NetId)
@@ -57,7 +57,7 @@ func viewDedicatedGroup(tx *kind.Tx, g *DedicatedGroup) *DedicatedGroup {
 }
 
 // vms are the VMs in the group, but for those that are on their way out.
-func (g *DedicatedGroup) vms(tx *kind.Tx) []*Vm {
+func (g *DedicatedGroup) vms(tx *resource.Tx) []*Vm {
 	return slices.DeleteFunc(slices.Collect(Vms.Of(tx, g.DedicatedGroupId)), func(v *Vm) bool { return v.State == VmShuttingDown })
 }
 
@@ -93,7 +93,7 @@ func (n Name) Check() error {
 	return nil
 }
 
-func (region Region) createDedicatedGroup(_ *kind.Tx, req *CreateDedicatedGroupRequest) (*DedicatedGroup, error) {
+func (region Region) createDedicatedGroup(_ *resource.Tx, req *CreateDedicatedGroupRequest) (*DedicatedGroup, error) {
 	if err := region.checkSubregion(req.SubregionName); err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ type UpdateDedicatedGroupRequest struct {
 	Name             Name              `api:"required"` // The new name of the dedicated group, of 1 to 255 characters.
 }
 
-func updateDedicatedGroup(_ *kind.Tx, g *DedicatedGroup, req *UpdateDedicatedGroupRequest) error {
+func updateDedicatedGroup(_ *resource.Tx, g *DedicatedGroup, req *UpdateDedicatedGroupRequest) error {
 	g.Name = string(req.Name)
 	return nil
 }
@@ -136,7 +136,7 @@ type DeleteDedicatedGroupRequest struct {
 // gone.
 type DeleteDedicatedGroupResponse struct{}
 
-func deleteDedicatedGroup(tx *kind.Tx, req *DeleteDedicatedGroupRequest) (*DeleteDedicatedGroupResponse, error) {
+func deleteDedicatedGroup(tx *resource.Tx, req *DeleteDedicatedGroupRequest) (*DeleteDedicatedGroupResponse, error) {
 	g, err := DedicatedGroups.Get(tx, req.DedicatedGroupId)
 	if err != nil {
 		return nil, err
@@ -183,7 +183,7 @@ func some(vms []id.Vm, nets []id.Net) string {
 // joinGroup refuses a VM whose tenancy is a dedicated group that is not there or
 // is made for other VMs, and notes that the VM is in it otherwise. The rules that
 // place a VM, or change its processors, call it.
-func (v *Vm) joinGroup(tx *kind.Tx) error {
+func (v *Vm) joinGroup(tx *resource.Tx) error {
 	tenancy := v.Placement.Tenancy
 	if tenancy == "" || tenancy == network.TenancyDefault || tenancy == network.TenancyDedicated {
 		return nil

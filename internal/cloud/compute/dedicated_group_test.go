@@ -9,7 +9,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // group makes a dedicated group.
@@ -127,7 +127,7 @@ func TestDeleteDedicatedGroup(t *testing.T) {
 		}
 	}
 	protect := func(on bool) {
-		l.change(alice, vms[0], func(_ *kind.Tx, vm *Vm) error { vm.DeletionProtection = on; return nil })
+		l.change(alice, vms[0], func(_ *resource.Tx, vm *Vm) error { vm.DeletionProtection = on; return nil })
 	}
 	force := object{"DedicatedGroupId": a, "Force": true}
 	protect(true)
@@ -154,7 +154,7 @@ func TestDeleteDedicatedGroup(t *testing.T) {
 func (l *desk) vmStates(account string, vms []id.Vm) string {
 	l.Helper()
 	var states []string
-	l.view(account, func(tx *kind.Tx) {
+	l.view(account, func(tx *resource.Tx) {
 		states = nil
 		for _, vmID := range vms {
 			vm, err := Vms.Get(tx, vmID)
@@ -212,7 +212,7 @@ func TestWhoMayBeInADedicatedGroup(t *testing.T) {
 		"one whose tenancy is unknown": {alice, "tinav6.c1r1p1", "test-1b", "", 0},
 	} {
 		vm := &Vm{VmType: test.vmType, Placement: Placement{test.subregion, network.Tenancy(test.tenancy)}}
-		l.view(test.account, func(tx *kind.Tx) {
+		l.view(test.account, func(tx *resource.Tx) {
 			if err := vm.joinGroup(tx); test.code == 0 && err != nil || test.code != 0 && !test.code.Is(err) {
 				t.Errorf("%s: %v, want %s", name, err, test.code)
 			}

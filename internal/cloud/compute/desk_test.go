@@ -11,7 +11,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 const alice, bob = "000000000001", "000000000002"
@@ -21,7 +21,7 @@ const alice, bob = "000000000001", "000000000002"
 type desk struct {
 	*testing.T
 	api *api.API
-	db  *kind.DB
+	db  *resource.DB
 }
 
 var (
@@ -33,29 +33,29 @@ func newDesk(t *testing.T, region Region, limits map[string]int) *desk {
 	t.Helper()
 	l := &desk{T: t}
 	l.api = api.New(append(Actions(region), network.Actions(labNetwork)...), api.NewPager([]byte("key")))
-	l.db = kind.Open(kind.Options{
+	l.db = resource.Open(resource.Options{
 		Kinds: append(Kinds(), network.Kinds()...), Limits: limits, Chance: rand.NewChaCha8([32]byte{}),
 		Now: func() time.Time { return time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC) },
 	})
 	t.Cleanup(func() { l.db.Close() })
 	for _, account := range []string{alice, bob} {
-		l.update(account, func(tx *kind.Tx) error { return network.Welcome(tx, labNetwork) })
+		l.update(account, func(tx *resource.Tx) error { return network.Welcome(tx, labNetwork) })
 	}
 	return l
 }
 
 // update runs a transaction that must succeed.
-func (l *desk) update(account string, fn func(*kind.Tx) error) {
+func (l *desk) update(account string, fn func(*resource.Tx) error) {
 	l.Helper()
-	if err := l.db.Update(context.Background(), kind.Caller{Account: account}, fn); err != nil {
+	if err := l.db.Update(context.Background(), resource.Caller{Account: account}, fn); err != nil {
 		l.Fatal(err)
 	}
 }
 
 // view looks at an account.
-func (l *desk) view(account string, fn func(*kind.Tx)) {
+func (l *desk) view(account string, fn func(*resource.Tx)) {
 	l.Helper()
-	err := l.db.View(context.Background(), kind.Caller{Account: account}, func(tx *kind.Tx) error { fn(tx); return nil })
+	err := l.db.View(context.Background(), resource.Caller{Account: account}, func(tx *resource.Tx) error { fn(tx); return nil })
 	if err != nil {
 		l.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func (l *desk) try(account, action string, request object) (answer object, err e
 	if err != nil {
 		return nil, err
 	}
-	v, err := call.Run(context.Background(), l.db, kind.Caller{Account: account})
+	v, err := call.Run(context.Background(), l.db, resource.Caller{Account: account})
 	if err != nil {
 		return nil, err
 	}
@@ -139,14 +139,14 @@ func (l *desk) vm(account string, change ...func(*Vm)) id.Vm {
 	}
 	state := vm.State
 	vm.State = ""
-	l.update(account, func(tx *kind.Tx) error { return bring(tx, Vms, vm, &vm.State, state) })
+	l.update(account, func(tx *resource.Tx) error { return bring(tx, Vms, vm, &vm.State, state) })
 	return vm.VmId
 }
 
 // change changes a VM as its own rules and loops would.
-func (l *desk) change(account string, vmID id.Vm, change func(*kind.Tx, *Vm) error) {
+func (l *desk) change(account string, vmID id.Vm, change func(*resource.Tx, *Vm) error) {
 	l.Helper()
-	l.update(account, func(tx *kind.Tx) error {
+	l.update(account, func(tx *resource.Tx) error {
 		vm, err := Vms.Get(tx, vmID)
 		if err != nil {
 			return err
@@ -162,10 +162,10 @@ func (l *desk) change(account string, vmID id.Vm, change func(*kind.Tx, *Vm) err
 func (l *desk) image(account string, codes ...string) id.Image {
 	l.Helper()
 	image := &Image{ProductCodes: codes}
-	l.update(account, func(tx *kind.Tx) error {
+	l.update(account, func(tx *resource.Tx) error {
 		image.ImageId = Images.NewID(tx)
 		image.ImageName = string(image.ImageId)
-		return kind.Transition(tx, Images, image, ImageRegistered)
+		return resource.Transition(tx, Images, image, ImageRegistered)
 	})
 	return image.ImageId
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
 	"github.com/bastide-cloud/bastide/internal/objectstore"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // OsuExportToCreate says where in an object store an export shall be, and how.
@@ -69,7 +69,7 @@ func (p ObjectPrefix) Check() error {
 
 // checkBucket makes sure that an export can be written, before anything waits
 // for it.
-func (region Region) checkBucket(tx *kind.Tx, e *OsuExportToCreate) (struct{}, error) {
+func (region Region) checkBucket(tx *resource.Tx, e *OsuExportToCreate) (struct{}, error) {
 	var none struct{}
 	switch key := e.OsuApiKey; {
 	case key == nil:
@@ -93,14 +93,14 @@ type exportTarget struct {
 	Format    DiskImageFormat
 	Bucket    BucketName
 	Prefix    ObjectPrefix
-	AccessKey string      // empty: the region's own credentials
-	SecretKey kind.Secret // forgotten once the task has ended
+	AccessKey string          // empty: the region's own credentials
+	SecretKey resource.Secret // forgotten once the task has ended
 }
 
 func (e *OsuExportToCreate) target() exportTarget {
 	t := exportTarget{Format: e.DiskImageFormat, Bucket: e.OsuBucket, Prefix: e.OsuPrefix}
 	if e.OsuApiKey != nil {
-		t.AccessKey, t.SecretKey = e.OsuApiKey.ApiKeyId, kind.Secret(e.OsuApiKey.SecretKey)
+		t.AccessKey, t.SecretKey = e.OsuApiKey.ApiKeyId, resource.Secret(e.OsuApiKey.SecretKey)
 	}
 	return t
 }
@@ -127,15 +127,15 @@ const (
 )
 
 // exports are the export tasks of one kind, with what both kinds have in common.
-type exports[T any, I kind.ID, S ~string] struct {
-	*kind.Kind[T, I]
+type exports[T any, I resource.ID, S ~string] struct {
+	*resource.Kind[T, I]
 	quota   string
 	parts   func(*T) exportParts[I]
-	advance func(*kind.Tx, *T) error // notes how far the files of a task are
+	advance func(*resource.Tx, *T) error // notes how far the files of a task are
 }
 
 // exportParts are the parts of a task of either kind.
-type exportParts[I kind.ID] struct {
+type exportParts[I resource.ID] struct {
 	id      I
 	ended   bool
 	comment *string
@@ -143,7 +143,7 @@ type exportParts[I kind.ID] struct {
 }
 
 // find finds a task of the account.
-func (e *exports[T, I, S]) find(tx *kind.Tx, taskID I) (exportTask, error) {
+func (e *exports[T, I, S]) find(tx *resource.Tx, taskID I) (exportTask, error) {
 	task, err := e.Get(tx, taskID)
 	if err != nil {
 		return nil, err
@@ -152,29 +152,29 @@ func (e *exports[T, I, S]) find(tx *kind.Tx, taskID I) (exportTask, error) {
 }
 
 // running is how many tasks have not ended.
-func (e *exports[T, I, S]) running(tx *kind.Tx) int { return int(e.Sums(tx)[0]) }
+func (e *exports[T, I, S]) running(tx *resource.Tx) int { return int(e.Sums(tx)[0]) }
 
 // checkQuota refuses one more task than can run at the same time. The catalogue has
 // no code for too many exports: that of snapshots that are being taken is nearest.
-func (e *exports[T, I, S]) checkQuota(tx *kind.Tx) error {
+func (e *exports[T, I, S]) checkQuota(tx *resource.Tx) error {
 	return tx.CheckLimit(e.quota, apierror.TooManyActiveSnapshots, e.running(tx)+1)
 }
 
-func (e *exports[T, I, S]) meter() kind.Meter { return kind.GlobalMeter(e.quota, e.running) }
+func (e *exports[T, I, S]) meter() resource.Meter { return resource.GlobalMeter(e.quota, e.running) }
 
 // exportTask is a task of either kind.
 type exportTask interface {
 	// hasEnded reports whether no event is left in the life of the task.
 	hasEnded() bool
 	// noteFiles notes how far the files of the task are.
-	noteFiles(tx *kind.Tx) error
+	noteFiles(tx *resource.Tx) error
 	// end ends the task before it is done.
-	end(tx *kind.Tx, event, comment string) error
+	end(tx *resource.Tx, event, comment string) error
 	to() *exportTarget
 }
 
 // foundExport is a task that was found. It implements [exportTask].
-type foundExport[T any, I kind.ID, S ~string] struct {
+type foundExport[T any, I resource.ID, S ~string] struct {
 	*exports[T, I, S]
 	task *T
 	is   exportParts[I]
@@ -184,9 +184,9 @@ func (e *foundExport[T, I, S]) hasEnded() bool { return e.is.ended }
 
 func (e *foundExport[T, I, S]) to() *exportTarget { return e.is.target }
 
-func (e *foundExport[T, I, S]) noteFiles(tx *kind.Tx) error { return e.advance(tx, e.task) }
+func (e *foundExport[T, I, S]) noteFiles(tx *resource.Tx) error { return e.advance(tx, e.task) }
 
-func (e *foundExport[T, I, S]) end(tx *kind.Tx, event, comment string) error {
+func (e *foundExport[T, I, S]) end(tx *resource.Tx, event, comment string) error {
 	for f := range exportFiles.Of(tx, e.is.id) {
 		if err := exportFiles.Delete(tx, f); err != nil {
 			return err
@@ -194,7 +194,7 @@ func (e *foundExport[T, I, S]) end(tx *kind.Tx, event, comment string) error {
 	}
 	*e.is.comment = comment
 	e.is.target.forget()
-	return kind.Transition(tx, e.Kind, e.task, lifecycle.Event[S](event))
+	return resource.Transition(tx, e.Kind, e.task, lifecycle.Event[S](event))
 }
 
 // exportFile is a file that is being written. It goes once it is written, or is
@@ -219,12 +219,12 @@ func (*exportFile) Unsettled() bool { return true }
 type exportFileID string
 
 // Form is only here to make it an identifier: it is never chosen.
-func (exportFileID) Form() kind.Form { return kind.Form{} }
+func (exportFileID) Form() resource.Form { return resource.Form{} }
 
-var exportFiles = &kind.Kind[exportFile, exportFileID]{Name: "ExportFile"}
+var exportFiles = &resource.Kind[exportFile, exportFileID]{Name: "ExportFile"}
 
 // insert makes a file of a snapshot of an owner.
-func (f *exportFile) insert(tx *kind.Tx, owner *kind.Tx, s *Snapshot) error {
+func (f *exportFile) insert(tx *resource.Tx, owner *resource.Tx, s *Snapshot) error {
 	f.SnapshotId, f.Owner, f.Size = s.SnapshotId, id.Account(owner.Account()), s.VolumeSize
 	if owner.Account() == tx.Account() {
 		f.Kept = s.SnapshotId
@@ -233,14 +233,16 @@ func (f *exportFile) insert(tx *kind.Tx, owner *kind.Tx, s *Snapshot) error {
 }
 
 // task is what the file is written for.
-func (f *exportFile) task(tx *kind.Tx) (exportTask, error) {
+func (f *exportFile) task(tx *resource.Tx) (exportTask, error) {
 	if f.ImageTask != "" {
 		return imageExports.find(tx, f.ImageTask)
 	}
 	return snapshotExports.find(tx, f.SnapshotTask)
 }
 
-func exportMeters() []kind.Meter { return []kind.Meter{imageExports.meter(), snapshotExports.meter()} }
+func exportMeters() []resource.Meter {
+	return []resource.Meter{imageExports.meter(), snapshotExports.meter()}
+}
 
 func exportActions(region Region) []api.Action {
 	images := api.NewResource(ImageExportTasks, viewImageExportTask)
@@ -274,7 +276,7 @@ type DeleteExportTaskRequest struct {
 // DeleteExportTaskResponse says nothing more than that the task is cancelled.
 type DeleteExportTaskResponse struct{}
 
-func deleteExportTask(tx *kind.Tx, req *DeleteExportTaskRequest) (*DeleteExportTaskResponse, error) {
+func deleteExportTask(tx *resource.Tx, req *DeleteExportTaskRequest) (*DeleteExportTaskResponse, error) {
 	var task exportTask
 	var err error
 	if image := id.ImageExportTask(req.ExportTaskId); strings.HasPrefix(string(image), image.Form().Prefix) {

@@ -7,8 +7,8 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // ImageExportTask writes an [Image] to an object store: a file for each of its
@@ -22,10 +22,10 @@ type ImageExportTask struct {
 	Tags      []api.Tag                // The tags of the task.
 	TaskId    id.ImageExportTask       // The ID of the task.
 
-	Target      exportTarget `wire:"-"`
-	Manifest    manifest     `wire:"-"` // without the URLs
-	Written     bool         `wire:"-"` // all files are there
-	ManifestUrl kind.Secret  `wire:"-"` // which has the right to read the manifest in it
+	Target      exportTarget    `wire:"-"`
+	Manifest    manifest        `wire:"-"` // without the URLs
+	Written     bool            `wire:"-"` // all files are there
+	ManifestUrl resource.Secret `wire:"-"` // which has the right to read the manifest in it
 }
 
 // OsuExportImageExportTask is where an image is written to.
@@ -37,7 +37,7 @@ type OsuExportImageExportTask struct {
 }
 
 // ImageExportTasks are the image export tasks of the region. They stay.
-var ImageExportTasks = &kind.Kind[ImageExportTask, id.ImageExportTask]{
+var ImageExportTasks = &resource.Kind[ImageExportTask, id.ImageExportTask]{
 	Name:    "ImageExportTask",
 	Tag:     "task",
 	Missing: apierror.TaskNotFound,
@@ -86,12 +86,12 @@ func (t *ImageExportTask) ended() bool { return len(imageExportLife[t.State]) ==
 func (t *ImageExportTask) Unsettled() bool { return !t.ended() }
 
 // Amounts counts the task while it runs. See [exports].
-func (t *ImageExportTask) Amounts() kind.Amounts { return underWay(t.ended()) }
+func (t *ImageExportTask) Amounts() resource.Amounts { return underWay(t.ended()) }
 
 // manifestKey is the key of the manifest.
 func (t *ImageExportTask) manifestKey() string { return t.Target.object(string(t.TaskId) + ".json") }
 
-func viewImageExportTask(_ *kind.Tx, t *ImageExportTask) *ImageExportTask {
+func viewImageExportTask(_ *resource.Tx, t *ImageExportTask) *ImageExportTask {
 	if t.OsuExport.OsuManifestUrl == "" {
 		t.OsuExport.OsuManifestUrl = string(t.ManifestUrl)
 	}
@@ -100,7 +100,7 @@ func viewImageExportTask(_ *kind.Tx, t *ImageExportTask) *ImageExportTask {
 
 // exported finds a task of the account by where it has written: the bucket and
 // the key of the manifest, or of the first file.
-func exported(tx *kind.Tx, location string) (*ImageExportTask, bool) {
+func exported(tx *resource.Tx, location string) (*ImageExportTask, bool) {
 	for t := range ImageExportTasks.All(tx) {
 		under := string(t.Target.Bucket) + "/"
 		if t.State == ImageExportCompleted && (location == under+t.manifestKey() || location == under+t.Manifest.Image.Snapshots[0].Filename) {
@@ -120,11 +120,11 @@ type CreateImageExportTaskRequest struct {
 // CreateImageExportTaskResponse shows the task.
 type CreateImageExportTaskResponse struct{ ImageExportTask *ImageExportTask }
 
-func (region Region) checkImageBucket(tx *kind.Tx, req *CreateImageExportTaskRequest) (struct{}, error) {
+func (region Region) checkImageBucket(tx *resource.Tx, req *CreateImageExportTaskRequest) (struct{}, error) {
 	return region.checkBucket(tx, &req.OsuExport)
 }
 
-func createImageExportTask(tx *kind.Tx, req *CreateImageExportTaskRequest, _ struct{}) (*CreateImageExportTaskResponse, error) {
+func createImageExportTask(tx *resource.Tx, req *CreateImageExportTaskRequest, _ struct{}) (*CreateImageExportTaskResponse, error) {
 	i, err := ownImage(tx, req.ImageId)
 	if err != nil {
 		return nil, err
@@ -153,7 +153,7 @@ func createImageExportTask(tx *kind.Tx, req *CreateImageExportTaskRequest, _ str
 
 // insertFiles makes a file of each snapshot of the image. That of the root
 // device has the name that is promised, and stands first.
-func (t *ImageExportTask) insertFiles(tx *kind.Tx, i *Image) error {
+func (t *ImageExportTask) insertFiles(tx *resource.Tx, i *Image) error {
 	snapshots := t.Manifest.Image.Snapshots
 	for k := range snapshots {
 		if snapshots[k].Device == i.RootDeviceName {

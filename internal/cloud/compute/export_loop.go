@@ -10,15 +10,15 @@ import (
 
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/driver"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
 	"github.com/bastide-cloud/bastide/internal/objectstore"
 	"github.com/bastide-cloud/bastide/internal/reconcile"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // NewExportLoop makes the loop that has the files of exports written, and notes how
 // far they are.
-func NewExportLoop(db *kind.DB, disks driver.Disks) reconcile.Loop {
+func NewExportLoop(db *resource.DB, disks driver.Disks) reconcile.Loop {
 	return reconcile.For(db, exportFiles, reconcile.Ops[exportFile, driver.Export, driver.ExportStatus]{
 		Want: wantedExport,
 		Ensure: func(ctx context.Context, want driver.Export) (status driver.ExportStatus, err error) {
@@ -36,13 +36,13 @@ func NewExportLoop(db *kind.DB, disks driver.Disks) reconcile.Loop {
 			return status, later
 		},
 		Remove: disks.RemoveExport,
-		Note: func(tx *kind.Tx, f *exportFile, _ driver.Export, status driver.ExportStatus) error {
+		Note: func(tx *resource.Tx, f *exportFile, _ driver.Export, status driver.ExportStatus) error {
 			if status.Failure == "" {
 				status.Progress = 100
 			}
 			return f.note(tx, status)
 		},
-		Progress: func(tx *kind.Tx, f *exportFile, _ driver.Export, status driver.ExportStatus, _ time.Time) error {
+		Progress: func(tx *resource.Tx, f *exportFile, _ driver.Export, status driver.ExportStatus, _ time.Time) error {
 			return f.note(tx, status)
 		},
 		Observe: func(ctx context.Context, found reconcile.Found) error {
@@ -56,7 +56,7 @@ func NewExportLoop(db *kind.DB, disks driver.Disks) reconcile.Loop {
 }
 
 // wantedExport is a file as the driver should write it.
-func wantedExport(tx *kind.Tx, f *exportFile) (want *driver.Export, again time.Time, err error) {
+func wantedExport(tx *resource.Tx, f *exportFile) (want *driver.Export, again time.Time, err error) {
 	task, err := f.task(tx)
 	if err != nil {
 		return nil, again, err
@@ -71,7 +71,7 @@ func wantedExport(tx *kind.Tx, f *exportFile) (want *driver.Export, again time.T
 }
 
 // note notes how far the driver is with a file.
-func (f *exportFile) note(tx *kind.Tx, status driver.ExportStatus) error {
+func (f *exportFile) note(tx *resource.Tx, status driver.ExportStatus) error {
 	task, err := f.task(tx)
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func (f *exportFile) note(tx *kind.Tx, status driver.ExportStatus) error {
 }
 
 // noteSnapshotFile notes how far the driver is. The file is the whole export.
-func noteSnapshotFile(tx *kind.Tx, t *SnapshotExportTask) error {
+func noteSnapshotFile(tx *resource.Tx, t *SnapshotExportTask) error {
 	for f := range exportFiles.Of(tx, t.TaskId) {
 		if f.Progress <= t.Progress {
 			return nil
@@ -102,12 +102,12 @@ func noteSnapshotFile(tx *kind.Tx, t *SnapshotExportTask) error {
 	}
 	t.Progress = 100
 	t.Target.forget()
-	return kind.Transition(tx, SnapshotExportTasks, t, lifecycle.Event[SnapshotExportState](exportCompleted))
+	return resource.Transition(tx, SnapshotExportTasks, t, lifecycle.Event[SnapshotExportState](exportCompleted))
 }
 
 // noteImageFiles notes that the driver has begun, and how far it is. The files are
 // all of the export but its manifest.
-func noteImageFiles(tx *kind.Tx, t *ImageExportTask) error {
+func noteImageFiles(tx *resource.Tx, t *ImageExportTask) error {
 	all := len(t.Manifest.Image.Snapshots)
 	left, done := 0, 0
 	for f := range exportFiles.Of(tx, t.TaskId) {
@@ -117,7 +117,7 @@ func noteImageFiles(tx *kind.Tx, t *ImageExportTask) error {
 	progress, written := max(t.Progress, min((done+100*(all-left))/all, 99)), left == 0
 	changed := progress != t.Progress || written != t.Written
 	t.Progress, t.Written = progress, written
-	begun, err := kind.Try(tx, ImageExportTasks, t, lifecycle.Event[ImageExportState](exportBegun))
+	begun, err := resource.Try(tx, ImageExportTasks, t, lifecycle.Event[ImageExportState](exportBegun))
 	if begun || err != nil || !changed {
 		return err
 	}
@@ -135,9 +135,9 @@ type writtenManifest struct{ location, failure string }
 
 // NewManifestLoop makes the loop that completes the exports of images: once all
 // files are written, it writes the manifest that leads to them. Manifests stay.
-func NewManifestLoop(db *kind.DB, objects objectstore.Store) reconcile.Loop {
+func NewManifestLoop(db *resource.DB, objects objectstore.Store) reconcile.Loop {
 	return reconcile.For(db, ImageExportTasks, reconcile.Ops[ImageExportTask, imageManifest, writtenManifest]{
-		Want: func(tx *kind.Tx, t *ImageExportTask) (want *imageManifest, again time.Time, err error) {
+		Want: func(tx *resource.Tx, t *ImageExportTask) (want *imageManifest, again time.Time, err error) {
 			if t.Written {
 				want = &imageManifest{tx.Account(), *t}
 			}
@@ -150,17 +150,17 @@ func NewManifestLoop(db *kind.DB, objects objectstore.Store) reconcile.Loop {
 			}
 			return writtenManifest{location: location}, err
 		},
-		Note: func(tx *kind.Tx, t *ImageExportTask, _ imageManifest, written writtenManifest) error {
+		Note: func(tx *resource.Tx, t *ImageExportTask, _ imageManifest, written writtenManifest) error {
 			if t.ended() {
 				return nil
 			}
 			t.Target.forget()
 			if written.failure != "" {
 				t.Comment = written.failure
-				return kind.Transition(tx, ImageExportTasks, t, lifecycle.Event[ImageExportState](exportFailed))
+				return resource.Transition(tx, ImageExportTasks, t, lifecycle.Event[ImageExportState](exportFailed))
 			}
-			t.ManifestUrl, t.Progress = kind.Secret(written.location), 100
-			return kind.Transition(tx, ImageExportTasks, t, lifecycle.Event[ImageExportState](exportCompleted))
+			t.ManifestUrl, t.Progress = resource.Secret(written.location), 100
+			return resource.Transition(tx, ImageExportTasks, t, lifecycle.Event[ImageExportState](exportCompleted))
 		},
 	})
 }

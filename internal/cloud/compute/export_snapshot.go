@@ -4,8 +4,8 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // SnapshotExportTask writes a [Snapshot] to an object store, as a file.
@@ -29,7 +29,7 @@ type OsuExportSnapshotExportTask struct {
 }
 
 // SnapshotExportTasks are the snapshot export tasks of the region. They stay.
-var SnapshotExportTasks = &kind.Kind[SnapshotExportTask, id.SnapshotExportTask]{
+var SnapshotExportTasks = &resource.Kind[SnapshotExportTask, id.SnapshotExportTask]{
 	Name:    "SnapshotExportTask",
 	Tag:     "task",
 	Missing: apierror.TaskNotFound,
@@ -75,7 +75,7 @@ var snapshotExportLife = lifecycle.Table[SnapshotExportState]{
 func (t *SnapshotExportTask) ended() bool { return len(snapshotExportLife[t.State]) == 0 }
 
 // Amounts counts the task while it runs. See [exports].
-func (t *SnapshotExportTask) Amounts() kind.Amounts { return underWay(t.ended()) }
+func (t *SnapshotExportTask) Amounts() resource.Amounts { return underWay(t.ended()) }
 
 // CreateSnapshotExportTaskRequest asks for a snapshot of the account to be written
 // to an object store.
@@ -87,11 +87,11 @@ type CreateSnapshotExportTaskRequest struct {
 // CreateSnapshotExportTaskResponse shows the task.
 type CreateSnapshotExportTaskResponse struct{ SnapshotExportTask *SnapshotExportTask }
 
-func (region Region) checkSnapshotBucket(tx *kind.Tx, req *CreateSnapshotExportTaskRequest) (struct{}, error) {
+func (region Region) checkSnapshotBucket(tx *resource.Tx, req *CreateSnapshotExportTaskRequest) (struct{}, error) {
 	return region.checkBucket(tx, &req.OsuExport)
 }
 
-func createSnapshotExportTask(tx *kind.Tx, req *CreateSnapshotExportTaskRequest, _ struct{}) (*CreateSnapshotExportTaskResponse, error) {
+func createSnapshotExportTask(tx *resource.Tx, req *CreateSnapshotExportTaskRequest, _ struct{}) (*CreateSnapshotExportTaskResponse, error) {
 	s, err := Snapshots.Get(tx, req.SnapshotId)
 	if err != nil {
 		if owner, _, found := sharedSnapshots.find(tx, req.SnapshotId); found == nil {

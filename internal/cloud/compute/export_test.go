@@ -16,7 +16,7 @@ import (
 
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/driver"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // written are the objects that the object store has, with their sizes.
@@ -44,7 +44,7 @@ func (l *lab) written() (files []string) {
 // noSecrets checks that nothing is kept of what exports needed.
 func (l *lab) noSecrets(account string) {
 	l.Helper()
-	l.view(account, func(tx *kind.Tx) error {
+	l.view(account, func(tx *resource.Tx) error {
 		if n := exportFiles.Count(tx); n != 0 {
 			l.Errorf("%d files are still being written", n)
 		}
@@ -339,7 +339,7 @@ func TestExportQuotas(t *testing.T) {
 	image, snapshot := l.image(anna)
 	const export = `"OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "backups"}`
 	used := func() (image, snapshot int) {
-		l.view(anna, func(tx *kind.Tx) error {
+		l.view(anna, func(tx *resource.Tx) error {
 			image, snapshot = 0, 0
 			for _, m := range Meters() {
 				for _, use := range m.Read(tx) {
@@ -377,7 +377,7 @@ func TestNoObjects(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	region := Region{Name: "test-1"}
-	l.view(anna, func(tx *kind.Tx) error {
+	l.view(anna, func(tx *resource.Tx) error {
 		if _, err := region.checkBucket(tx, &OsuExportToCreate{}); !apierror.StoreUnreachable.Is(err) {
 			t.Errorf("an export: %v", err)
 		}

@@ -7,8 +7,8 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // Gpu is a flexible GPU as it is kept. See [FlexibleGpu].
@@ -31,17 +31,17 @@ type FlexibleGpu struct {
 	ModelName          string           // The model of the flexible GPU.
 	State              FlexibleGpuState // The state of the flexible GPU.
 	SubregionName      string           // The name of the Subregion that it is in.
-	Tags               []kind.Tag       // The tags of the flexible GPU.
+	Tags               []resource.Tag   // The tags of the flexible GPU.
 	VmId               id.Vm            // The ID of the VM that it is linked to; absent if it is not.
 }
 
 // FlexibleGpus are the flexible GPUs of the region.
-var FlexibleGpus = &kind.Kind[Gpu, id.FlexibleGpu]{
+var FlexibleGpus = &resource.Kind[Gpu, id.FlexibleGpu]{
 	Name:    "FlexibleGpu",
 	Tag:     "flexible-gpu",
 	Missing: apierror.FlexibleGpuNotFound,
 	Held:    apierror.InUse,
-	Quota:   &kind.Quota{Name: "gpu_limit", Code: apierror.TooManyFlexibleGpus},
+	Quota:   &resource.Quota{Name: "gpu_limit", Code: apierror.TooManyFlexibleGpus},
 	Life:    gpuLife,
 }
 
@@ -96,13 +96,13 @@ func flexibleGpuActions(region Region) []api.Action {
 	}
 }
 
-func viewGpu(_ *kind.Tx, g *Gpu) *FlexibleGpu {
+func viewGpu(_ *resource.Tx, g *Gpu) *FlexibleGpu {
 	v := &FlexibleGpu{
 		DeleteOnVmDeletion: g.DeleteOnVmDeletion, FlexibleGpuId: g.FlexibleGpuId, Generation: g.Generation, ModelName: g.ModelName,
 		State: g.State, SubregionName: g.SubregionName, VmId: g.VmId,
 	}
 	for _, t := range g.Tags {
-		v.Tags = append(v.Tags, kind.Tag{Key: t.Key, Value: t.Value, ResourceId: string(g.FlexibleGpuId), ResourceType: FlexibleGpus.Tag})
+		v.Tags = append(v.Tags, resource.Tag{Key: t.Key, Value: t.Value, ResourceId: string(g.FlexibleGpuId), ResourceType: FlexibleGpus.Tag})
 	}
 	return v
 }
@@ -115,7 +115,7 @@ type CreateFlexibleGpuRequest struct {
 	SubregionName      string `api:"required"` // The name of the Subregion to allocate it in.
 }
 
-func (region Region) createFlexibleGpu(_ *kind.Tx, req *CreateFlexibleGpuRequest) (*Gpu, error) {
+func (region Region) createFlexibleGpu(_ *resource.Tx, req *CreateFlexibleGpuRequest) (*Gpu, error) {
 	model, err := modelNamed(req.ModelName)
 	if err != nil {
 		return nil, err
@@ -149,7 +149,7 @@ type FiltersFlexibleGpu struct {
 	ModelNames         []string           // The models of the flexible GPUs.
 	States             []FlexibleGpuState // The states of the flexible GPUs.
 	SubregionNames     []string           // The names of the Subregions that the flexible GPUs are in.
-	Tags               []kind.Tag         // The tags of the flexible GPUs, by key, value or both. What is said of a resource has no effect.
+	Tags               []resource.Tag     // The tags of the flexible GPUs, by key, value or both. What is said of a resource has no effect.
 	VmIds              []id.Vm            // The IDs of the VMs that the flexible GPUs are linked to.
 }
 
@@ -160,7 +160,7 @@ type UpdateFlexibleGpuRequest struct {
 	FlexibleGpuId      id.FlexibleGpu `api:"required"` // The ID of the flexible GPU.
 }
 
-func updateFlexibleGpu(_ *kind.Tx, g *Gpu, req *UpdateFlexibleGpuRequest) error {
+func updateFlexibleGpu(_ *resource.Tx, g *Gpu, req *UpdateFlexibleGpuRequest) error {
 	if req.DeleteOnVmDeletion != nil {
 		g.DeleteOnVmDeletion = *req.DeleteOnVmDeletion
 	}
@@ -173,11 +173,11 @@ type DeleteFlexibleGpuRequest struct {
 	FlexibleGpuId id.FlexibleGpu `api:"required"` // The ID of the flexible GPU.
 }
 
-func checkUnlinked(_ *kind.Tx, g *Gpu) error {
+func checkUnlinked(_ *resource.Tx, g *Gpu) error {
 	switch {
-	case kind.Allows(FlexibleGpus, g, gpuDeleted):
+	case resource.Allows(FlexibleGpus, g, gpuDeleted):
 		return nil
-	case kind.Allows(FlexibleGpus, g, gpuUnlinked):
+	case resource.Allows(FlexibleGpus, g, gpuUnlinked):
 		return apierror.InUse.Errorf("The flexible GPU %s is linked to %s.", g.FlexibleGpuId, g.VmId)
 	}
 	return apierror.InUse.Errorf("The flexible GPU %s is in %s until that VM is stopped.", g.FlexibleGpuId, g.VmId)

@@ -5,7 +5,7 @@ import (
 
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // FlexibleGpuCatalog is a model of flexible GPUs.
@@ -66,23 +66,25 @@ type allocatedGpu struct {
 	Account id.Account `ref:"-"`
 }
 
-var allocatedGpus = &kind.Kind[allocatedGpu, gpuName]{Name: "AllocatedGpu"}
+var allocatedGpus = &resource.Kind[allocatedGpu, gpuName]{Name: "AllocatedGpu"}
 
 // gpuName is a flexible GPU with its account, whose ID alone another account's
 // can have too.
 type gpuName string
 
 // Form is only here to make a name an identifier: it is never chosen.
-func (gpuName) Form() kind.Form { return kind.Form{} }
+func (gpuName) Form() resource.Form { return resource.Form{} }
 
 // shelf is the account of the region that keeps what is allocated of a model in
 // a Subregion: those who want others do not wait.
 func (g *Gpu) shelf() string { return "gpus-" + g.SubregionName + "-" + g.ModelName }
 
-func (g *Gpu) name(tx *kind.Tx) gpuName { return gpuName(tx.Account() + "/" + string(g.FlexibleGpuId)) }
+func (g *Gpu) name(tx *resource.Tx) gpuName {
+	return gpuName(tx.Account() + "/" + string(g.FlexibleGpuId))
+}
 
 // takeGpu takes one of the flexible GPUs that nobody has.
-func (region Region) takeGpu(tx *kind.Tx, g *Gpu) error {
+func (region Region) takeGpu(tx *resource.Tx, g *Gpu) error {
 	shelf := tx.In(g.shelf())
 	if has := region.gpusOf(g.SubregionName, g.ModelName); allocatedGpus.Count(shelf) >= has {
 		return apierror.InsufficientCapacity.Errorf("No %s is left in %s.", g.ModelName, g.SubregionName)
@@ -91,6 +93,6 @@ func (region Region) takeGpu(tx *kind.Tx, g *Gpu) error {
 }
 
 // giveGpuBack lets others have it.
-func giveGpuBack(tx *kind.Tx, g *Gpu) error {
+func giveGpuBack(tx *resource.Tx, g *Gpu) error {
 	return allocatedGpus.Delete(tx.In(g.shelf()), &allocatedGpu{Name: g.name(tx)})
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // LinkFlexibleGpuRequest links a flexible GPU to a VM, which has it once it was
@@ -20,7 +20,7 @@ type LinkFlexibleGpuRequest struct {
 // LinkFlexibleGpuResponse says nothing more than that the two are linked.
 type LinkFlexibleGpuResponse struct{}
 
-func linkFlexibleGpu(tx *kind.Tx, req *LinkFlexibleGpuRequest) (*LinkFlexibleGpuResponse, error) {
+func linkFlexibleGpu(tx *resource.Tx, req *LinkFlexibleGpuRequest) (*LinkFlexibleGpuResponse, error) {
 	g, err := FlexibleGpus.Get(tx, req.FlexibleGpuId)
 	if err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ type UnlinkFlexibleGpuRequest struct {
 // will be, free.
 type UnlinkFlexibleGpuResponse struct{}
 
-func unlinkFlexibleGpu(tx *kind.Tx, req *UnlinkFlexibleGpuRequest) (*UnlinkFlexibleGpuResponse, error) {
+func unlinkFlexibleGpu(tx *resource.Tx, req *UnlinkFlexibleGpuRequest) (*UnlinkFlexibleGpuResponse, error) {
 	g, err := FlexibleGpus.Get(tx, req.FlexibleGpuId)
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func unlinkFlexibleGpu(tx *kind.Tx, req *UnlinkFlexibleGpuRequest) (*UnlinkFlexi
 	switch {
 	case g.VmId == "":
 		return nil, apierror.InvalidState.Errorf("The flexible GPU %s is linked to no VM.", g.FlexibleGpuId)
-	case !kind.Allows(FlexibleGpus, g, gpuUnlinked):
+	case !resource.Allows(FlexibleGpus, g, gpuUnlinked):
 		return nil, apierror.InvalidState.Errorf("The flexible GPU %s is unlinked from %s already: stop that VM.", g.FlexibleGpuId, g.VmId)
 	}
 	vm, err := Vms.Get(tx, g.VmId)
@@ -110,26 +110,26 @@ func unlinkFlexibleGpu(tx *kind.Tx, req *UnlinkFlexibleGpuRequest) (*UnlinkFlexi
 
 // transition lets an event happen to a flexible GPU. One that is allocated has no
 // VM.
-func (g *Gpu) transition(tx *kind.Tx, event lifecycle.Event[FlexibleGpuState]) error {
+func (g *Gpu) transition(tx *resource.Tx, event lifecycle.Event[FlexibleGpuState]) error {
 	if to, _ := gpuLife.Next(g.State, event); to == GpuAllocated {
 		g.VmId = ""
 	}
-	return kind.Transition(tx, FlexibleGpus, g, event)
+	return resource.Transition(tx, FlexibleGpus, g, event)
 }
 
 // startGpus puts into a VM the flexible GPUs that were linked to it since it
 // last started. The rule that starts a VM calls it.
-func startGpus(tx *kind.Tx, vm id.Vm) error { return transitionGpus(tx, vm, gpuStarted) }
+func startGpus(tx *resource.Tx, vm id.Vm) error { return transitionGpus(tx, vm, gpuStarted) }
 
 // stopGpus takes out of a VM the flexible GPUs that were unlinked while it ran.
 // The rule that notes that a VM has stopped calls it.
-func stopGpus(tx *kind.Tx, vm id.Vm) error { return transitionGpus(tx, vm, gpuStopped) }
+func stopGpus(tx *resource.Tx, vm id.Vm) error { return transitionGpus(tx, vm, gpuStopped) }
 
 // transitionGpus lets an event happen to the flexible GPUs of a VM whose states
 // allow it.
-func transitionGpus(tx *kind.Tx, vm id.Vm, event lifecycle.Event[FlexibleGpuState]) error {
+func transitionGpus(tx *resource.Tx, vm id.Vm, event lifecycle.Event[FlexibleGpuState]) error {
 	for g := range FlexibleGpus.Of(tx, vm) {
-		if !kind.Allows(FlexibleGpus, g, event) {
+		if !resource.Allows(FlexibleGpus, g, event) {
 			continue
 		}
 		if err := g.transition(tx, event); err != nil {
@@ -141,7 +141,7 @@ func transitionGpus(tx *kind.Tx, vm id.Vm, event lifecycle.Event[FlexibleGpuStat
 
 // releaseGpus deletes the flexible GPUs of a VM that go with it, and leaves the
 // others allocated. The rule that ends a VM calls it first.
-func releaseGpus(tx *kind.Tx, vm id.Vm) error {
+func releaseGpus(tx *resource.Tx, vm id.Vm) error {
 	for g := range FlexibleGpus.Of(tx, vm) {
 		goes := g.DeleteOnVmDeletion && g.State != GpuDetaching // which it was unlinked from
 		if err := g.transition(tx, gpuReleased); err != nil {
@@ -162,6 +162,6 @@ func releaseGpus(tx *kind.Tx, vm id.Vm) error {
 
 // gpusIn are the flexible GPUs that a VM has, in the order in which they were
 // made: not those that it will have once it is started again.
-func gpusIn(tx *kind.Tx, vm id.Vm) []*Gpu {
+func gpusIn(tx *resource.Tx, vm id.Vm) []*Gpu {
 	return slices.DeleteFunc(slices.Collect(FlexibleGpus.Of(tx, vm)), func(g *Gpu) bool { return g.State == GpuAttaching })
 }

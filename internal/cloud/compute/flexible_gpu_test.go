@@ -12,7 +12,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // gpu allocates a flexible GPU that fits the VMs of the lab unless it is asked
@@ -42,7 +42,7 @@ func (l *desk) state(account, gpu string) string {
 
 func (l *desk) start(account string, vmID id.Vm) {
 	l.Helper()
-	l.change(account, vmID, func(tx *kind.Tx, vm *Vm) error {
+	l.change(account, vmID, func(tx *resource.Tx, vm *Vm) error {
 		if err := bring(tx, Vms, vm, &vm.State, VmRunning); err != nil {
 			return err
 		}
@@ -52,7 +52,7 @@ func (l *desk) start(account string, vmID id.Vm) {
 
 func (l *desk) stop(account string, vmID id.Vm) {
 	l.Helper()
-	l.change(account, vmID, func(tx *kind.Tx, vm *Vm) error {
+	l.change(account, vmID, func(tx *resource.Tx, vm *Vm) error {
 		if err := bring(tx, Vms, vm, &vm.State, VmStopped); err != nil {
 			return err
 		}
@@ -63,7 +63,7 @@ func (l *desk) stop(account string, vmID id.Vm) {
 // end deletes a VM.
 func (l *desk) end(account string, vmID id.Vm) {
 	l.Helper()
-	l.update(account, func(tx *kind.Tx) error {
+	l.update(account, func(tx *resource.Tx) error {
 		if err := releaseGpus(tx, vmID); err != nil {
 			return err
 		}
@@ -245,7 +245,7 @@ func TestLinkAndUnlinkFlexibleGpu(t *testing.T) {
 	}
 	has := func(want int) {
 		t.Helper()
-		l.view(alice, func(tx *kind.Tx) {
+		l.view(alice, func(tx *resource.Tx) {
 			if got := len(gpusIn(tx, vm)); got != want {
 				t.Errorf("the VM has %d, want %d", got, want)
 			}
@@ -373,9 +373,9 @@ func TestFlexibleGpuFilters(t *testing.T) {
 	b := l.gpu(alice, object{"ModelName": "nvidia-a10", "Generation": "v6"})
 	c := l.gpu(alice, object{"SubregionName": "test-1b"})
 	l.call(alice, "LinkFlexibleGpu", object{"FlexibleGpuId": a, "VmId": vm})
-	l.update(alice, func(tx *kind.Tx) error {
+	l.update(alice, func(tx *resource.Tx) error {
 		tagged, _ := tx.Tagged(c)
-		tx.SetTags(tagged, []kind.ResourceTag{{Key: "env", Value: "test"}})
+		tx.SetTags(tagged, []resource.ResourceTag{{Key: "env", Value: "test"}})
 		return nil
 	})
 	for name, test := range map[string]struct {
@@ -451,7 +451,7 @@ func TestAnyLifeOfGpus(t *testing.T) {
 					gone[v] = true
 				}
 			}
-			l.view(alice, func(tx *kind.Tx) {
+			l.view(alice, func(tx *resource.Tx) {
 				count := 0
 				for g := range FlexibleGpus.All(tx) {
 					count++

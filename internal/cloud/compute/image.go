@@ -7,8 +7,8 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // Image is what a [Vm] is made from: its volumes and how it boots. It is also
@@ -77,7 +77,7 @@ type StateComment struct {
 }
 
 // Images are the images of the region.
-var Images = &kind.Kind[Image, id.Image]{
+var Images = &resource.Kind[Image, id.Image]{
 	Name:    "Image",
 	Tag:     "image",
 	Missing: apierror.ImageNotFound,
@@ -191,7 +191,7 @@ func imageActions(region Region) []api.Action {
 	}
 }
 
-func viewImage(tx *kind.Tx, i *Image) *Image {
+func viewImage(tx *resource.Tx, i *Image) *Image {
 	i.AccountId = id.Account(tx.Account())
 	owner := i.AccountAlias
 	if owner == "" {
@@ -208,7 +208,7 @@ func viewImage(tx *kind.Tx, i *Image) *Image {
 
 // productTypesOf are the product types that product codes stand for, as far as
 // the region knows them.
-func productTypesOf(tx *kind.Tx, codes []string) (all []ProductType) {
+func productTypesOf(tx *resource.Tx, codes []string) (all []ProductType) {
 	for _, code := range codes {
 		if i := slices.IndexFunc(productTypes, func(p ProductType) bool { return string(p.ProductTypeId) == code }); i >= 0 {
 			all = append(all, productTypes[i])
@@ -222,7 +222,7 @@ func productTypesOf(tx *kind.Tx, codes []string) (all []ProductType) {
 // launchable finds an image that the account may make VMs from: one of its own,
 // or one that it shares in. The transaction is over the account that has it, and
 // so over the one that [Image.snapshotOwner] goes by.
-func launchable(tx *kind.Tx, imageID id.Image) (owner *kind.Tx, i *Image, err error) {
+func launchable(tx *resource.Tx, imageID id.Image) (owner *resource.Tx, i *Image, err error) {
 	owner, i, err = sharedImages.find(tx, imageID)
 	if err == nil && i.State != ImageAvailable {
 		err = apierror.InvalidImageState.Errorf("The image %s is %s, not available.", imageID, i.State)
@@ -231,7 +231,7 @@ func launchable(tx *kind.Tx, imageID id.Image) (owner *kind.Tx, i *Image, err er
 }
 
 // snapshotOwner is the account that has a snapshot of the image.
-func (i *Image) snapshotOwner(owner *kind.Tx, snapshot id.Snapshot) string {
+func (i *Image) snapshotOwner(owner *resource.Tx, snapshot id.Snapshot) string {
 	for _, lent := range i.Lent {
 		if lent.SnapshotId == snapshot {
 			return string(lent.AccountId)
@@ -241,7 +241,7 @@ func (i *Image) snapshotOwner(owner *kind.Tx, snapshot id.Snapshot) string {
 }
 
 // ownImage finds an image of the account to be changed by its owner.
-func ownImage(tx *kind.Tx, imageID id.Image) (*Image, error) {
+func ownImage(tx *resource.Tx, imageID id.Image) (*Image, error) {
 	i, err := Images.Get(tx, imageID)
 	if err == nil {
 		return i, nil
@@ -254,17 +254,17 @@ func ownImage(tx *kind.Tx, imageID id.Image) (*Image, error) {
 
 // snapshotEnded moves the images that wait for a snapshot, which is completed or
 // failed, to their next state.
-func snapshotEnded(tx *kind.Tx, snapshot id.Snapshot) error {
+func snapshotEnded(tx *resource.Tx, snapshot id.Snapshot) error {
 	for i := range Images.Of(tx, snapshot) {
 		event, comment, err := i.awaited(tx)
 		if err != nil {
 			return err
 		}
-		if event == "" || !kind.Allows(Images, i, event) {
+		if event == "" || !resource.Allows(Images, i, event) {
 			continue
 		}
 		i.StateComment = comment
-		if err := kind.Transition(tx, Images, i, event); err != nil {
+		if err := resource.Transition(tx, Images, i, event); err != nil {
 			return err
 		}
 	}
@@ -273,7 +273,7 @@ func snapshotEnded(tx *kind.Tx, snapshot id.Snapshot) error {
 
 // awaited returns what follows for an image from the states of its snapshots, and
 // why. An empty event: none of them has failed, and one has not ended.
-func (i *Image) awaited(tx *kind.Tx) (event lifecycle.Event[ImageState], comment StateComment, err error) {
+func (i *Image) awaited(tx *resource.Tx) (event lifecycle.Event[ImageState], comment StateComment, err error) {
 	event = imageCompleted
 	for _, of := range i.Snapshots {
 		s, err := Snapshots.Get(tx, of)
@@ -337,7 +337,7 @@ type UpdateImageRequest struct {
 // UpdateImageResponse shows the image.
 type UpdateImageResponse struct{ Image *Image }
 
-func updateImage(tx *kind.Tx, req *UpdateImageRequest) (*UpdateImageResponse, error) {
+func updateImage(tx *resource.Tx, req *UpdateImageRequest) (*UpdateImageResponse, error) {
 	i, err := ownImage(tx, req.ImageId)
 	if err != nil {
 		return nil, err
@@ -375,7 +375,7 @@ type DeleteImageRequest struct {
 // DeleteImageResponse says nothing more than that the image is gone.
 type DeleteImageResponse struct{}
 
-func deleteImage(tx *kind.Tx, req *DeleteImageRequest) (*DeleteImageResponse, error) {
+func deleteImage(tx *resource.Tx, req *DeleteImageRequest) (*DeleteImageResponse, error) {
 	i, err := ownImage(tx, req.ImageId)
 	if err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // PublicImage is an image of the region's own, which everybody can use.
@@ -130,7 +130,7 @@ func (i *PublicImage) image() *Image {
 
 // Publish makes the images of the region's own what they shall be: everybody can
 // use these, and no others. What is as it shall be stays untouched.
-func Publish(tx *kind.Tx, images []PublicImage) error {
+func Publish(tx *resource.Tx, images []PublicImage) error {
 	own := tx.In(string(id.Outscale)).Unlimited()
 	wanted := map[id.Image]*PublicImage{}
 	for n := range images {
@@ -157,7 +157,7 @@ func Publish(tx *kind.Tx, images []PublicImage) error {
 }
 
 // isPublished reports whether an image of the region's own is as it should be.
-func (i *PublicImage) isPublished(own *kind.Tx, is *Image) bool {
+func (i *PublicImage) isPublished(own *resource.Tx, is *Image) bool {
 	image, snapshot := i.image(), i.snapshot()
 	s, err := Snapshots.Get(own, snapshot.SnapshotId)
 	if err != nil {
@@ -168,8 +168,8 @@ func (i *PublicImage) isPublished(own *kind.Tx, is *Image) bool {
 }
 
 // publish makes the image.
-func (i *PublicImage) publish(own *kind.Tx) error {
-	if err := kind.Transition(own, Snapshots, i.snapshot(), snapshotRegistered); err != nil {
+func (i *PublicImage) publish(own *resource.Tx) error {
+	if err := resource.Transition(own, Snapshots, i.snapshot(), snapshotRegistered); err != nil {
 		return err
 	}
 	image := i.image()
@@ -178,11 +178,11 @@ func (i *PublicImage) publish(own *kind.Tx) error {
 	if err := sharedImages.permit(own, image, to); err != nil {
 		return err
 	}
-	return kind.Transition(own, Images, image, ImageRegistered)
+	return resource.Transition(own, Images, image, ImageRegistered)
 }
 
 // withdraw takes an image away. Volumes and copies that were made from it stay.
-func withdraw(own *kind.Tx, i *Image) error {
+func withdraw(own *resource.Tx, i *Image) error {
 	if err := sharedImages.permit(own, i, PermissionsOnResource{}); err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // CreateImageRequest asks for an image: of a VM (VmId), as a copy of another image
@@ -34,7 +34,7 @@ type CreateImageRequest struct {
 type CreateImageResponse struct{ Image *Image }
 
 // createImage makes an image. The manifest is the one that FileLocation leads to.
-func (region Region) createImage(tx *kind.Tx, req *CreateImageRequest, m *manifest) (*CreateImageResponse, error) {
+func (region Region) createImage(tx *resource.Tx, req *CreateImageRequest, m *manifest) (*CreateImageResponse, error) {
 	if err := req.checkWay(); err != nil {
 		return nil, err
 	}
@@ -165,7 +165,7 @@ func (n *newImage) take(mapping BlockDeviceMappingImage, s newSnapshot) {
 }
 
 // insert makes the image. It waits for the snapshots that are taken for it.
-func (n *newImage) insert(tx *kind.Tx) error {
+func (n *newImage) insert(tx *resource.Tx) error {
 	n.CreationDate = api.At(tx.Now())
 	event := ImageRegistered
 	if len(n.taken) > 0 {
@@ -178,7 +178,7 @@ func (n *newImage) insert(tx *kind.Tx) error {
 		n.BlockDeviceMappings[n.of[k]].Bsu.SnapshotId = s.SnapshotId
 		n.Snapshots = append(n.Snapshots, s.SnapshotId)
 	}
-	if err := kind.Transition(tx, Images, &n.Image, event); err != nil {
+	if err := resource.Transition(tx, Images, &n.Image, event); err != nil {
 		return err
 	}
 	if n.ImageName == "" {
@@ -191,7 +191,7 @@ func (n *newImage) insert(tx *kind.Tx) error {
 }
 
 // imageOf is an image of a VM.
-func imageOf(tx *kind.Tx, vmID id.Vm, noReboot bool) (*newImage, error) {
+func imageOf(tx *resource.Tx, vmID id.Vm, noReboot bool) (*newImage, error) {
 	vm, err := Vms.Get(tx, vmID)
 	if err != nil {
 		return nil, err
@@ -230,7 +230,7 @@ func imageOf(tx *kind.Tx, vmID id.Vm, noReboot bool) (*newImage, error) {
 }
 
 // copyOfImage is a copy of an image, with snapshots of its own.
-func copyOfImage(tx *kind.Tx, source id.Image) (*newImage, error) {
+func copyOfImage(tx *resource.Tx, source id.Image) (*newImage, error) {
 	owner, i, err := launchable(tx, source)
 	if err != nil {
 		return nil, err
@@ -262,7 +262,7 @@ func copyOfImage(tx *kind.Tx, source id.Image) (*newImage, error) {
 var ephemeralNames = regexp.MustCompile(`^ephemeral[0-9]{1,2}$`)
 
 // register is an image of snapshots that are there already.
-func (req *CreateImageRequest) register(tx *kind.Tx) (*newImage, error) {
+func (req *CreateImageRequest) register(tx *resource.Tx) (*newImage, error) {
 	if req.RootDeviceName != RootDevice {
 		return nil, apierror.InvalidDeviceName.Errorf("The RootDeviceName '%s' is not %s.", req.RootDeviceName, RootDevice)
 	}
@@ -294,7 +294,7 @@ func (req *CreateImageRequest) register(tx *kind.Tx) (*newImage, error) {
 }
 
 // complete completes a mapping that was asked for.
-func (n *newImage) complete(tx *kind.Tx, m BlockDeviceMappingImage) (BlockDeviceMappingImage, error) {
+func (n *newImage) complete(tx *resource.Tx, m BlockDeviceMappingImage) (BlockDeviceMappingImage, error) {
 	if m.VirtualDeviceName != "" {
 		m.Bsu.DeleteOnVmDeletion = false // which is there unasked
 		if !ephemeralNames.MatchString(m.VirtualDeviceName) || m.Bsu != (BsuToCreate{}) {

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/apierror"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // manifest describes an image that was exported. Its names are those that the
@@ -51,7 +51,7 @@ const (
 
 // readManifest reads the manifest that a request leads to; nil: it leads to none.
 // Nothing waits for it but the caller.
-func (region Region) readManifest(tx *kind.Tx, req *CreateImageRequest) (*manifest, error) {
+func (region Region) readManifest(tx *resource.Tx, req *CreateImageRequest) (*manifest, error) {
 	if req.FileLocation == "" || req.checkWay() != nil {
 		return nil, nil
 	}
@@ -166,7 +166,7 @@ func (s *manifestSnapshot) bsu() BsuToCreate {
 
 // image is the image that the manifest describes, with snapshots of what its
 // URLs lead to.
-func (m *manifest) image(tx *kind.Tx) (*newImage, error) {
+func (m *manifest) image(tx *resource.Tx) (*newImage, error) {
 	n := &newImage{Image: Image{
 		Architecture: Architecture(m.Image.Architecture), Description: m.Image.Description, ImageName: m.Image.Name,
 		ProductCodes: m.Image.ProductTypes, RootDeviceName: string(RootDevice),
@@ -177,7 +177,7 @@ func (m *manifest) image(tx *kind.Tx) (*newImage, error) {
 		}
 		bsu := s.bsu()
 		n.take(BlockDeviceMappingImage{DeviceName: DeviceName(s.Device), Bsu: bsu},
-			newSnapshot{&Snapshot{VolumeSize: bsu.VolumeSize}, snapshotPart{FileLocation: kind.Secret(s.PreSignedUrl)}})
+			newSnapshot{&Snapshot{VolumeSize: bsu.VolumeSize}, snapshotPart{FileLocation: resource.Secret(s.PreSignedUrl)}})
 	}
 	return n, nil
 }

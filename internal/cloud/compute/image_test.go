@@ -13,7 +13,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/driver/sim"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // vmWithRoot makes a VM with a root device of a size, in a state, and answers
@@ -24,7 +24,7 @@ func (l *lab) vmWithRoot(account string, state VmStateName, size int) (vm, root 
 	vm = l.vm(account, "test-1a", VmStopped)
 	l.call(account, "LinkVolume", `{"VmId": %q, "VolumeId": %q, "DeviceName": "/dev/sda1"}`, vm, root)
 	l.machine(account, vm)
-	l.update(account, func(tx *kind.Tx) error {
+	l.update(account, func(tx *resource.Tx) error {
 		v, err := Vms.Get(tx, id.Vm(vm))
 		if err != nil {
 			return err
@@ -62,7 +62,7 @@ func TestImageOfVm(t *testing.T) {
 	i := l.one(anna, "CreateImage", `{"VmId": %q, "ImageName": "golden", "NoReboot": true}`, vm)
 	l.advance(0)
 	var set snapshotSet
-	l.view(anna, func(tx *kind.Tx) error {
+	l.view(anna, func(tx *resource.Tx) error {
 		for s := range snapshotSets.All(tx) {
 			set = *s
 		}
@@ -538,7 +538,7 @@ func TestPublish(t *testing.T) {
 	publish := func(images []PublicImage) (changed bool) {
 		t.Helper()
 		before := l.version(string(id.Outscale))
-		l.update(string(id.Outscale), func(tx *kind.Tx) error { return Publish(tx, images) })
+		l.update(string(id.Outscale), func(tx *resource.Tx) error { return Publish(tx, images) })
 		return l.version(string(id.Outscale)) != before
 	}
 	images := PublicImages()
@@ -562,7 +562,7 @@ func TestPublish(t *testing.T) {
 	// A copy has a snapshot that the world makes of the content it knows, and so
 	// has a volume.
 	copied := l.one(anna, "CreateImage", `{"SourceImageId": "ami-deb12000", "SourceRegionName": "test-1"}`)
-	l.update(anna, func(tx *kind.Tx) error {
+	l.update(anna, func(tx *resource.Tx) error {
 		owner, i, err := launchable(tx, "ami-deb12000")
 		if err != nil {
 			return err
@@ -605,7 +605,7 @@ func TestPublish(t *testing.T) {
 	}
 	publish(nil)
 	l.selects(l.list(ben, "ReadImages", `{}`), "ImageId", copied.text("ImageId"))
-	l.view(string(id.Outscale), func(tx *kind.Tx) error {
+	l.view(string(id.Outscale), func(tx *resource.Tx) error {
 		if n := Snapshots.Count(tx); n != 0 {
 			t.Errorf("%d snapshots are left", n)
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // Keypair is a key that opens VMs. Only its public half is kept.
@@ -25,7 +25,7 @@ type Keypair struct {
 }
 
 // Keypairs are the keypairs of the region.
-var Keypairs = &kind.Kind[Keypair, id.Keypair]{
+var Keypairs = &resource.Kind[Keypair, id.Keypair]{
 	Name:    "Keypair",
 	Tag:     "keypair",
 	Missing: apierror.KeypairNotFound,
@@ -97,7 +97,7 @@ const createdBits = 2048
 // prepareKeypair reads the public key, or makes a pair. Go takes the chance for
 // an RSA key from the machine, whatever source it is given: the keys are the one
 // thing that a region with a seed does not repeat.
-func prepareKeypair(tx *kind.Tx, req *CreateKeypairRequest) (h halves, err error) {
+func prepareKeypair(tx *resource.Tx, req *CreateKeypairRequest) (h halves, err error) {
 	if req.PublicKey != "" {
 		h.public, err = readPublicKey(req.PublicKey)
 		return h, err
@@ -111,7 +111,7 @@ func prepareKeypair(tx *kind.Tx, req *CreateKeypairRequest) (h halves, err error
 	return h, err
 }
 
-func createKeypair(tx *kind.Tx, req *CreateKeypairRequest, h halves) (*CreateKeypairResponse, error) {
+func createKeypair(tx *resource.Tx, req *CreateKeypairRequest, h halves) (*CreateKeypairResponse, error) {
 	k := &Keypair{
 		KeypairFingerprint: ssh.FingerprintLegacyMD5(h.public),
 		KeypairName:        string(req.KeypairName),
@@ -152,7 +152,7 @@ type DeleteKeypairRequest struct {
 // DeleteKeypairResponse says nothing more than that the keypair is gone.
 type DeleteKeypairResponse struct{}
 
-func deleteKeypair(tx *kind.Tx, req *DeleteKeypairRequest) (*DeleteKeypairResponse, error) {
+func deleteKeypair(tx *resource.Tx, req *DeleteKeypairRequest) (*DeleteKeypairResponse, error) {
 	k, err := req.keypair(tx)
 	if err != nil {
 		return nil, err
@@ -161,7 +161,7 @@ func deleteKeypair(tx *kind.Tx, req *DeleteKeypairRequest) (*DeleteKeypairRespon
 }
 
 // keypair finds the keypair that a request is about.
-func (req *DeleteKeypairRequest) keypair(tx *kind.Tx) (*Keypair, error) {
+func (req *DeleteKeypairRequest) keypair(tx *resource.Tx) (*Keypair, error) {
 	switch {
 	case req.KeypairId == "" && req.KeypairName == "":
 		return nil, apierror.MissingParameter.Errorf("KeypairId or KeypairName is required.")
@@ -176,7 +176,7 @@ func (req *DeleteKeypairRequest) keypair(tx *kind.Tx) (*Keypair, error) {
 }
 
 // keypairNamed finds a keypair of the account by its name.
-func keypairNamed(tx *kind.Tx, name string) (*Keypair, error) {
+func keypairNamed(tx *resource.Tx, name string) (*Keypair, error) {
 	for k := range Keypairs.Find(tx, "KeypairName", name) {
 		return k, nil
 	}

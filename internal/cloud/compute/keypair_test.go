@@ -17,7 +17,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/bastide-cloud/bastide/internal/apierror"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // written are the keys of testdata, as ssh-keygen wrote them, by file.
@@ -68,7 +68,7 @@ func TestCreatedKeypairs(t *testing.T) {
 	if k["KeypairFingerprint"] != ssh.FingerprintLegacyMD5(public) || k["KeypairType"] != "ssh-rsa" {
 		t.Errorf("the keypair is %v, and the private key's fingerprint %s", k, ssh.FingerprintLegacyMD5(public))
 	}
-	l.view(alice, func(tx *kind.Tx) {
+	l.view(alice, func(tx *resource.Tx) {
 		kept, err := keypairNamed(tx, "made")
 		if err != nil {
 			t.Fatal(err)

@@ -20,10 +20,10 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
 	"github.com/bastide-cloud/bastide/internal/driver/sim"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/objectstore"
 	"github.com/bastide-cloud/bastide/internal/objectstore/directory"
 	"github.com/bastide-cloud/bastide/internal/reconcile"
+	"github.com/bastide-cloud/bastide/internal/resource"
 	"github.com/bastide-cloud/bastide/internal/store"
 )
 
@@ -35,7 +35,7 @@ const anna, ben = "000000000001", "000000000002"
 type lab struct {
 	*testing.T
 	api   *api.API
-	db    *kind.DB
+	db    *resource.DB
 	clock *clock.Virtual
 	world *sim.World
 	loops *reconcile.Reconciler
@@ -91,7 +91,7 @@ func newLab(t *testing.T, limits ...map[string]int) *lab {
 	objects := shelf{dir, l}
 	l.world.Write = (&objectstore.Exporter{Store: objects, Log: slog.New(slog.DiscardHandler)}).Write
 	l.api = api.New(Actions(Region{Name: "test-1", Subregions: []string{"test-1a", "test-1b"}, Objects: objects}), api.NewPager([]byte("key")))
-	l.db = kind.Open(kind.Options{
+	l.db = resource.Open(resource.Options{
 		Kinds: append(network.Kinds(), Kinds()...), Limits: append(limits, nil)[0], Now: l.clock.Now, Chance: rand.NewChaCha8([32]byte{}), Seal: envelope{},
 		Changed: func(changes []store.Change) { l.loops.Changed(changes) },
 	})
@@ -142,17 +142,17 @@ func (l *lab) advance(d time.Duration) {
 }
 
 // update runs a transaction that must succeed.
-func (l *lab) update(account string, fn func(*kind.Tx) error) {
+func (l *lab) update(account string, fn func(*resource.Tx) error) {
 	l.Helper()
-	if err := l.db.Update(l.Context(), kind.Caller{Account: account}, fn); err != nil {
+	if err := l.db.Update(l.Context(), resource.Caller{Account: account}, fn); err != nil {
 		l.Fatal(err)
 	}
 }
 
 // view looks at an account.
-func (l *lab) view(account string, fn func(*kind.Tx) error) {
+func (l *lab) view(account string, fn func(*resource.Tx) error) {
 	l.Helper()
-	if err := l.db.View(l.Context(), kind.Caller{Account: account}, fn); err != nil {
+	if err := l.db.View(l.Context(), resource.Caller{Account: account}, fn); err != nil {
 		l.Fatal(err)
 	}
 }
@@ -173,7 +173,7 @@ func (l *lab) try(account, action, format string, args ...any) (reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := call.Run(l.Context(), l.db, kind.Caller{Account: account})
+	v, err := call.Run(l.Context(), l.db, resource.Caller{Account: account})
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +243,7 @@ func (l *lab) refuse(want apierror.Code, account, action, format string, args ..
 
 func (l *lab) version(account string) (version uint64) {
 	l.Helper()
-	l.view(account, func(tx *kind.Tx) error { version = tx.Version(); return nil })
+	l.view(account, func(tx *resource.Tx) error { version = tx.Version(); return nil })
 	return version
 }
 
@@ -302,7 +302,7 @@ func (l *lab) read(account, action, filter, of string) reply {
 func (l *lab) vm(account, subregion string, state VmStateName) string {
 	l.Helper()
 	vm := &Vm{Placement: Placement{SubregionName: subregion}, RootDeviceName: string(RootDevice)}
-	l.update(account, func(tx *kind.Tx) error {
+	l.update(account, func(tx *resource.Tx) error {
 		return bring(tx, Vms, vm, &vm.State, state)
 	})
 	return string(vm.VmId)
@@ -311,7 +311,7 @@ func (l *lab) vm(account, subregion string, state VmStateName) string {
 // setVm gives a VM another state.
 func (l *lab) setVm(account, vmID string, state VmStateName) {
 	l.Helper()
-	l.update(account, func(tx *kind.Tx) error {
+	l.update(account, func(tx *resource.Tx) error {
 		vm, err := Vms.Get(tx, id.Vm(vmID))
 		if err != nil {
 			return err
@@ -324,7 +324,7 @@ func (l *lab) setVm(account, vmID string, state VmStateName) {
 // has those that the store wants.
 func (l *lab) machine(account, vmID string) (devices []string) {
 	l.Helper()
-	l.update(account, func(tx *kind.Tx) error {
+	l.update(account, func(tx *resource.Tx) error {
 		vm, err := Vms.Get(tx, id.Vm(vmID))
 		if err != nil {
 			return err

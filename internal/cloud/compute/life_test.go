@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // bring takes a resource through the table of its kind to a state, as the rules and
 // loops of its family would in some way.
-func bring[T any, I kind.ID, S ~string](tx *kind.Tx, k *kind.Kind[T, I], v *T, state *S, to S) error {
+func bring[T any, I resource.ID, S ~string](tx *resource.Tx, k *resource.Kind[T, I], v *T, state *S, to S) error {
 	life := k.Life.(lifecycle.Table[S])
 	came := map[S]lifecycle.Edge{*state: {}}
 	for todo := []S{*state}; len(todo) > 0; todo = todo[1:] {
@@ -30,7 +30,7 @@ func bring[T any, I kind.ID, S ~string](tx *kind.Tx, k *kind.Kind[T, I], v *T, s
 		events, at = append(events, lifecycle.Event[S](e.Event)), S(e.From)
 	}
 	for _, event := range slices.Backward(events) {
-		if err := kind.Transition(tx, k, v, event); err != nil {
+		if err := resource.Transition(tx, k, v, event); err != nil {
 			return err
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // ProductType is what the software of an image is billed as.
@@ -19,12 +19,12 @@ type ProductType struct {
 
 // ProductTypes are the product types that accounts have of their own, beside the
 // region's.
-var ProductTypes = &kind.Kind[ProductType, id.ProductType]{
+var ProductTypes = &resource.Kind[ProductType, id.ProductType]{
 	Name: "ProductType",
 	Held: apierror.InUse,
 	// The catalogue has no code for too many of them: that of the VMs that are
 	// billed by them is nearest.
-	Quota: &kind.Quota{Name: "pty_limit", Code: apierror.TooManyVms},
+	Quota: &resource.Quota{Name: "pty_limit", Code: apierror.TooManyVms},
 }
 
 // productTypes are everybody's: those seen on the real service, whose IDs are not
@@ -46,7 +46,7 @@ func productTypeActions() []api.Action {
 
 // allProductTypes lists the region's product types and then the account's own. A
 // stranger has none.
-func allProductTypes(tx *kind.Tx) iter.Seq2[api.Position, ProductType] {
+func allProductTypes(tx *resource.Tx) iter.Seq2[api.Position, ProductType] {
 	return func(yield func(api.Position, ProductType) bool) {
 		for _, p := range productTypes { // which stand before whatever was made
 			if !yield(api.Position{Name: string(p.ProductTypeId)}, p) {
@@ -71,7 +71,7 @@ type CreateProductTypeRequest struct {
 	Vendor      string // The vendor of the product.
 }
 
-func createProductType(_ *kind.Tx, req *CreateProductTypeRequest) (*ProductType, error) {
+func createProductType(_ *resource.Tx, req *CreateProductTypeRequest) (*ProductType, error) {
 	return &ProductType{Description: req.Description, Vendor: req.Vendor}, nil
 }
 
@@ -96,7 +96,7 @@ type DeleteProductTypeRequest struct {
 // DeleteProductTypeResponse says nothing more than that the product type is gone.
 type DeleteProductTypeResponse struct{}
 
-func deleteProductType(tx *kind.Tx, req *DeleteProductTypeRequest) (*DeleteProductTypeResponse, error) {
+func deleteProductType(tx *resource.Tx, req *DeleteProductTypeRequest) (*DeleteProductTypeResponse, error) {
 	p, err := ProductTypes.Get(tx, req.ProductTypeId)
 	if err != nil {
 		return nil, err

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/bastide-cloud/bastide/internal/apierror"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 func TestProductTypes(t *testing.T) {
@@ -56,7 +56,7 @@ func TestDeleteProductType(t *testing.T) {
 	l.refused(apierror.InUse, alice, "DeleteProductType", only)
 	l.call(alice, "DeleteProductType", object{"ProductTypeId": own, "Force": true})
 	l.refused(apierror.ObjectNotFound, alice, "DeleteProductType", only)
-	l.view(alice, func(tx *kind.Tx) {
+	l.view(alice, func(tx *resource.Tx) {
 		if kept, err := Images.Get(tx, image); err != nil || !slices.Contains(kept.ProductCodes, own) {
 			t.Errorf("the image has %v, %v", kept.ProductCodes, err)
 		}

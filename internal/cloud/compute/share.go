@@ -7,7 +7,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // The shares say which resources of others an account may use. They are the
@@ -17,17 +17,17 @@ import (
 
 // share is a resource that its owner shares.
 type share struct {
-	Resource resource
+	Resource sharedID
 	Owner    id.Account `ref:"-"`
 }
 
-var shares = &kind.Kind[share, resource]{Name: "Share"}
+var shares = &resource.Kind[share, sharedID]{Name: "Share"}
 
-// resource is the id of a resource of any kind.
-type resource string
+// sharedID is the id of a resource of any kind.
+type sharedID string
 
 // Form is only here to make it an identifier: it is never chosen.
-func (resource) Form() kind.Form { return kind.Form{} }
+func (sharedID) Form() resource.Form { return resource.Form{} }
 
 // PermissionsOnResource says which accounts may use a resource.
 type PermissionsOnResource struct {
@@ -74,8 +74,8 @@ func (c PermissionsOnResourceCreation) apply(p PermissionsOnResource) (Permissio
 }
 
 // sharing is a kind whose resources accounts share.
-type sharing[T any, I kind.ID] struct {
-	*kind.Kind[T, I]
+type sharing[T any, I resource.ID] struct {
+	*resource.Kind[T, I]
 	id          func(*T) I
 	permissions func(*T) *PermissionsOnResource
 	// private takes away what only the owner is shown, besides with whom else
@@ -112,10 +112,10 @@ func (s sharing[T, I]) reached(c PermissionsOnResourceCreation) (all []string) {
 
 // permit gives a resource of the account other permissions. The caller writes
 // the resource; that of one that is deleted loses all.
-func (s sharing[T, I]) permit(tx *kind.Tx, v *T, to PermissionsOnResource) error {
+func (s sharing[T, I]) permit(tx *resource.Tx, v *T, to PermissionsOnResource) error {
 	p := s.permissions(v)
 	had, has := s.readers(*p), s.readers(to)
-	entry := share{Resource: resource(s.id(v)), Owner: id.Account(tx.Account())}
+	entry := share{Resource: sharedID(s.id(v)), Owner: id.Account(tx.Account())}
 	for _, reader := range had {
 		if !slices.Contains(has, reader) {
 			if err := shares.Delete(tx.In(reader), &entry); err != nil {
@@ -137,7 +137,7 @@ func (s sharing[T, I]) permit(tx *kind.Tx, v *T, to PermissionsOnResource) error
 // find finds a resource of the account, or one of another account that it may
 // use, and the transaction over the account that has it. Another account's that
 // it may not use is none.
-func (s sharing[T, I]) find(tx *kind.Tx, resourceID I) (owner *kind.Tx, v *T, err error) {
+func (s sharing[T, I]) find(tx *resource.Tx, resourceID I) (owner *resource.Tx, v *T, err error) {
 	if v, err = s.Get(tx, resourceID); err == nil {
 		return tx, v, nil
 	}
@@ -149,7 +149,7 @@ func (s sharing[T, I]) find(tx *kind.Tx, resourceID I) (owner *kind.Tx, v *T, er
 
 // others yields what other accounts share with that of the transaction: only
 // those with the ids, if there are any.
-func (s sharing[T, I]) others(tx *kind.Tx, ids []string) iter.Seq[api.Foreign[T]] {
+func (s sharing[T, I]) others(tx *resource.Tx, ids []string) iter.Seq[api.Foreign[T]] {
 	wanted := func(string) ([]string, bool) { return ids, ids != nil }
 	account := tx.Account()
 	return func(yield func(api.Foreign[T]) bool) {

@@ -4,8 +4,8 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // Snapshot is the content of a [Volume] at an instant.
@@ -31,12 +31,12 @@ type Snapshot struct {
 }
 
 // Snapshots are the snapshots of the region.
-var Snapshots = &kind.Kind[Snapshot, id.Snapshot]{
+var Snapshots = &resource.Kind[Snapshot, id.Snapshot]{
 	Name:    "Snapshot",
 	Tag:     "snapshot",
 	Missing: apierror.SnapshotNotFound,
 	Held:    apierror.InUse,
-	Quota:   &kind.Quota{Name: "snapshot_limit", Code: apierror.TooManySnapshots},
+	Quota:   &resource.Quota{Name: "snapshot_limit", Code: apierror.TooManySnapshots},
 	Unique:  []string{"ClientToken"},
 	Taken:   apierror.AlreadyExists,
 	Life:    snapshotLife,
@@ -108,13 +108,13 @@ type snapshotSet struct {
 
 // snapshotPart is one of the snapshots and where its content is from.
 type snapshotPart struct {
-	SnapshotId   id.Snapshot `ref:"weak"`
-	Volume       id.Volume   `ref:"-"`
-	Copied       id.Snapshot `ref:"-"`
-	CopiedFrom   id.Account  `ref:"-"` // the owner of what is copied
-	Image        string      // as in [Snapshot]
-	FileLocation kind.Secret // which has the right to read the file in it; forgotten once it was read
-	Size         int         // GiB
+	SnapshotId   id.Snapshot     `ref:"weak"`
+	Volume       id.Volume       `ref:"-"`
+	Copied       id.Snapshot     `ref:"-"`
+	CopiedFrom   id.Account      `ref:"-"` // the owner of what is copied
+	Image        string          // as in [Snapshot]
+	FileLocation resource.Secret // which has the right to read the file in it; forgotten once it was read
+	Size         int             // GiB
 }
 
 // Unsettled reports whether the world is behind.
@@ -123,16 +123,16 @@ func (s *snapshotSet) Unsettled() bool { return s.Applied < s.Generation }
 // waits reports whether a VM is not off yet that shall be.
 func (s *snapshotSet) waits() bool { return s.Vm != "" && !s.Off }
 
-var snapshotSets = &kind.Kind[snapshotSet, setID]{Name: "SnapshotSet"}
+var snapshotSets = &resource.Kind[snapshotSet, setID]{Name: "SnapshotSet"}
 
 // setID is the id of the first snapshot of a set.
 type setID string
 
 // Form is only here to make it an identifier: it is never chosen.
-func (setID) Form() kind.Form { return kind.Form{} }
+func (setID) Form() resource.Form { return resource.Form{} }
 
 // isBeingTaken reports whether a snapshot of the volume is still being taken.
-func isBeingTaken(tx *kind.Tx, volume id.Volume) bool {
+func isBeingTaken(tx *resource.Tx, volume id.Volume) bool {
 	for range snapshotSets.Find(tx, "Volumes", string(volume)) {
 		return true
 	}
@@ -140,7 +140,7 @@ func isBeingTaken(tx *kind.Tx, volume id.Volume) bool {
 }
 
 // isKeptOff reports whether a VM that runs is off while snapshots are taken.
-func isKeptOff(tx *kind.Tx, vm id.Vm) bool {
+func isKeptOff(tx *resource.Tx, vm id.Vm) bool {
 	for range snapshotSets.Find(tx, "Vm", string(vm)) {
 		return true
 	}
@@ -148,7 +148,7 @@ func isKeptOff(tx *kind.Tx, vm id.Vm) bool {
 }
 
 // vmIsOff has the snapshots taken that wait for a VM to be off.
-func vmIsOff(tx *kind.Tx, vm id.Vm) error {
+func vmIsOff(tx *resource.Tx, vm id.Vm) error {
 	for s := range snapshotSets.Find(tx, "Vm", string(vm)) {
 		s.Off = true
 		if err := snapshotSets.Put(tx, s); err != nil {
@@ -160,7 +160,7 @@ func vmIsOff(tx *kind.Tx, vm id.Vm) error {
 
 // letRun lets the VM run again: what is on its disks from now on is not in the
 // snapshots.
-func (s *snapshotSet) letRun(tx *kind.Tx) error {
+func (s *snapshotSet) letRun(tx *resource.Tx) error {
 	vm := s.Vm
 	if vm == "" {
 		return nil
@@ -174,7 +174,7 @@ func (s *snapshotSet) letRun(tx *kind.Tx) error {
 
 // taken lets go of what the snapshots of a set are taken of. A volume that only
 // stayed for that goes.
-func (s *snapshotSet) taken(tx *kind.Tx) error {
+func (s *snapshotSet) taken(tx *resource.Tx) error {
 	if err := s.letRun(tx); err != nil {
 		return err
 	}
@@ -199,15 +199,15 @@ func (s *snapshotSet) taken(tx *kind.Tx) error {
 }
 
 // Amounts counts the snapshot while it is being taken. See [activeSnapshots].
-func (s *Snapshot) Amounts() kind.Amounts {
+func (s *Snapshot) Amounts() resource.Amounts {
 	return underWay(s.State != SnapshotInQueue && s.State != SnapshotPending)
 }
 
 // activeSnapshots is how many snapshots are being taken.
-func activeSnapshots(tx *kind.Tx) int { return int(Snapshots.Sums(tx)[0]) }
+func activeSnapshots(tx *resource.Tx) int { return int(Snapshots.Sums(tx)[0]) }
 
-func snapshotMeters() []kind.Meter {
-	return []kind.Meter{kind.GlobalMeter("concurrent_snapshot_limit", activeSnapshots)}
+func snapshotMeters() []resource.Meter {
+	return []resource.Meter{resource.GlobalMeter("concurrent_snapshot_limit", activeSnapshots)}
 }
 
 func snapshotActions(region Region) []api.Action {
@@ -222,7 +222,7 @@ func snapshotActions(region Region) []api.Action {
 	}
 }
 
-func viewSnapshot(tx *kind.Tx, s *Snapshot) *Snapshot {
+func viewSnapshot(tx *resource.Tx, s *Snapshot) *Snapshot {
 	s.AccountId = id.Account(tx.Account())
 	return s
 }
@@ -258,7 +258,7 @@ type UpdateSnapshotRequest struct {
 	SnapshotId                id.Snapshot                   `api:"required"` // The ID of the snapshot.
 }
 
-func updateSnapshot(tx *kind.Tx, s *Snapshot, req *UpdateSnapshotRequest) error {
+func updateSnapshot(tx *resource.Tx, s *Snapshot, req *UpdateSnapshotRequest) error {
 	to, err := req.PermissionsToCreateVolume.apply(s.PermissionsToCreateVolume)
 	if err != nil {
 		return apierror.In("PermissionsToCreateVolume", err)
@@ -273,7 +273,7 @@ type DeleteSnapshotRequest struct {
 
 // forgetSnapshot takes a snapshot away from its set, and from those whom it was
 // shared with.
-func forgetSnapshot(tx *kind.Tx, s *Snapshot) error {
+func forgetSnapshot(tx *resource.Tx, s *Snapshot) error {
 	if err := sharedSnapshots.permit(tx, s, PermissionsOnResource{}); err != nil {
 		return err
 	}
@@ -286,7 +286,7 @@ func forgetSnapshot(tx *kind.Tx, s *Snapshot) error {
 }
 
 // leave takes a snapshot out of a set, and ends the set with its last one.
-func (s *snapshotSet) leave(tx *kind.Tx, gone *Snapshot) error {
+func (s *snapshotSet) leave(tx *resource.Tx, gone *Snapshot) error {
 	var rest []snapshotPart
 	for _, part := range s.Parts {
 		if part.SnapshotId != gone.SnapshotId {

@@ -7,8 +7,8 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/objectstore"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // CreateSnapshotRequest asks for a snapshot: of a volume (VolumeId), as a copy of
@@ -27,7 +27,7 @@ type CreateSnapshotRequest struct {
 // CreateSnapshotResponse shows the snapshot.
 type CreateSnapshotResponse struct{ Snapshot *Snapshot }
 
-func (region Region) createSnapshot(tx *kind.Tx, req *CreateSnapshotRequest) (*CreateSnapshotResponse, error) {
+func (region Region) createSnapshot(tx *resource.Tx, req *CreateSnapshotRequest) (*CreateSnapshotResponse, error) {
 	if req.ClientToken != "" {
 		for s := range Snapshots.Find(tx, "ClientToken", string(req.ClientToken)) {
 			return &CreateSnapshotResponse{viewSnapshot(tx, s)}, req.ClientToken.checkRepeated(req, s.Asked)
@@ -104,7 +104,7 @@ type newSnapshot struct {
 }
 
 // snapshotOf is a snapshot of a volume.
-func snapshotOf(tx *kind.Tx, volume id.Volume) (newSnapshot, error) {
+func snapshotOf(tx *resource.Tx, volume id.Volume) (newSnapshot, error) {
 	v, err := Volumes.Get(tx, volume)
 	if err != nil {
 		return newSnapshot{}, err
@@ -116,7 +116,7 @@ func snapshotOf(tx *kind.Tx, volume id.Volume) (newSnapshot, error) {
 }
 
 // copyOf is a copy of a snapshot, of the account or of one that shares it.
-func copyOf(tx *kind.Tx, source id.Snapshot) (newSnapshot, error) {
+func copyOf(tx *resource.Tx, source id.Snapshot) (newSnapshot, error) {
 	owner, s, err := sharedSnapshots.find(tx, source)
 	if err != nil {
 		return newSnapshot{}, err
@@ -125,7 +125,7 @@ func copyOf(tx *kind.Tx, source id.Snapshot) (newSnapshot, error) {
 }
 
 // copyFrom is a copy of a snapshot of an owner.
-func copyFrom(owner *kind.Tx, s *Snapshot) (newSnapshot, error) {
+func copyFrom(owner *resource.Tx, s *Snapshot) (newSnapshot, error) {
 	if s.State != SnapshotCompleted {
 		return newSnapshot{}, apierror.InvalidState.Errorf("The snapshot %s is %s, not completed.", s.SnapshotId, s.State)
 	}
@@ -137,7 +137,7 @@ func copyFrom(owner *kind.Tx, s *Snapshot) (newSnapshot, error) {
 }
 
 // importOf is a snapshot whose content is in a file, so many bytes of it.
-func importOf(tx *kind.Tx, location string, size int64) (newSnapshot, error) {
+func importOf(tx *resource.Tx, location string, size int64) (newSnapshot, error) {
 	if !isFile(location) {
 		return newSnapshot{}, apierror.InvalidURL.Errorf("The FileLocation is not the URL of a file, such as https://example.com/bucket/snapshot.qcow2.")
 	}
@@ -147,7 +147,7 @@ func importOf(tx *kind.Tx, location string, size int64) (newSnapshot, error) {
 	if size < 1 || size > maxVolumeSize*gib {
 		return newSnapshot{}, apierror.InvalidSnapshotSize.Errorf("The SnapshotSize %d is not between 1 and %d bytes.", size, int64(maxVolumeSize*gib))
 	}
-	return newSnapshot{&Snapshot{VolumeSize: int((size + gib - 1) / gib)}, snapshotPart{FileLocation: kind.Secret(location)}}, nil
+	return newSnapshot{&Snapshot{VolumeSize: int((size + gib - 1) / gib)}, snapshotPart{FileLocation: resource.Secret(location)}}, nil
 }
 
 // isFile reports whether a text is the URL of a file that the world may be asked
@@ -165,14 +165,14 @@ func isFile(location string) bool {
 
 // takeSnapshots makes snapshots, all of one instant, at which a VM is off unless
 // it is empty. Each says what it is like.
-func takeSnapshots(tx *kind.Tx, vm id.Vm, all ...newSnapshot) error {
+func takeSnapshots(tx *resource.Tx, vm id.Vm, all ...newSnapshot) error {
 	if err := tx.CheckLimit("concurrent_snapshot_limit", apierror.TooManyActiveSnapshots, activeSnapshots(tx)+len(all)); err != nil {
 		return err
 	}
 	set := &snapshotSet{Vm: vm, Generation: 1}
 	for _, n := range all {
 		n.CreationDate = api.At(tx.Now())
-		if err := kind.Transition(tx, Snapshots, n.Snapshot, snapshotCreated); err != nil {
+		if err := resource.Transition(tx, Snapshots, n.Snapshot, snapshotCreated); err != nil {
 			return err
 		}
 		n.part.SnapshotId, n.part.Size = n.SnapshotId, n.VolumeSize

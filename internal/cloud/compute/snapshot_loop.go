@@ -7,16 +7,16 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/driver"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
 	"github.com/bastide-cloud/bastide/internal/reconcile"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // NewSnapshotLoop makes the loop that brings snapshots to a driver, those of one
 // instant as one value, and notes how far they are.
-func NewSnapshotLoop(db *kind.DB, disks driver.Disks) reconcile.Loop {
+func NewSnapshotLoop(db *resource.DB, disks driver.Disks) reconcile.Loop {
 	return reconcile.For(db, snapshotSets, reconcile.Ops[snapshotSet, driver.Snapshot, driver.SnapshotStatus]{
-		Want: func(tx *kind.Tx, s *snapshotSet) (want *driver.Snapshot, again time.Time, err error) {
+		Want: func(tx *resource.Tx, s *snapshotSet) (want *driver.Snapshot, again time.Time, err error) {
 			if s.waits() { // a VM that is off wakes the loop
 				return nil, again, nil
 			}
@@ -38,13 +38,13 @@ func NewSnapshotLoop(db *kind.DB, disks driver.Disks) reconcile.Loop {
 			return status, later
 		},
 		Remove: disks.RemoveSnapshot,
-		Note: func(tx *kind.Tx, s *snapshotSet, _ driver.Snapshot, status driver.SnapshotStatus) error {
+		Note: func(tx *resource.Tx, s *snapshotSet, _ driver.Snapshot, status driver.SnapshotStatus) error {
 			if status.Failure == "" {
 				status.Progress = 100
 			}
 			return s.note(tx, status)
 		},
-		Progress: func(tx *kind.Tx, s *snapshotSet, _ driver.Snapshot, status driver.SnapshotStatus, _ time.Time) error {
+		Progress: func(tx *resource.Tx, s *snapshotSet, _ driver.Snapshot, status driver.SnapshotStatus, _ time.Time) error {
 			status.Progress = min(status.Progress, 99) // all parts are there, and one is to go
 			if status.Failure != "" {
 				s.Applied = s.Generation
@@ -76,7 +76,7 @@ func wantedSnapshot(account string, s *snapshotSet) driver.Snapshot {
 
 // note notes how far the driver is with a set: its instant is over. What was deleted
 // since the driver was asked stays so.
-func (s *snapshotSet) note(tx *kind.Tx, status driver.SnapshotStatus) error {
+func (s *snapshotSet) note(tx *resource.Tx, status driver.SnapshotStatus) error {
 	if err := s.letRun(tx); err != nil {
 		return err
 	}
@@ -116,10 +116,10 @@ func (s *snapshotSet) note(tx *kind.Tx, status driver.SnapshotStatus) error {
 
 // advance notes how far a snapshot is, in percent. One that has ended stays as it
 // is.
-func (s *Snapshot) advance(tx *kind.Tx, event lifecycle.Event[SnapshotState], progress int) error {
+func (s *Snapshot) advance(tx *resource.Tx, event lifecycle.Event[SnapshotState], progress int) error {
 	before := s.Progress
 	s.Progress = progress
-	if moved, err := kind.Try(tx, Snapshots, s, event); moved || err != nil {
+	if moved, err := resource.Try(tx, Snapshots, s, event); moved || err != nil {
 		return err
 	}
 	if s.State != SnapshotPending || progress == before {

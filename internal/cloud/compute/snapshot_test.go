@@ -11,7 +11,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/driver"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 func TestSnapshotOfAVolume(t *testing.T) {
@@ -104,7 +104,7 @@ func TestCopyAndImport(t *testing.T) {
 	}
 	l.call(anna, "CreateSnapshot", `{"FileLocation": "object:///backups/snap.raw?Expires=%d&Signature=x", "SnapshotSize": 1}`, l.clock.Now().Unix()) // the region's own store has it
 	l.settle()
-	l.view(anna, func(tx *kind.Tx) error {
+	l.view(anna, func(tx *resource.Tx) error {
 		for set := range snapshotSets.All(tx) {
 			for _, part := range set.Parts {
 				if part.FileLocation != "" {
@@ -213,7 +213,7 @@ func TestSnapshotsOfOneInstant(t *testing.T) {
 	l := newLab(t)
 	volumes := []string{l.volume(anna, `"Size": 1`), l.volume(anna, `"Size": 2`), l.volume(anna, `"Size": 3`)}
 	var ids []string
-	l.update(anna, func(tx *kind.Tx) error {
+	l.update(anna, func(tx *resource.Tx) error {
 		var all []newSnapshot
 		for _, v := range volumes {
 			s, err := snapshotOf(tx, id.Volume(v))
@@ -262,7 +262,7 @@ func TestSharedSnapshots(t *testing.T) {
 	l := newLab(t)
 	private, public := l.snapshot(anna, l.volume(anna, `"Size": 5`)), l.snapshot(anna, l.volume(anna, `"Size": 6`))
 	own := l.snapshot(ben, l.volume(ben, `"Size": 1`))
-	l.update(anna, func(tx *kind.Tx) error {
+	l.update(anna, func(tx *resource.Tx) error {
 		tagged, _ := tx.Tagged(private)
 		tx.SetTags(tagged, []api.Tag{{Key: "secret", Value: "plan"}})
 		return nil
@@ -327,7 +327,7 @@ func TestSharedSnapshots(t *testing.T) {
 	l.call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, public)
 	sees(`{"AccountIds": ["` + anna + `"]}`)
 	l.refuse(apierror.SnapshotNotFound, ben, "CreateSnapshot", `{"SourceSnapshotId": %q, "SourceRegionName": "test-1"}`, public)
-	l.update(anna, func(tx *kind.Tx) error {
+	l.update(anna, func(tx *resource.Tx) error {
 		for _, reader := range []string{ben, everybody} {
 			for entry := range shares.All(tx.In(sharedSnapshots.with(reader))) {
 				t.Errorf("%s is still shared with %s", entry.Resource, reader)
@@ -356,9 +356,9 @@ func TestSnapshotInUseByAnImage(t *testing.T) {
 	l := newLab(t)
 	s := l.snapshot(anna, l.volume(anna, `"Size": 1`))
 	image := &Image{Snapshots: []id.Snapshot{id.Snapshot(s)}}
-	l.update(anna, func(tx *kind.Tx) error { return kind.Transition(tx, Images, image, ImageRegistered) })
+	l.update(anna, func(tx *resource.Tx) error { return resource.Transition(tx, Images, image, ImageRegistered) })
 	l.refuse(apierror.InUse, anna, "DeleteSnapshot", `{"SnapshotId": %q}`, s)
-	l.update(anna, func(tx *kind.Tx) error { return Images.Delete(tx, image) })
+	l.update(anna, func(tx *resource.Tx) error { return Images.Delete(tx, image) })
 	l.call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, s)
 }
 
@@ -370,7 +370,7 @@ func TestSnapshotFilters(t *testing.T) {
 	l.settle()
 	at := l.clock.Now()
 	second := l.one(anna, "CreateSnapshot", `{"VolumeId": %q}`, large).text("SnapshotId")
-	l.update(anna, func(tx *kind.Tx) error {
+	l.update(anna, func(tx *resource.Tx) error {
 		tagged, _ := tx.Tagged(second)
 		tx.SetTags(tagged, []api.Tag{{Key: "env", Value: "test"}})
 		return nil

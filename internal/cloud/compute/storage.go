@@ -2,7 +2,7 @@ package compute
 
 import (
 	"github.com/bastide-cloud/bastide/internal/apierror"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // storage is what the volumes of an account take together, updates under way
@@ -13,7 +13,7 @@ type storage struct {
 	iops  int                // of io1 volumes
 }
 
-func storageOf(tx *kind.Tx) storage {
+func storageOf(tx *resource.Tx) storage {
 	sums := Volumes.Sums(tx)
 	standard, gp2, io1 := int(sums[0]), int(sums[1]), int(sums[2])
 	return storage{
@@ -33,7 +33,7 @@ func (s *storage) add(p VolumeUpdateParameters, sign int) {
 // change lets a volume become something else, or begin if it was nothing,
 // within what the quotas allow. They limit what grows only: a limit that was
 // lowered below the use does not keep anybody from using less.
-func (s *storage) change(tx *kind.Tx, from, to VolumeUpdateParameters) error {
+func (s *storage) change(tx *resource.Tx, from, to VolumeUpdateParameters) error {
 	s.add(from, -1)
 	s.add(to, 1)
 	ofType := from
@@ -57,7 +57,7 @@ func (s *storage) change(tx *kind.Tx, from, to VolumeUpdateParameters) error {
 }
 
 // insert makes a volume.
-func (s *storage) insert(tx *kind.Tx, v *Volume) error {
+func (s *storage) insert(tx *resource.Tx, v *Volume) error {
 	if err := s.change(tx, VolumeUpdateParameters{}, v.parameters()); err != nil {
 		return err
 	}
@@ -67,11 +67,11 @@ func (s *storage) insert(tx *kind.Tx, v *Volume) error {
 // sizeQuota is the quota of the size of all volumes of a type.
 func sizeQuota(t VolumeType) string { return string(t) + "_volume_size_limit" }
 
-func storageMeters() []kind.Meter {
-	read := func(quota string, use func(storage) int) kind.Meter {
-		return kind.GlobalMeter(quota, func(tx *kind.Tx) int { return use(storageOf(tx)) })
+func storageMeters() []resource.Meter {
+	read := func(quota string, use func(storage) int) resource.Meter {
+		return resource.GlobalMeter(quota, func(tx *resource.Tx) int { return use(storageOf(tx)) })
 	}
-	meters := []kind.Meter{
+	meters := []resource.Meter{
 		read("volume_size_limit", func(s storage) int { return s.size }),
 		read("iops_limit", func(s storage) int { return s.iops }),
 	}

@@ -9,15 +9,15 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // walk follows the states of the resources of a kind. What it answers looks at
 // them: the table must lead from the state that each had to the one that it has,
 // or to its end. It answers the states that there are.
-func walk[T any, I kind.ID, S, E ~string, M ~map[S]map[E]S](k *kind.Kind[T, I], life M, of func(*T) (I, S)) func(*rapid.T, *kind.Tx) []string {
+func walk[T any, I resource.ID, S, E ~string, M ~map[S]map[E]S](k *resource.Kind[T, I], life M, of func(*T) (I, S)) func(*rapid.T, *resource.Tx) []string {
 	was := map[I]S{}
-	return func(r *rapid.T, tx *kind.Tx) (states []string) {
+	return func(r *rapid.T, tx *resource.Tx) (states []string) {
 		now := map[I]S{}
 		for v := range k.All(tx) {
 			id, s := of(v)
@@ -71,7 +71,7 @@ func TestStorageWalksTheTables(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		l := newLab(t)
 		l.snapshot(anna, l.volume(anna, `"Size": 1`)) // which most else begins with
-		walks := []func(*rapid.T, *kind.Tx) []string{
+		walks := []func(*rapid.T, *resource.Tx) []string{
 			walk(Volumes, volumeLife, func(v *Volume) (id.Volume, VolumeState) { return v.VolumeId, v.State }),
 			walk(VolumeUpdateTasks, volumeUpdateLife, func(t *VolumeUpdateTask) (id.VolumeUpdateTask, VolumeUpdateState) { return t.TaskId, t.State }),
 			walk(Snapshots, snapshotLife, func(s *Snapshot) (id.Snapshot, SnapshotState) { return s.SnapshotId, s.State }),
@@ -80,7 +80,7 @@ func TestStorageWalksTheTables(t *testing.T) {
 			walk(ImageExportTasks, imageExportLife, func(t *ImageExportTask) (id.ImageExportTask, ImageExportState) { return t.TaskId, t.State }),
 		}
 		look := func() (states []string) {
-			l.view(anna, func(tx *kind.Tx) error {
+			l.view(anna, func(tx *resource.Tx) error {
 				states = nil
 				for _, w := range walks {
 					states = append(states, w(r, tx)...)

@@ -7,7 +7,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // Vm is a virtual machine. Its NICs and volumes say themselves that they are
@@ -106,15 +106,15 @@ type Vm struct {
 func (v *Vm) Unsettled() bool { return v.Applied < v.Generation }
 
 // Amounts are the vCores and the memory of the VM. See [fleetOf].
-func (v *Vm) Amounts() kind.Amounts { return kind.Amounts{int64(v.Vcores), int64(v.Memory)} }
+func (v *Vm) Amounts() resource.Amounts { return resource.Amounts{int64(v.Vcores), int64(v.Memory)} }
 
 // Vms are the VMs of the region.
-var Vms = &kind.Kind[Vm, id.Vm]{
+var Vms = &resource.Kind[Vm, id.Vm]{
 	Name:    "Vm",
 	Tag:     "vm",
 	Missing: apierror.VmNotFound,
 	Held:    apierror.InUse,
-	Quota:   &kind.Quota{Name: "vm_limit", Code: apierror.TooManyVms},
+	Quota:   &resource.Quota{Name: "vm_limit", Code: apierror.TooManyVms},
 	Keep:    time.Hour, // as long as AWS shows terminated ones
 	Life:    vmLife,
 

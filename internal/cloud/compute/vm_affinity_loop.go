@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"github.com/bastide-cloud/bastide/internal/driver"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // The keys of the tags that place a VM with respect to those with the same value:
@@ -12,7 +12,7 @@ import (
 const placingTags, strictly = "osc.fcu.", "_strict"
 
 // affinities are what a VM's group and its tags say of where it is to be.
-func (v *Vm) affinities(tx *kind.Tx) (all []driver.Affinity) {
+func (v *Vm) affinities(tx *resource.Tx) (all []driver.Affinity) {
 	if g, err := VmGroups.Get(tx, v.VmGroupId); err == nil && g.PositioningStrategy != NoStrategy {
 		all = append(all, driver.Affinity{Strategy: string(g.PositioningStrategy), Scope: "server", Group: string(g.VmGroupId), Strict: true})
 	}

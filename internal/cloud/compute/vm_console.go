@@ -5,7 +5,7 @@ import (
 	"encoding/base64"
 
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // Look is what a machine shows to the world, now: the end of what it wrote to its
@@ -13,7 +13,7 @@ import (
 type Look func(ctx context.Context, account string, vm id.Vm) (console, password []byte, err error)
 
 // look asks the world, for actions that read what no store keeps.
-func (region Region) look(tx *kind.Tx, vm id.Vm) (console, password []byte, err error) {
+func (region Region) look(tx *resource.Tx, vm id.Vm) (console, password []byte, err error) {
 	if region.Look == nil {
 		return nil, nil, nil
 	}
@@ -31,7 +31,7 @@ type ReadConsoleOutputResponse struct {
 	VmId          id.Vm  // The ID of the VM.
 }
 
-func (region Region) readConsoleOutput(tx *kind.Tx, req *ReadConsoleOutputRequest) (*ReadConsoleOutputResponse, error) {
+func (region Region) readConsoleOutput(tx *resource.Tx, req *ReadConsoleOutputRequest) (*ReadConsoleOutputResponse, error) {
 	v, err := Vms.Get(tx, req.VmId)
 	if err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ type ReadAdminPasswordResponse struct {
 	VmId          id.Vm // The ID of the VM.
 }
 
-func (region Region) readAdminPassword(tx *kind.Tx, req *ReadAdminPasswordRequest) (*ReadAdminPasswordResponse, error) {
+func (region Region) readAdminPassword(tx *resource.Tx, req *ReadAdminPasswordRequest) (*ReadAdminPasswordResponse, error) {
 	v, err := Vms.Get(tx, req.VmId)
 	if err != nil {
 		return nil, err

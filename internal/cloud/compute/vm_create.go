@@ -7,7 +7,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // CreateVmsRequest makes VMs from an image, in the public Cloud or in a Net, and
@@ -51,7 +51,7 @@ const (
 	maxUserDataPerCall = 16 << 20
 )
 
-func (region Region) createVms(tx *kind.Tx, req *CreateVmsRequest) (*CreateVmsResponse, error) {
+func (region Region) createVms(tx *resource.Tx, req *CreateVmsRequest) (*CreateVmsResponse, error) {
 	if again, err := region.createdBefore(tx, req); again != nil || err != nil {
 		return again, err
 	}
@@ -77,7 +77,7 @@ func (region Region) createVms(tx *kind.Tx, req *CreateVmsRequest) (*CreateVmsRe
 
 // createdBefore answers what an earlier call with the same client token made, as
 // far as it is there; nil: there was none.
-func (region Region) createdBefore(tx *kind.Tx, req *CreateVmsRequest) (*CreateVmsResponse, error) {
+func (region Region) createdBefore(tx *resource.Tx, req *CreateVmsRequest) (*CreateVmsResponse, error) {
 	if req.ClientToken == "" {
 		return nil, nil
 	}
@@ -135,7 +135,7 @@ type order struct {
 }
 
 // order checks a request.
-func (region Region) order(tx *kind.Tx, req *CreateVmsRequest) (*order, error) {
+func (region Region) order(tx *resource.Tx, req *CreateVmsRequest) (*order, error) {
 	owner, image, err := launchable(tx, req.ImageId)
 	switch {
 	case err != nil:
@@ -147,7 +147,7 @@ func (region Region) order(tx *kind.Tx, req *CreateVmsRequest) (*order, error) {
 		Architecture: string(image.Architecture), ClientToken: string(req.ClientToken), CreationDate: api.At(tx.Now()),
 		DeletionProtection: req.DeletionProtection, Hypervisor: "xen", ImageId: image.ImageId, KeypairName: req.KeypairName,
 		NestedVirtualization: req.NestedVirtualization, ProductCodes: image.ProductCodes, RootDeviceName: image.RootDeviceName, RootDeviceType: "ebs",
-		ReservationId: "r-" + kind.Random(tx.Chance(), 8, kind.Hexadecimal),
+		ReservationId: "r-" + resource.Random(tx.Chance(), 8, resource.Hexadecimal),
 		Running:       req.BootOnCreation, PrivateOnly: req.UserData.orders().privateOnly, Generation: 1,
 	}}
 	if err := o.vm.setUserData(tx, req.UserData); err != nil {
@@ -202,7 +202,7 @@ func (region Region) setType(v *Vm, name string, asked Performance) error {
 }
 
 // setKeypair gives a VM a keypair; an empty name: none.
-func (v *Vm) setKeypair(tx *kind.Tx, name string) error {
+func (v *Vm) setKeypair(tx *resource.Tx, name string) error {
 	if name == "" {
 		return nil
 	}

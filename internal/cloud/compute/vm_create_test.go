@@ -10,7 +10,7 @@ import (
 
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // absent are fields whose values no test knows beforehand.
@@ -241,7 +241,7 @@ func TestVmDisks(t *testing.T) {
 		}
 		i.PermissionsToLaunch = PermissionsOnResource{}
 	})
-	l.update(anna, func(tx *kind.Tx) error {
+	l.update(anna, func(tx *resource.Tx) error {
 		i, err := Images.Get(tx, id.Image(image))
 		if err != nil {
 			return err

@@ -5,7 +5,7 @@ import (
 
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // BlockDeviceMappingVmCreation is a volume for a new VM, or a change of one that
@@ -27,7 +27,7 @@ type plannedDisk struct {
 // planDisks merges the volumes of an image with those of a request: the image's
 // come first, its root device before all others. The transaction owner is over
 // the account that has the image.
-func (region Region) planDisks(tx, owner *kind.Tx, image *Image, subregion string, wanted []BlockDeviceMappingVmCreation) ([]plannedDisk, error) {
+func (region Region) planDisks(tx, owner *resource.Tx, image *Image, subregion string, wanted []BlockDeviceMappingVmCreation) ([]plannedDisk, error) {
 	root := DeviceName(image.RootDeviceName)
 	mappings := slices.DeleteFunc(slices.Clone(image.BlockDeviceMappings), func(m BlockDeviceMappingImage) bool { return m.VirtualDeviceName != "" })
 	slices.SortStableFunc(mappings, func(a, b BlockDeviceMappingImage) int {
@@ -86,7 +86,7 @@ func (region Region) planDisks(tx, owner *kind.Tx, image *Image, subregion strin
 
 // lends is the account that has a snapshot which the image is made of: who may
 // use the image may use that. Empty: it is none of the image's.
-func (i *Image) lends(owner *kind.Tx, snapshot id.Snapshot) string {
+func (i *Image) lends(owner *resource.Tx, snapshot id.Snapshot) string {
 	if slices.ContainsFunc(i.BlockDeviceMappings, func(m BlockDeviceMappingImage) bool { return m.Bsu.SnapshotId == snapshot }) && snapshot != "" {
 		return i.snapshotOwner(owner, snapshot)
 	}

@@ -6,20 +6,20 @@ import (
 
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // fleet is what the VMs of an account have together.
 type fleet struct{ vms, cores, memory int }
 
-func fleetOf(tx *kind.Tx) fleet {
+func fleetOf(tx *resource.Tx) fleet {
 	sums := Vms.Sums(tx)
 	return fleet{vms: Vms.Count(tx), cores: int(sums[0]), memory: int(sums[1])}
 }
 
 // grow refuses more cores and memory than the quotas allow. What was above a
 // limit already may stay.
-func (f fleet) grow(tx *kind.Tx, cores, memory int) error {
+func (f fleet) grow(tx *resource.Tx, cores, memory int) error {
 	if cores > 0 {
 		if err := tx.CheckLimit("core_limit", apierror.TooManyCores, f.cores+cores); err != nil {
 			return err
@@ -31,18 +31,18 @@ func (f fleet) grow(tx *kind.Tx, cores, memory int) error {
 	return nil
 }
 
-func vmMeters() []kind.Meter {
-	read := func(quota string, use func(fleet) int) kind.Meter {
-		return kind.GlobalMeter(quota, func(tx *kind.Tx) int { return use(fleetOf(tx)) })
+func vmMeters() []resource.Meter {
+	read := func(quota string, use func(fleet) int) resource.Meter {
+		return resource.GlobalMeter(quota, func(tx *resource.Tx) int { return use(fleetOf(tx)) })
 	}
-	return []kind.Meter{
+	return []resource.Meter{
 		read("core_limit", func(f fleet) int { return f.cores }),
 		read("memory_limit", func(f fleet) int { return f.memory }),
 	}
 }
 
 // fill makes as many VMs of an order as there is room for, between two numbers.
-func (region Region) fill(tx *kind.Tx, o *order, least, most int) ([]*Vm, error) {
+func (region Region) fill(tx *resource.Tx, o *order, least, most int) ([]*Vm, error) {
 	if most > 1 && o.plug.single != "" {
 		return nil, apierror.InvalidParameterSet.Errorf("%s is for one VM, and the call makes up to %d.", o.plug.single, most)
 	}
@@ -88,7 +88,7 @@ func (region Region) fill(tx *kind.Tx, o *order, least, most int) ([]*Vm, error)
 }
 
 // makeVm makes one VM of an order, with its NICs and volumes.
-func (region Region) makeVm(tx *kind.Tx, o *order, number int, used *storage) (*Vm, error) {
+func (region Region) makeVm(tx *resource.Tx, o *order, number int, used *storage) (*Vm, error) {
 	v := o.vm
 	v.LaunchNumber = number
 	if err := Vms.Insert(tx, &v); err != nil {
@@ -113,7 +113,7 @@ func (region Region) makeVm(tx *kind.Tx, o *order, number int, used *storage) (*
 }
 
 // fits refuses more VMs than there are addresses for in each of the Subnets.
-func (p plug) fits(tx *kind.Tx, n int) error {
+func (p plug) fits(tx *resource.Tx, n int) error {
 	for subnet, each := range p.addresses {
 		if free := network.FreeIps(tx, subnet); n*each > free {
 			return apierror.InsufficientCapacity.Errorf("The Subnet %s has %d free addresses left, and %d are needed.", subnet, free, n*each)

@@ -8,8 +8,8 @@ import (
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // VmGroup is VMs that are alike: all of them are made from one template, in one
@@ -30,7 +30,7 @@ type VmGroup struct {
 }
 
 // VmGroups are the groups of VMs of the region.
-var VmGroups = &kind.Kind[VmGroup, id.VmGroup]{Name: "VmGroup", Held: apierror.InUse, Keep: time.Hour, Life: vmGroupLife}
+var VmGroups = &resource.Kind[VmGroup, id.VmGroup]{Name: "VmGroup", Held: apierror.InUse, Keep: time.Hour, Life: vmGroupLife}
 
 // maxVmGroups is how many groups an account can have. No quota shows it.
 const maxVmGroups = 100
@@ -100,7 +100,7 @@ func vmGroupActions(region Region) []api.Action {
 	}
 }
 
-func viewVmGroup(tx *kind.Tx, g *VmGroup) *VmGroup {
+func viewVmGroup(tx *resource.Tx, g *VmGroup) *VmGroup {
 	for _, v := range g.vms(tx) {
 		g.VmIds = append(g.VmIds, v.VmId)
 	}
@@ -109,7 +109,7 @@ func viewVmGroup(tx *kind.Tx, g *VmGroup) *VmGroup {
 
 // vms are the VMs in a group, but for those that are on their way out, the oldest
 // one first.
-func (g *VmGroup) vms(tx *kind.Tx) []*Vm {
+func (g *VmGroup) vms(tx *resource.Tx) []*Vm {
 	return slices.DeleteFunc(slices.Collect(Vms.Find(tx, "VmGroupId", string(g.VmGroupId))), func(v *Vm) bool { return v.State == VmShuttingDown })
 }
 
@@ -131,7 +131,7 @@ type CreateVmGroupRequest struct {
 	VmTemplateId        id.VmTemplate       `api:"required"` // The ID of the template to make the VMs from.
 }
 
-func createVmGroup(tx *kind.Tx, req *CreateVmGroupRequest) (*VmGroup, error) {
+func createVmGroup(tx *resource.Tx, req *CreateVmGroupRequest) (*VmGroup, error) {
 	if have := VmGroups.Count(tx); have >= maxVmGroups {
 		return nil, apierror.TooManyVms.Errorf("An account has at most %d VM groups.", maxVmGroups)
 	}
@@ -150,12 +150,12 @@ func createVmGroup(tx *kind.Tx, req *CreateVmGroupRequest) (*VmGroup, error) {
 }
 
 // addGroupVms makes the VMs of a new group.
-func (region Region) addGroupVms(tx *kind.Tx, g *VmGroup) error {
+func (region Region) addGroupVms(tx *resource.Tx, g *VmGroup) error {
 	return region.addVms(tx, g, g.VmCount)
 }
 
 // addVms makes VMs for a group, all of them or none.
-func (region Region) addVms(tx *kind.Tx, g *VmGroup, n int) error {
+func (region Region) addVms(tx *resource.Tx, g *VmGroup, n int) error {
 	t, err := VmTemplates.Get(tx, g.VmTemplateId)
 	if err != nil {
 		return err
@@ -175,9 +175,9 @@ func (region Region) addVms(tx *kind.Tx, g *VmGroup, n int) error {
 
 // settleGroup moves a group on whose VMs have settled. An empty ID is none. It
 // does not go through the VMs, each of which calls it: a group may have very many.
-func settleGroup(tx *kind.Tx, groupID id.VmGroup) error {
+func settleGroup(tx *resource.Tx, groupID id.VmGroup) error {
 	g := VmGroups.Living(tx, groupID)
-	if g == nil || !kind.Allows(VmGroups, g, groupSettled) {
+	if g == nil || !resource.Allows(VmGroups, g, groupSettled) {
 		return nil
 	}
 	for range Vms.Find(tx, "SettlingIn", string(groupID)) {
@@ -186,12 +186,12 @@ func settleGroup(tx *kind.Tx, groupID id.VmGroup) error {
 	if g.State != VmGroupDeleting {
 		g.VmCount = len(g.vms(tx)) // callers may have deleted some
 	}
-	return kind.Transition(tx, VmGroups, g, groupSettled)
+	return resource.Transition(tx, VmGroups, g, groupSettled)
 }
 
 // leaveGroup notes that a VM has left a group for good. One that waits for its VMs
 // to settle counts them then.
-func leaveGroup(tx *kind.Tx, groupID id.VmGroup) error {
+func leaveGroup(tx *resource.Tx, groupID id.VmGroup) error {
 	if g := VmGroups.Living(tx, groupID); g != nil && g.State == VmGroupAvailable {
 		g.VmCount--
 		return VmGroups.Put(tx, g)
@@ -226,7 +226,7 @@ type UpdateVmGroupRequest struct {
 	VmTemplateId id.VmTemplate // The ID of another template for new VMs.
 }
 
-func updateVmGroup(_ *kind.Tx, g *VmGroup, req *UpdateVmGroupRequest) (err error) {
+func updateVmGroup(_ *resource.Tx, g *VmGroup, req *UpdateVmGroupRequest) (err error) {
 	if g.State == VmGroupDeleting {
 		return apierror.InvalidState.Errorf("The VM group %s is %s.", g.VmGroupId, g.State)
 	}

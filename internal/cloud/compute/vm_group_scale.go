@@ -3,7 +3,7 @@ package compute
 import (
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // ScaleUpVmGroupRequest adds VMs to a group, made from its present template.
@@ -15,13 +15,13 @@ type ScaleUpVmGroupRequest struct {
 // ScaleUpVmGroupResponse says nothing more than that the VMs are being made.
 type ScaleUpVmGroupResponse struct{}
 
-func (region Region) scaleUp(tx *kind.Tx, req *ScaleUpVmGroupRequest) (*ScaleUpVmGroupResponse, error) {
+func (region Region) scaleUp(tx *resource.Tx, req *ScaleUpVmGroupRequest) (*ScaleUpVmGroupResponse, error) {
 	g, err := VmGroups.Get(tx, req.VmGroupId)
 	if err != nil {
 		return nil, err
 	}
 	g.VmCount = len(g.vms(tx)) + int(req.VmAddition)
-	if err := kind.Transition(tx, VmGroups, g, groupScaledUp); err != nil {
+	if err := resource.Transition(tx, VmGroups, g, groupScaledUp); err != nil {
 		return nil, err
 	}
 	return &ScaleUpVmGroupResponse{}, region.addVms(tx, g, int(req.VmAddition))
@@ -36,7 +36,7 @@ type ScaleDownVmGroupRequest struct {
 // ScaleDownVmGroupResponse says nothing more than that the VMs are being deleted.
 type ScaleDownVmGroupResponse struct{}
 
-func scaleDown(tx *kind.Tx, req *ScaleDownVmGroupRequest) (*ScaleDownVmGroupResponse, error) {
+func scaleDown(tx *resource.Tx, req *ScaleDownVmGroupRequest) (*ScaleDownVmGroupResponse, error) {
 	g, err := VmGroups.Get(tx, req.VmGroupId)
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func scaleDown(tx *kind.Tx, req *ScaleDownVmGroupRequest) (*ScaleDownVmGroupResp
 		return nil, apierror.InvalidCount.Errorf("The VM group %s has %d VMs: %d cannot be taken away.", g.VmGroupId, len(vms), n)
 	}
 	g.VmCount = len(vms) - int(req.VmSubtraction)
-	if err := kind.Transition(tx, VmGroups, g, groupScaledDown); err != nil {
+	if err := resource.Transition(tx, VmGroups, g, groupScaledDown); err != nil {
 		return nil, err
 	}
 	for _, v := range vms[:req.VmSubtraction] {
@@ -65,7 +65,7 @@ type DeleteVmGroupRequest struct {
 // DeleteVmGroupResponse says nothing more than that the group and its VMs go.
 type DeleteVmGroupResponse struct{}
 
-func deleteVmGroup(tx *kind.Tx, req *DeleteVmGroupRequest) (*DeleteVmGroupResponse, error) {
+func deleteVmGroup(tx *resource.Tx, req *DeleteVmGroupRequest) (*DeleteVmGroupResponse, error) {
 	g, err := VmGroups.Get(tx, req.VmGroupId)
 	if err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func deleteVmGroup(tx *kind.Tx, req *DeleteVmGroupRequest) (*DeleteVmGroupRespon
 		return &DeleteVmGroupResponse{}, nil
 	}
 	g.VmCount = 0
-	if err := kind.Transition(tx, VmGroups, g, groupDeleted); err != nil {
+	if err := resource.Transition(tx, VmGroups, g, groupDeleted); err != nil {
 		return nil, err
 	}
 	for _, v := range g.vms(tx) {

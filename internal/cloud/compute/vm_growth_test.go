@@ -7,18 +7,18 @@ import (
 
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // allocs is how often a rule allocates memory in a transaction that writes
 // nothing in the end. Each resource that a rule looks at is a copy of it, so this
 // counts them, too.
-func (l *lab) allocs(rule func(*kind.Tx) error) float64 {
+func (l *lab) allocs(rule func(*resource.Tx) error) float64 {
 	l.Helper()
 	l.rest()
 	undone := errors.New("undone")
 	return testing.AllocsPerRun(1, func() {
-		err := l.db.Update(l.Context(), kind.Caller{Account: anna}, func(tx *kind.Tx) error {
+		err := l.db.Update(l.Context(), resource.Caller{Account: anna}, func(tx *resource.Tx) error {
 			if err := rule(tx); err != nil {
 				return err
 			}
@@ -56,7 +56,7 @@ func TestCreateVmsIsLinear(t *testing.T) {
 		each := func(n, repeated int) float64 {
 			req := request(slices.Repeat([]id.SecurityGroup{group}, repeated))
 			req.ImageId, req.MinVmsCount = id.Image(image), &n
-			return l.allocs(func(tx *kind.Tx) error {
+			return l.allocs(func(tx *resource.Tx) error {
 				_, err := region.createVms(tx, &req)
 				return err
 			}) / float64(n)
@@ -73,12 +73,12 @@ func TestSettlingDoesNotGoThroughTheGroup(t *testing.T) {
 		l := newVmLab(t)
 		group := id.VmGroup(l.one(anna, "CreateVmGroup", `{%s, "VmCount": %d}`, l.groupIn(anna), n).text("VmGroupId"))
 		l.act()
-		l.update(anna, func(tx *kind.Tx) error { // the last VM settles later
+		l.update(anna, func(tx *resource.Tx) error { // the last VM settles later
 			vms := slices.Collect(Vms.Find(tx, "VmGroupId", string(group)))
 			last := vms[len(vms)-1]
 			return last.transition(tx, vmDeleted)
 		})
-		return l.allocs(func(tx *kind.Tx) error { return settleGroup(tx, group) })
+		return l.allocs(func(tx *resource.Tx) error { return settleGroup(tx, group) })
 	}
 	if few, many := cost(2), cost(100); many > few+20 {
 		t.Errorf("a group of 100 VMs takes %.0f allocations, and one of 2 %.0f", many, few)

@@ -17,8 +17,8 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/driver/sim"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/reconcile"
+	"github.com/bastide-cloud/bastide/internal/resource"
 	"github.com/bastide-cloud/bastide/internal/store"
 )
 
@@ -86,7 +86,7 @@ func newVmLab(t *testing.T, limits ...map[string]int) *lab {
 		},
 	}
 	l.api = api.New(append(Actions(region), network.Actions(region.Network)...), api.NewPager([]byte("key")))
-	l.db = kind.Open(kind.Options{
+	l.db = resource.Open(resource.Options{
 		Kinds: append(network.Kinds(), Kinds()...), Limits: append(limits, nil)[0], Now: l.clock.Now, Chance: rand.NewChaCha8([32]byte{}), Seal: envelope{}, Journal: l.journal,
 		Changed: func(changes []store.Change) { l.loops.Changed(changes) },
 	})
@@ -103,7 +103,7 @@ func newVmLab(t *testing.T, limits ...map[string]int) *lab {
 		l.db.Close()
 	})
 	for _, account := range []string{anna, ben} {
-		l.update(account, func(tx *kind.Tx) error { return network.Welcome(tx, region.Network) })
+		l.update(account, func(tx *resource.Tx) error { return network.Welcome(tx, region.Network) })
 	}
 	return l
 }
@@ -118,14 +118,14 @@ func (l *lab) omi(account string, change ...func(*Image)) string {
 	for _, c := range change {
 		c(&image)
 	}
-	l.update(account, func(tx *kind.Tx) error {
+	l.update(account, func(tx *resource.Tx) error {
 		image.ImageId = Images.NewID(tx)
 		image.ImageName = string(image.ImageId)
 		if image.State == ImagePending {
 			image.State = ""
-			return kind.Transition(tx, Images, &image, imageCreated)
+			return resource.Transition(tx, Images, &image, imageCreated)
 		}
-		return kind.Transition(tx, Images, &image, ImageRegistered)
+		return resource.Transition(tx, Images, &image, ImageRegistered)
 	})
 	return string(image.ImageId)
 }
@@ -163,7 +163,7 @@ func (l *lab) subnet(account string) (subnet, net string) {
 // tag gives a VM other tags.
 func (l *lab) tag(account, vm string, tags ...api.Tag) {
 	l.Helper()
-	l.update(account, func(tx *kind.Tx) error {
+	l.update(account, func(tx *resource.Tx) error {
 		tagged, ok := tx.Tagged(vm)
 		if !ok {
 			l.Fatalf("there is no %s to tag", vm)

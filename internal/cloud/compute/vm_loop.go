@@ -8,10 +8,10 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
 	"github.com/bastide-cloud/bastide/internal/driver"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
 	"github.com/bastide-cloud/bastide/internal/metadata"
 	"github.com/bastide-cloud/bastide/internal/reconcile"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // netPace is how soon a VM looks again whether its NICs are in the world.
@@ -30,17 +30,17 @@ func (l vmLoop) Listen(ctx context.Context, heard func(account, id string)) erro
 
 // NewVmLoop makes the loop that brings the VMs of a region to a driver, each as a
 // machine with its disks and NICs, and notes what a machine does by itself.
-func NewVmLoop(db *kind.DB, machines driver.Machines, region Region) reconcile.Loop {
+func NewVmLoop(db *resource.DB, machines driver.Machines, region Region) reconcile.Loop {
 	return vmLoop{reconcile.For(db, Vms, reconcile.Ops[Vm, driver.Machine, struct{}]{
 		Want: region.wantedMachine,
 		Ensure: func(ctx context.Context, want driver.Machine) (struct{}, error) {
 			return struct{}{}, machines.EnsureMachine(ctx, want)
 		},
 		Remove: machines.RemoveMachine,
-		Note: func(tx *kind.Tx, v *Vm, done driver.Machine, _ struct{}) error {
+		Note: func(tx *resource.Tx, v *Vm, done driver.Machine, _ struct{}) error {
 			return region.machineDone(tx, v, done)
 		},
-		Fail: func(tx *kind.Tx, v *Vm, _ driver.Machine, why driver.Refusal) error {
+		Fail: func(tx *resource.Tx, v *Vm, _ driver.Machine, why driver.Refusal) error {
 			if _, full := why.(driver.NoCapacity); !full {
 				return why
 			}
@@ -48,7 +48,7 @@ func NewVmLoop(db *kind.DB, machines driver.Machines, region Region) reconcile.L
 		},
 		Ending: func(v *Vm) bool { return v.State == VmShuttingDown },
 		Ended:  gone,
-		Inspect: func(ctx context.Context, account string, v *Vm) (func(*kind.Tx, *Vm) error, error) {
+		Inspect: func(ctx context.Context, account string, v *Vm) (func(*resource.Tx, *Vm) error, error) {
 			return region.inspect(ctx, machines, account, v)
 		},
 		Observe: func(ctx context.Context, found reconcile.Found) error {
@@ -63,7 +63,7 @@ func NewVmLoop(db *kind.DB, machines driver.Machines, region Region) reconcile.L
 
 // wantedMachine is what a driver is asked for a VM, once its NICs and disks are
 // there: a disk that is made wakes the loop, a NIC does not.
-func (region Region) wantedMachine(tx *kind.Tx, v *Vm) (*driver.Machine, time.Time, error) {
+func (region Region) wantedMachine(tx *resource.Tx, v *Vm) (*driver.Machine, time.Time, error) {
 	for _, n := range network.VmNics(tx, v.VmId) {
 		if !n.InWorld(tx) {
 			return nil, tx.Now().Add(netPace), nil
@@ -78,7 +78,7 @@ func (region Region) wantedMachine(tx *kind.Tx, v *Vm) (*driver.Machine, time.Ti
 
 // inspect finds that a machine is off which should be on, or that the driver has
 // lost it and is behind again.
-func (region Region) inspect(ctx context.Context, machines driver.Machines, account string, v *Vm) (note func(*kind.Tx, *Vm) error, err error) {
+func (region Region) inspect(ctx context.Context, machines driver.Machines, account string, v *Vm) (note func(*resource.Tx, *Vm) error, err error) {
 	if !v.Running {
 		return nil, nil
 	}
@@ -87,7 +87,7 @@ func (region Region) inspect(ctx context.Context, machines driver.Machines, acco
 		return nil, err
 	}
 	generation := v.Generation
-	return func(tx *kind.Tx, now *Vm) error {
+	return func(tx *resource.Tx, now *Vm) error {
 		switch {
 		case now.Generation != generation || now.State != VmRunning:
 			return nil
@@ -109,7 +109,7 @@ func hasFallen(m driver.MachineStatus) bool { return !m.On && m.OffBy != "" }
 
 // machineDone notes that the world has a machine. What became of the VM since the
 // world was asked stays as it is.
-func (region Region) machineDone(tx *kind.Tx, v *Vm, done driver.Machine) error {
+func (region Region) machineDone(tx *resource.Tx, v *Vm, done driver.Machine) error {
 	if err := Vms.Put(tx, v); err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func (region Region) machineDone(tx *kind.Tx, v *Vm, done driver.Machine) error 
 }
 
 // arrive moves a pending VM to running or stopped.
-func (v *Vm) arrive(tx *kind.Tx, event lifecycle.Event[VmStateName]) error {
+func (v *Vm) arrive(tx *resource.Tx, event lifecycle.Event[VmStateName]) error {
 	if err := v.transition(tx, event); err != nil {
 		return err
 	}
@@ -145,8 +145,8 @@ func (v *Vm) arrive(tx *kind.Tx, event lifecycle.Event[VmStateName]) error {
 }
 
 // noRoom stops a VM that no host has room for.
-func (region Region) noRoom(tx *kind.Tx, v *Vm) error {
-	if !kind.Allows(Vms, v, vmUnplaced) {
+func (region Region) noRoom(tx *resource.Tx, v *Vm) error {
+	if !resource.Allows(Vms, v, vmUnplaced) {
 		return nil
 	}
 	v.StateReason = stoppedForRoom
@@ -156,7 +156,7 @@ func (region Region) noRoom(tx *kind.Tx, v *Vm) error {
 
 // wanted is the VM as the world should have it. ready is false while a disk of it
 // is not made yet.
-func (region Region) wanted(tx *kind.Tx, v *Vm) (want driver.Machine, ready bool) {
+func (region Region) wanted(tx *resource.Tx, v *Vm) (want driver.Machine, ready bool) {
 	want = driver.Machine{
 		Account: tx.Account(), ID: string(v.VmId), Generation: v.Generation,
 		Subregion: v.Placement.SubregionName, Tenancy: string(v.Placement.Tenancy), Affinities: v.affinities(tx),
@@ -203,7 +203,7 @@ func wantedNic(n *network.Nic) driver.MachineNic {
 }
 
 // about is what a VM can ask about itself.
-func (region Region) about(tx *kind.Tx, v *Vm, disks []driver.MachineDisk, nics []*network.Nic) metadata.Machine {
+func (region Region) about(tx *resource.Tx, v *Vm, disks []driver.MachineDisk, nics []*network.Nic) metadata.Machine {
 	about := metadata.Machine{
 		ID: string(v.VmId), Image: string(v.ImageId), Type: v.VmType, Reservation: v.ReservationId, Index: v.LaunchNumber,
 		Subregion: v.Placement.SubregionName, KeyName: v.KeypairName, Key: v.PublicKey, Tags: map[string]string{},
@@ -229,7 +229,7 @@ func (region Region) about(tx *kind.Tx, v *Vm, disks []driver.MachineDisk, nics 
 	return about
 }
 
-func aboutNic(tx *kind.Tx, n *network.Nic) metadata.Nic {
+func aboutNic(tx *resource.Tx, n *network.Nic) metadata.Nic {
 	about := metadata.Nic{
 		ID: string(n.NicId), MAC: n.MacAddress, Device: n.LinkNic.DeviceNumber, Owner: tx.Account(), Hostname: n.PrivateDnsName,
 		Net: string(n.NetId), Subnet: string(n.SubnetId),

@@ -7,7 +7,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // NicForVmCreation is a NIC for a new VM: one that exists, or a new one.
@@ -50,7 +50,7 @@ type plannedNic struct {
 const primaryNic = "Primary network interface"
 
 // plan checks how the VMs of a request are to be connected.
-func (region Region) plan(tx *kind.Tx, req *CreateVmsRequest) (plug, error) {
+func (region Region) plan(tx *resource.Tx, req *CreateVmsRequest) (plug, error) {
 	switch {
 	case len(req.Nics) > 0:
 		given := func(name string, is bool) error {
@@ -76,7 +76,7 @@ func (region Region) plan(tx *kind.Tx, req *CreateVmsRequest) (plug, error) {
 }
 
 // groupsOf are the security groups of a request, by their names and IDs.
-func groupsOf(tx *kind.Tx, net id.Net, req *CreateVmsRequest) ([]id.SecurityGroup, error) {
+func groupsOf(tx *resource.Tx, net id.Net, req *CreateVmsRequest) ([]id.SecurityGroup, error) {
 	groups := slices.Clone(req.SecurityGroupIds)
 	for _, name := range once(req.SecurityGroups) {
 		g, err := network.GroupNamed(tx, net, name)
@@ -93,7 +93,7 @@ func groupsOf(tx *kind.Tx, net id.Net, req *CreateVmsRequest) ([]id.SecurityGrou
 func once[T cmp.Ordered](list []T) []T { return slices.Compact(slices.Sorted(slices.Values(list))) }
 
 // planSubnet is a VM with one NIC in a Subnet.
-func planSubnet(tx *kind.Tx, req *CreateVmsRequest) (plug, error) {
+func planSubnet(tx *resource.Tx, req *CreateVmsRequest) (plug, error) {
 	subnet, err := network.Subnets.Get(tx, req.SubnetId)
 	if err != nil {
 		return plug{}, err
@@ -112,7 +112,7 @@ func planSubnet(tx *kind.Tx, req *CreateVmsRequest) (plug, error) {
 }
 
 // planNics is a VM with the NICs of a list.
-func planNics(tx *kind.Tx, wanted []NicForVmCreation) (plug, error) {
+func planNics(tx *resource.Tx, wanted []NicForVmCreation) (plug, error) {
 	p := plug{addresses: map[id.Subnet]int{}}
 	for i, w := range wanted {
 		n := plannedNic{device: i, existing: w.NicId, deleteWithVm: w.NicId == "" && (w.DeleteOnVmDeletion == nil || *w.DeleteOnVmDeletion)}
@@ -185,7 +185,7 @@ func (n *NicForVmCreation) check(i int) error {
 
 // place says where VMs run that are connected so. In a Net, that is where the
 // Subnet is, on hardware that the Net says.
-func (region Region) place(tx *kind.Tx, asked *Placement, p *plug) (Placement, error) {
+func (region Region) place(tx *resource.Tx, asked *Placement, p *plug) (Placement, error) {
 	at := Placement{}
 	if asked != nil {
 		at = *asked
@@ -222,7 +222,7 @@ func (region Region) place(tx *kind.Tx, asked *Placement, p *plug) (Placement, e
 }
 
 // where is the Subregion and the Net of the primary NIC.
-func (p *plug) where(tx *kind.Tx) (subregion string, net id.Net, err error) {
+func (p *plug) where(tx *resource.Tx) (subregion string, net id.Net, err error) {
 	if primary := p.nics[0]; primary.existing != "" {
 		n, err := network.OwnNic(tx, primary.existing)
 		if err != nil {
@@ -238,7 +238,7 @@ func (p *plug) where(tx *kind.Tx) (subregion string, net id.Net, err error) {
 }
 
 // plugIn connects a new VM.
-func (region Region) plugIn(tx *kind.Tx, v *Vm, p plug) error {
+func (region Region) plugIn(tx *resource.Tx, v *Vm, p plug) error {
 	if len(p.nics) == 0 {
 		_, err := region.Network.AddCloudNic(tx, v.VmId, v.Placement.SubregionName, p.groups)
 		return err
@@ -255,7 +255,7 @@ func (region Region) plugIn(tx *kind.Tx, v *Vm, p plug) error {
 	return nil
 }
 
-func (n *plannedNic) nic(tx *kind.Tx, region network.Region) (*network.Nic, error) {
+func (n *plannedNic) nic(tx *resource.Tx, region network.Region) (*network.Nic, error) {
 	if n.existing != "" {
 		return network.OwnNic(tx, n.existing)
 	}
@@ -263,7 +263,7 @@ func (n *plannedNic) nic(tx *kind.Tx, region network.Region) (*network.Nic, erro
 }
 
 // primary is the NIC by which a VM is known.
-func (v *Vm) primary(tx *kind.Tx) (*network.Nic, error) {
+func (v *Vm) primary(tx *resource.Tx) (*network.Nic, error) {
 	for _, n := range network.VmNics(tx, v.VmId) {
 		return n, nil
 	}

@@ -5,8 +5,8 @@ import (
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // VmState is what a call has made of the state of a VM.
@@ -17,7 +17,7 @@ type VmState struct {
 }
 
 // forVms does something to each of some VMs, or nothing to any of them.
-func forVms(tx *kind.Tx, ids []id.Vm, do func(*kind.Tx, *Vm) error) ([]VmState, error) {
+func forVms(tx *resource.Tx, ids []id.Vm, do func(*resource.Tx, *Vm) error) ([]VmState, error) {
 	if len(ids) == 0 {
 		return nil, apierror.MissingParameter.Errorf("VmIds is empty: name at least one.")
 	}
@@ -41,7 +41,7 @@ func forVms(tx *kind.Tx, ids []id.Vm, do func(*kind.Tx, *Vm) error) ([]VmState, 
 }
 
 // readable finds a VM, be it a terminated one that can still be read.
-func readable(tx *kind.Tx, vmID id.Vm) (*Vm, error) {
+func readable(tx *resource.Tx, vmID id.Vm) (*Vm, error) {
 	if v := withEnded(tx, Vms, vmID); v != nil {
 		return v, nil
 	}
@@ -49,10 +49,10 @@ func readable(tx *kind.Tx, vmID id.Vm) (*Vm, error) {
 }
 
 // transition lets an event happen to a VM, and writes it.
-func (v *Vm) transition(tx *kind.Tx, event lifecycle.Event[VmStateName]) error {
+func (v *Vm) transition(tx *resource.Tx, event lifecycle.Event[VmStateName]) error {
 	to, _ := vmLife.Next(v.State, event)
 	v.settleIn(to)
-	return kind.Transition(tx, Vms, v, event)
+	return resource.Transition(tx, Vms, v, event)
 }
 
 // settleIn notes whether the group of the VM waits for it in a state.
@@ -73,12 +73,12 @@ type StartVmsResponse struct {
 	Vms []VmState // The VMs.
 }
 
-func (region Region) startVms(tx *kind.Tx, req *StartVmsRequest) (*StartVmsResponse, error) {
+func (region Region) startVms(tx *resource.Tx, req *StartVmsRequest) (*StartVmsResponse, error) {
 	states, err := forVms(tx, req.VmIds, region.startVm)
 	return &StartVmsResponse{states}, err
 }
 
-func (region Region) startVm(tx *kind.Tx, v *Vm) error {
+func (region Region) startVm(tx *resource.Tx, v *Vm) error {
 	if v.State == VmPending || v.State == VmRunning {
 		return nil
 	}
@@ -97,7 +97,7 @@ func (region Region) startVm(tx *kind.Tx, v *Vm) error {
 
 // goPublic gives a VM that starts its public IP: the one that its tags fix, or, in
 // the public Cloud and unless its user data forbid it, one that the region lends.
-func (region Region) goPublic(tx *kind.Tx, v *Vm) error {
+func (region Region) goPublic(tx *resource.Tx, v *Vm) error {
 	if err := Vms.Put(tx, v); err != nil {
 		return err
 	}
@@ -136,8 +136,8 @@ type StopVmsResponse struct {
 	Vms []VmState // The VMs.
 }
 
-func stopVms(tx *kind.Tx, req *StopVmsRequest) (*StopVmsResponse, error) {
-	states, err := forVms(tx, req.VmIds, func(tx *kind.Tx, v *Vm) error {
+func stopVms(tx *resource.Tx, req *StopVmsRequest) (*StopVmsResponse, error) {
+	states, err := forVms(tx, req.VmIds, func(tx *resource.Tx, v *Vm) error {
 		if v.State == VmPending {
 			return apierror.VmNeverStarted.Errorf("The VM %s is pending: it can be stopped once it runs.", v.VmId)
 		}
@@ -162,13 +162,13 @@ type RebootVmsRequest struct {
 // RebootVmsResponse says nothing more than that the VMs are being rebooted.
 type RebootVmsResponse struct{}
 
-func rebootVms(tx *kind.Tx, req *RebootVmsRequest) (*RebootVmsResponse, error) {
+func rebootVms(tx *resource.Tx, req *RebootVmsRequest) (*RebootVmsResponse, error) {
 	_, err := forVms(tx, req.VmIds, reboot)
 	return &RebootVmsResponse{}, err
 }
 
 // reboot starts a running VM anew.
-func reboot(tx *kind.Tx, v *Vm) error {
+func reboot(tx *resource.Tx, v *Vm) error {
 	v.Boots++
 	v.Generation++
 	return v.transition(tx, vmRebooted)
@@ -185,14 +185,14 @@ type DeleteVmsResponse struct {
 	Vms []VmState // The VMs.
 }
 
-func deleteVms(tx *kind.Tx, req *DeleteVmsRequest) (*DeleteVmsResponse, error) {
+func deleteVms(tx *resource.Tx, req *DeleteVmsRequest) (*DeleteVmsResponse, error) {
 	states, err := forVms(tx, req.VmIds, terminate)
 	return &DeleteVmsResponse{states}, err
 }
 
 // terminate deletes a VM. Its volumes, NICs and flexible GPUs are released once the
 // driver has removed it.
-func terminate(tx *kind.Tx, v *Vm) error {
+func terminate(tx *resource.Tx, v *Vm) error {
 	if v.State == VmTerminated || v.State == VmShuttingDown {
 		return nil
 	}
@@ -204,7 +204,7 @@ func terminate(tx *kind.Tx, v *Vm) error {
 
 // end deletes a VM, protected or not. Why it was stopped, if it was, stays to be
 // read.
-func end(tx *kind.Tx, v *Vm) error {
+func end(tx *resource.Tx, v *Vm) error {
 	v.Running, v.Forced = false, true
 	v.Generation++
 	return v.transition(tx, vmDeleted)
@@ -212,7 +212,7 @@ func end(tx *kind.Tx, v *Vm) error {
 
 // stopped does what goes with the stop of a VM, for the reason that it says, and
 // then what its shutdown behavior says.
-func (region Region) stopped(tx *kind.Tx, v *Vm, event lifecycle.Event[VmStateName]) error {
+func (region Region) stopped(tx *resource.Tx, v *Vm, event lifecycle.Event[VmStateName]) error {
 	v.Running = false
 	if err := v.transition(tx, event); err != nil {
 		return err
@@ -241,7 +241,7 @@ func (region Region) stopped(tx *kind.Tx, v *Vm, event lifecycle.Event[VmStateNa
 
 // gone does what goes with the end of a VM in the world: its volumes and NICs are
 // free again or deleted, as they say themselves, and its flexible GPUs too.
-func gone(tx *kind.Tx, v *Vm) error {
+func gone(tx *resource.Tx, v *Vm) error {
 	checked := false
 	for _, n := range network.VmNics(tx, v.VmId) {
 		checked = checked || n.LinkNic.DeviceNumber == 0 && n.NetId != "" && n.IsSourceDestChecked

@@ -13,7 +13,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
 	"github.com/bastide-cloud/bastide/internal/driver/sim"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 func TestVmStateCodes(t *testing.T) {
@@ -148,7 +148,7 @@ func TestStopAndPublicIps(t *testing.T) {
 	for vm, ip := range map[string]string{fixed: stays, inNet: address()} {
 		l.call(anna, "LinkPublicIp", `{"VmId": %q, "PublicIp": %q}`, vm, ip)
 	}
-	l.update(anna, func(tx *kind.Tx) error {
+	l.update(anna, func(tx *resource.Tx) error {
 		tagged, _ := tx.Tagged(fixed)
 		tx.SetTags(tagged, []api.Tag{{Key: fixedIpTag, Value: stays}})
 		return nil
@@ -230,7 +230,7 @@ func TestTerminationTakesAlong(t *testing.T) {
 	l.settle()
 	l.selects(l.list(anna, "ReadVms", `{}`), "VmId")
 	l.refuse(apierror.VmNotFound, anna, "DeleteVms", `{"VmIds": [%q]}`, id)
-	l.view(anna, func(tx *kind.Tx) error {
+	l.view(anna, func(tx *resource.Tx) error {
 		for n := range network.Nics.All(tx) {
 			t.Errorf("the NIC %s is left", n.NicId)
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 func vmActions(region Region) []api.Action {
@@ -28,7 +28,7 @@ func vmActions(region Region) []api.Action {
 
 // viewVm completes a VM with its NICs, its volumes and what follows from them. A
 // terminated one has none.
-func (region Region) viewVm(tx *kind.Tx, v *Vm) *Vm {
+func (region Region) viewVm(tx *resource.Tx, v *Vm) *Vm {
 	if v.State == VmTerminated {
 		v.ActionsOnNextBoot, v.IsSourceDestChecked = &ActionsOnNextBoot{}, v.SourceDestChecked
 	} else {

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/bastide-cloud/bastide/internal/api"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 func TestVmFilters(t *testing.T) {
@@ -24,7 +24,7 @@ func TestVmFilters(t *testing.T) {
 	l.act()
 	ip := l.one(anna, "CreatePublicIp", `{}`)
 	link := l.call(anna, "LinkPublicIp", `{"VmId": %q, "PublicIp": %q}`, one, ip.text("PublicIp")).text("LinkPublicIpId")
-	l.update(anna, func(tx *kind.Tx) error {
+	l.update(anna, func(tx *resource.Tx) error {
 		tagged, _ := tx.Tagged(one)
 		tx.SetTags(tagged, []api.Tag{{Key: "env", Value: "test"}})
 		return nil

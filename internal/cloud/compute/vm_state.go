@@ -5,8 +5,8 @@ import (
 
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // VmStateName is the state of a VM.
@@ -98,7 +98,7 @@ type FiltersVmsState struct {
 }
 
 func readVmsState() api.Action {
-	return api.Read[ReadVmsStateRequest](api.Values("Vm", "VmStates", func(tx *kind.Tx) iter.Seq2[api.Position, VmStates] {
+	return api.Read[ReadVmsStateRequest](api.Values("Vm", "VmStates", func(tx *resource.Tx) iter.Seq2[api.Position, VmStates] {
 		return func(yield func(api.Position, VmStates) bool) {
 			for seq, v := range Vms.Each(tx, 0) {
 				if !yield(api.Position{Seq: seq}, VmStates{SubregionName: v.Placement.SubregionName, VmId: v.VmId, VmState: v.State}) {

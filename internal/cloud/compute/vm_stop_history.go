@@ -5,7 +5,7 @@ import (
 
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // VmsStopHistory is a stop of a VM.
@@ -19,14 +19,14 @@ type VmsStopHistory struct {
 
 // vmStops are the stops of VMs. A stop is over when it is noted, so it is kept
 // the way that deleted resources are, for as long as calls are.
-var vmStops = &kind.Kind[VmsStopHistory, vmStopID]{Name: "VmStop", Plural: "VmsStopHistory", Keep: 32 * 24 * time.Hour}
+var vmStops = &resource.Kind[VmsStopHistory, vmStopID]{Name: "VmStop", Plural: "VmsStopHistory", Keep: 32 * 24 * time.Hour}
 
 // vmStopID is never shown.
 type vmStopID string
 
-// Form implements [kind.ID].
-func (vmStopID) Form() kind.Form {
-	return kind.Form{Prefix: "stop-", Length: 16, Alphabet: kind.Hexadecimal}
+// Form implements [resource.ID].
+func (vmStopID) Form() resource.Form {
+	return resource.Form{Prefix: "stop-", Length: 16, Alphabet: resource.Hexadecimal}
 }
 
 // The reasons why VMs are stopped. The real service documents the first; the
@@ -42,7 +42,7 @@ const (
 )
 
 // noteStop notes that a VM was stopped, for the reason that it says.
-func noteStop(tx *kind.Tx, v *Vm) error {
+func noteStop(tx *resource.Tx, v *Vm) error {
 	stop := &VmsStopHistory{StateReason: v.StateReason, StopDate: api.At(tx.Now()), VmId: v.VmId}
 	if err := vmStops.Insert(tx, stop); err != nil {
 		return err

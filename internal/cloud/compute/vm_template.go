@@ -6,7 +6,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // VmTemplate is what the VMs of a group are made like.
@@ -26,7 +26,7 @@ type VmTemplate struct {
 
 // VmTemplates are the templates of the region. A group of VMs refers to its
 // template, which keeps it.
-var VmTemplates = &kind.Kind[VmTemplate, id.VmTemplate]{Name: "VmTemplate", Held: apierror.InUse}
+var VmTemplates = &resource.Kind[VmTemplate, id.VmTemplate]{Name: "VmTemplate", Held: apierror.InUse}
 
 // maxVmTemplates is how many templates an account can have. No quota shows it.
 const maxVmTemplates = 50
@@ -81,7 +81,7 @@ func (g GenerationName) Check() error {
 	return apierror.InvalidValue.Errorf("'%.100s' is no generation of processors: those are v%d to v%d.", string(g), low, high)
 }
 
-func createVmTemplate(tx *kind.Tx, req *CreateVmTemplateRequest) (*VmTemplate, error) {
+func createVmTemplate(tx *resource.Tx, req *CreateVmTemplateRequest) (*VmTemplate, error) {
 	if have := VmTemplates.Count(tx); have >= maxVmTemplates {
 		return nil, apierror.TooManyVms.Errorf("An account has at most %d VM templates.", maxVmTemplates)
 	}
@@ -129,7 +129,7 @@ type UpdateVmTemplateRequest struct {
 	VmTemplateName Name          // A new name for the template, of 1 to 255 characters.
 }
 
-func updateVmTemplate(_ *kind.Tx, v *VmTemplate, req *UpdateVmTemplateRequest) (err error) {
+func updateVmTemplate(_ *resource.Tx, v *VmTemplate, req *UpdateVmTemplateRequest) (err error) {
 	if req.Description != nil {
 		v.Description = *req.Description
 	}

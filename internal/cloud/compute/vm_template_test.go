@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/bastide-cloud/bastide/internal/apierror"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 func TestVmTemplates(t *testing.T) {
@@ -131,7 +131,7 @@ func TestVmTemplateFilters(t *testing.T) {
 }
 
 func tooManyTags() (tags []any) {
-	for i := range kind.MaxTags + 1 {
+	for i := range resource.MaxTags + 1 {
 		tags = append(tags, object{"Key": fmt.Sprint(i), "Value": ""})
 	}
 	return tags

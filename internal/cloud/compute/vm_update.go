@@ -3,7 +3,7 @@ package compute
 import (
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // UpdateVmRequest changes a VM. Its type, performance, user data and nested
@@ -39,7 +39,7 @@ type BsuToUpdateVm struct {
 	VolumeId           id.Volume // The ID of the volume.
 }
 
-func (region Region) updateVm(tx *kind.Tx, v *Vm, req *UpdateVmRequest) error {
+func (region Region) updateVm(tx *resource.Tx, v *Vm, req *UpdateVmRequest) error {
 	if v.State == VmShuttingDown {
 		return apierror.InvalidState.Errorf("The VM %s is %s.", v.VmId, v.State)
 	}
@@ -96,7 +96,7 @@ func (region Region) updateVm(tx *kind.Tx, v *Vm, req *UpdateVmRequest) error {
 }
 
 // resize changes what the VM has of its host.
-func (region Region) resize(tx *kind.Tx, v *Vm, req *UpdateVmRequest) error {
+func (region Region) resize(tx *resource.Tx, v *Vm, req *UpdateVmRequest) error {
 	if req.NestedVirtualization != nil {
 		v.NestedVirtualization = *req.NestedVirtualization
 	}
@@ -131,7 +131,7 @@ func (region Region) resize(tx *kind.Tx, v *Vm, req *UpdateVmRequest) error {
 }
 
 // apply changes the link of a volume of a VM.
-func (m *BlockDeviceMappingVmUpdate) apply(tx *kind.Tx, vm id.Vm) error {
+func (m *BlockDeviceMappingVmUpdate) apply(tx *resource.Tx, vm id.Vm) error {
 	device := m.DeviceName
 	switch {
 	case m.NoDevice != nil || m.VirtualDeviceName != "":
@@ -160,7 +160,7 @@ func (m *BlockDeviceMappingVmUpdate) apply(tx *kind.Tx, vm id.Vm) error {
 }
 
 // updateNic changes the primary NIC.
-func (v *Vm) updateNic(tx *kind.Tx, req *UpdateVmRequest) error {
+func (v *Vm) updateNic(tx *resource.Tx, req *UpdateVmRequest) error {
 	if req.IsSourceDestChecked == nil && len(req.SecurityGroupIds) == 0 {
 		return nil
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // UserData is what a VM is told at its creation, in Base64, which may be broken
@@ -85,13 +85,13 @@ type userText struct {
 	Text       UserData
 }
 
-var userTexts = &kind.Kind[userText, userTextID]{Name: "UserText", Keep: Vms.Keep}
+var userTexts = &resource.Kind[userText, userTextID]{Name: "UserText", Keep: Vms.Keep}
 
 // userTextID is the digest of a text.
 type userTextID string
 
 // Form is only here to make it an identifier: it is never chosen.
-func (userTextID) Form() kind.Form { return kind.Form{} }
+func (userTextID) Form() resource.Form { return resource.Form{} }
 
 // maxInline is how long user data are at most that are in the document of a VM.
 // That of a VM without any has about as many bytes.
@@ -99,7 +99,7 @@ const maxInline = 1 << 10
 
 // setUserData gives a VM user data, and the tags that they order. The caller
 // writes the VM, and then lets go of what it had before.
-func (v *Vm) setUserData(tx *kind.Tx, u UserData) (err error) {
+func (v *Vm) setUserData(tx *resource.Tx, u UserData) (err error) {
 	v.UserData, v.UserTextId = u, ""
 	if len(u) > maxInline {
 		sum := sha256.Sum256([]byte(u))
@@ -115,7 +115,7 @@ func (v *Vm) setUserData(tx *kind.Tx, u UserData) (err error) {
 }
 
 // userData are those of a VM, be it a terminated one.
-func (v *Vm) userData(tx *kind.Tx) UserData {
+func (v *Vm) userData(tx *resource.Tx) UserData {
 	if v.UserTextId == "" {
 		return v.UserData
 	}
@@ -126,7 +126,7 @@ func (v *Vm) userData(tx *kind.Tx) UserData {
 }
 
 // letGoOf removes a text that no living VM has any more. An empty ID is none.
-func letGoOf(tx *kind.Tx, textID userTextID) error {
+func letGoOf(tx *resource.Tx, textID userTextID) error {
 	for range Vms.Of(tx, textID) {
 		return nil
 	}
@@ -138,7 +138,7 @@ func letGoOf(tx *kind.Tx, textID userTextID) error {
 
 // withEnded finds a resource by its ID, be it one that has ended and can still be
 // read; nil: there is none.
-func withEnded[T any, I kind.ID](tx *kind.Tx, k *kind.Kind[T, I], of I) *T {
+func withEnded[T any, I resource.ID](tx *resource.Tx, k *resource.Kind[T, I], of I) *T {
 	if v := k.Living(tx, of); v != nil {
 		return v
 	}
@@ -151,9 +151,9 @@ func withEnded[T any, I kind.ID](tx *kind.Tx, k *kind.Kind[T, I], of I) *T {
 
 // withTags are tags as resources keep them, with more: one of each key, in order.
 func withTags(tags, more []api.Tag) ([]api.Tag, error) {
-	tags = kind.WithTags(tags, kind.UniqueTags(more))
-	if len(tags) > kind.MaxTags {
-		return nil, apierror.TooManyTags.Errorf("The resource would have %d tags: it can have %d.", len(tags), kind.MaxTags)
+	tags = resource.WithTags(tags, resource.UniqueTags(more))
+	if len(tags) > resource.MaxTags {
+		return nil, apierror.TooManyTags.Errorf("The resource would have %d tags: it can have %d.", len(tags), resource.MaxTags)
 	}
 	return tags, nil
 }

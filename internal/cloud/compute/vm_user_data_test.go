@@ -9,7 +9,7 @@ import (
 
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 	"github.com/bastide-cloud/bastide/internal/store"
 )
 
@@ -110,7 +110,7 @@ func TestUserDataTagVms(t *testing.T) {
 // userTexts is how many long user data an account keeps for its VMs.
 func (l *lab) userTexts(account string) (n int) {
 	l.Helper()
-	l.view(account, func(tx *kind.Tx) error { n = userTexts.Count(tx); return nil })
+	l.view(account, func(tx *resource.Tx) error { n = userTexts.Count(tx); return nil })
 	return n
 }
 
@@ -163,7 +163,7 @@ func TestLongUserData(t *testing.T) {
 	shown(other, "aGk=", long)
 	l.call(anna, "DeleteVms", `{"VmIds": %s}`, jsonOf(texts(l.list(anna, "ReadVms", `{}`), "VmId")))
 	l.settle()
-	l.view(anna, func(tx *kind.Tx) error {
+	l.view(anna, func(tx *resource.Tx) error {
 		for range userTexts.Each(tx, 0) {
 			t.Error("user data are left of VMs that are not shown any more")
 		}
@@ -204,12 +204,12 @@ func TestUserDataInTheDocument(t *testing.T) {
 	l := newVmLab(t)
 	long := encoded(strings.Repeat("first ", 1000))
 	vm := l.vmIn(anna, `"BootOnCreation": false`)
-	l.update(anna, func(tx *kind.Tx) error {
+	l.update(anna, func(tx *resource.Tx) error {
 		v, err := Vms.Get(tx, id.Vm(vm))
 		if err != nil {
 			return err
 		}
-		for _, codec := range kind.Codecs([]kind.Any{Vms}, envelope{}) {
+		for _, codec := range resource.Codecs([]resource.Any{Vms}, envelope{}) {
 			doc, err := codec.Encode(store.Place{}, v)
 			if err != nil {
 				return err

@@ -7,8 +7,8 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // Volume is a disk that VMs can use one at a time.
@@ -52,7 +52,7 @@ func (v *Volume) Unsettled() bool { return v.Applied < v.Generation }
 
 // Amounts are the size of the volume, by its type, and its operations per second;
 // of one that is being deleted, nothing. See [storageOf].
-func (v *Volume) Amounts() (a kind.Amounts) {
+func (v *Volume) Amounts() (a resource.Amounts) {
 	if v.State == VolumeDeleting {
 		return a
 	}
@@ -93,12 +93,12 @@ type LinkedVolume struct {
 }
 
 // Volumes are the volumes of the region.
-var Volumes = &kind.Kind[Volume, id.Volume]{
+var Volumes = &resource.Kind[Volume, id.Volume]{
 	Name:    "Volume",
 	Tag:     "volume",
 	Missing: apierror.VolumeNotFound,
 	Held:    apierror.InUse,
-	Quota:   &kind.Quota{Name: "volume_limit", Code: apierror.TooManyVolumes},
+	Quota:   &resource.Quota{Name: "volume_limit", Code: apierror.TooManyVolumes},
 	Unique:  []string{"ClientToken"},
 	Taken:   apierror.AlreadyExists,
 	Life:    volumeLife,
@@ -170,7 +170,7 @@ func volumeActions(region Region) []api.Action {
 	}, volumeUpdateTaskActions())
 }
 
-func viewVolume(_ *kind.Tx, v *Volume) *Volume {
+func viewVolume(_ *resource.Tx, v *Volume) *Volume {
 	if v.VolumeType == VolumeStandard {
 		v.Iops = 0
 	}
@@ -194,7 +194,7 @@ type CreateVolumeRequest struct {
 // CreateVolumeResponse shows the volume.
 type CreateVolumeResponse struct{ Volume *Volume }
 
-func (region Region) createVolume(tx *kind.Tx, req *CreateVolumeRequest) (*CreateVolumeResponse, error) {
+func (region Region) createVolume(tx *resource.Tx, req *CreateVolumeRequest) (*CreateVolumeResponse, error) {
 	if req.ClientToken != "" {
 		for v := range Volumes.Find(tx, "ClientToken", string(req.ClientToken)) {
 			return &CreateVolumeResponse{viewVolume(tx, v)}, req.ClientToken.checkRepeated(req, v.Asked)
@@ -226,7 +226,7 @@ type newVolume struct {
 }
 
 // planVolume is a volume that may be made like that. [storage.insert] makes it.
-func (region Region) planVolume(tx *kind.Tx, n newVolume) (*Volume, error) {
+func (region Region) planVolume(tx *resource.Tx, n newVolume) (*Volume, error) {
 	if err := region.checkSubregion(n.SubregionName); err != nil {
 		return nil, err
 	}
@@ -268,7 +268,7 @@ func (region Region) planVolume(tx *kind.Tx, n newVolume) (*Volume, error) {
 }
 
 // snapshot finds the snapshot, and the transaction over the account that has it.
-func (n newVolume) snapshot(tx *kind.Tx) (*kind.Tx, *Snapshot, error) {
+func (n newVolume) snapshot(tx *resource.Tx) (*resource.Tx, *Snapshot, error) {
 	if n.SnapshotOwner == "" {
 		return sharedSnapshots.find(tx, n.SnapshotId)
 	}
@@ -353,7 +353,7 @@ type DeleteVolumeRequest struct {
 // DeleteVolumeResponse says nothing more than that the volume goes.
 type DeleteVolumeResponse struct{}
 
-func deleteVolume(tx *kind.Tx, req *DeleteVolumeRequest) (*DeleteVolumeResponse, error) {
+func deleteVolume(tx *resource.Tx, req *DeleteVolumeRequest) (*DeleteVolumeResponse, error) {
 	v, err := Volumes.Get(tx, req.VolumeId)
 	if err != nil {
 		return nil, err
@@ -361,7 +361,7 @@ func deleteVolume(tx *kind.Tx, req *DeleteVolumeRequest) (*DeleteVolumeResponse,
 	for _, link := range v.LinkedVolumes {
 		return nil, apierror.InvalidState.Errorf("The volume %s is linked to the VM %s.", v.VolumeId, link.VmId)
 	}
-	if !kind.Allows(Volumes, v, volumeDeleted) {
+	if !resource.Allows(Volumes, v, volumeDeleted) {
 		return nil, apierror.InvalidState.Errorf("The volume %s is %s, not available.", v.VolumeId, v.State)
 	}
 	return &DeleteVolumeResponse{}, v.remove(tx, volumeDeleted)
@@ -369,19 +369,19 @@ func deleteVolume(tx *kind.Tx, req *DeleteVolumeRequest) (*DeleteVolumeResponse,
 
 // remove deletes a volume, by itself or with its VM. Its loop ends it. Its client
 // token can be used again at once, and its snapshot can be deleted.
-func (v *Volume) remove(tx *kind.Tx, event lifecycle.Event[VolumeState]) error {
+func (v *Volume) remove(tx *resource.Tx, event lifecycle.Event[VolumeState]) error {
 	if err := v.endUpdate(tx, updateCanceled, ""); err != nil {
 		return err
 	}
 	v.LinkedVolumes, v.ClientToken, v.MadeFrom = nil, "", ""
 	v.DeletedAt = api.At(tx.Now())
 	v.Generation++
-	return kind.Transition(tx, Volumes, v, event)
+	return resource.Transition(tx, Volumes, v, event)
 }
 
 // volumesOf yields the volumes that are linked to a VM, in the order of their
 // links.
-func volumesOf(tx *kind.Tx, vm id.Vm) iter.Seq[*Volume] {
+func volumesOf(tx *resource.Tx, vm id.Vm) iter.Seq[*Volume] {
 	volumes := slices.Collect(Volumes.Find(tx, "LinkedVolumes.VmId", string(vm)))
 	slices.SortStableFunc(volumes, func(a, b *Volume) int { return int(a.LinkedVolumes[0].LinkDate - b.LinkedVolumes[0].LinkDate) })
 	return slices.Values(volumes)

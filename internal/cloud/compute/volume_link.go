@@ -6,8 +6,8 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // VolumeLinkState is the state of the link between a volume and a VM.
@@ -75,7 +75,7 @@ type LinkVolumeRequest struct {
 // LinkVolumeResponse says nothing more than that the volume is being linked.
 type LinkVolumeResponse struct{}
 
-func linkVolume(tx *kind.Tx, req *LinkVolumeRequest) (*LinkVolumeResponse, error) {
+func linkVolume(tx *resource.Tx, req *LinkVolumeRequest) (*LinkVolumeResponse, error) {
 	vm, err := Vms.Get(tx, req.VmId) // which is missed first, if both are absent
 	if err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func linkVolume(tx *kind.Tx, req *LinkVolumeRequest) (*LinkVolumeResponse, error
 	if err != nil {
 		return nil, err
 	}
-	if !kind.Allows(Volumes, v, volumeLinked) {
+	if !resource.Allows(Volumes, v, volumeLinked) {
 		return nil, apierror.InvalidState.Errorf("The volume %s is %s, not available.", v.VolumeId, v.State)
 	}
 	if vm.State != VmRunning && vm.State != VmStopped {
@@ -97,14 +97,14 @@ func linkVolume(tx *kind.Tx, req *LinkVolumeRequest) (*LinkVolumeResponse, error
 		return nil, err
 	}
 	v.linkTo(tx, vm.VmId, req.DeviceName, false)
-	if err := kind.Transition(tx, Volumes, v, volumeLinked); err != nil {
+	if err := resource.Transition(tx, Volumes, v, volumeLinked); err != nil {
 		return nil, err
 	}
 	return &LinkVolumeResponse{}, touchVm(tx, vm.VmId)
 }
 
 // checkLink refuses to link a volume to a VM, by a device.
-func (v *Volume) checkLink(tx *kind.Tx, vm *Vm, device DeviceName) error {
+func (v *Volume) checkLink(tx *resource.Tx, vm *Vm, device DeviceName) error {
 	if v.SubregionName != vm.Placement.SubregionName {
 		return apierror.SubregionMismatch.Errorf("The volume %s is in %s, and the VM %s in %s.", v.VolumeId, v.SubregionName, vm.VmId, vm.Placement.SubregionName)
 	}
@@ -121,14 +121,14 @@ func (v *Volume) checkLink(tx *kind.Tx, vm *Vm, device DeviceName) error {
 }
 
 // linkTo links a volume to a VM. The caller writes it.
-func (v *Volume) linkTo(tx *kind.Tx, vm id.Vm, device DeviceName, deleteWithVm bool) {
+func (v *Volume) linkTo(tx *resource.Tx, vm id.Vm, device DeviceName, deleteWithVm bool) {
 	link := LinkedVolume{DeleteOnVmDeletion: deleteWithVm, DeviceName: string(device), VmId: vm, LinkDate: api.At(tx.Now())}
-	kind.Advance(tx, volumeLinkLife, &link.State, linkCreated)
+	resource.Advance(tx, volumeLinkLife, &link.State, linkCreated)
 	v.LinkedVolumes = []LinkedVolume{link}
 }
 
 // touchVm raises the generation of a VM, so that its loop looks at it.
-func touchVm(tx *kind.Tx, vmID id.Vm) error {
+func touchVm(tx *resource.Tx, vmID id.Vm) error {
 	vm, err := Vms.Get(tx, vmID)
 	if err != nil {
 		return err
@@ -146,7 +146,7 @@ type UnlinkVolumeRequest struct {
 // UnlinkVolumeResponse says nothing more than that the volume is being unlinked.
 type UnlinkVolumeResponse struct{}
 
-func unlinkVolume(tx *kind.Tx, req *UnlinkVolumeRequest) (*UnlinkVolumeResponse, error) {
+func unlinkVolume(tx *resource.Tx, req *UnlinkVolumeRequest) (*UnlinkVolumeResponse, error) {
 	v, err := Volumes.Get(tx, req.VolumeId)
 	if err != nil {
 		return nil, err
@@ -168,7 +168,7 @@ func unlinkVolume(tx *kind.Tx, req *UnlinkVolumeRequest) (*UnlinkVolumeResponse,
 	switch {
 	case isRoot && vm.State != VmStopped:
 		return nil, apierror.InvalidVmState.Errorf("The volume %s is the root device of the VM %s, which is %s, not stopped.", v.VolumeId, vm.VmId, vm.State)
-	case !kind.Allows(Volumes, v, volumeUnlinked):
+	case !resource.Allows(Volumes, v, volumeUnlinked):
 		return nil, apierror.InvalidState.Errorf("The volume %s is %s, not in-use.", v.VolumeId, v.State)
 	case !allowed:
 		return nil, apierror.InvalidState.Errorf("The volume %s is %s from the VM %s already.", v.VolumeId, link.State, vm.VmId)
@@ -182,9 +182,9 @@ func unlinkVolume(tx *kind.Tx, req *UnlinkVolumeRequest) (*UnlinkVolumeResponse,
 // advanceLink lets an event happen to the link of a volume, if the state of the
 // link allows it. A volume whose link ends is free again; one that is not made yet
 // will be.
-func (v *Volume) advanceLink(tx *kind.Tx, event lifecycle.Event[VolumeLinkState]) error {
+func (v *Volume) advanceLink(tx *resource.Tx, event lifecycle.Event[VolumeLinkState]) error {
 	link := v.LinkedVolumes[0]
-	if !kind.Advance(tx, volumeLinkLife, &link.State, event) {
+	if !resource.Advance(tx, volumeLinkLife, &link.State, event) {
 		return nil
 	}
 	if link.State != "" {
@@ -192,7 +192,7 @@ func (v *Volume) advanceLink(tx *kind.Tx, event lifecycle.Event[VolumeLinkState]
 		return Volumes.Put(tx, v)
 	}
 	v.LinkedVolumes = nil
-	if unlinked, err := kind.Try(tx, Volumes, v, volumeUnlinked); unlinked || err != nil {
+	if unlinked, err := resource.Try(tx, Volumes, v, volumeUnlinked); unlinked || err != nil {
 		return err
 	}
 	return Volumes.Put(tx, v)
@@ -200,7 +200,7 @@ func (v *Volume) advanceLink(tx *kind.Tx, event lifecycle.Event[VolumeLinkState]
 
 // setDeleteOnVmDeletion says whether the volume on a device of a VM is deleted
 // when the VM is.
-func setDeleteOnVmDeletion(tx *kind.Tx, vm id.Vm, device string, deleteWithVm bool) error {
+func setDeleteOnVmDeletion(tx *resource.Tx, vm id.Vm, device string, deleteWithVm bool) error {
 	for v := range Volumes.Of(tx, vm) {
 		link := v.LinkedVolumes[0]
 		if link.DeviceName == device {
@@ -214,11 +214,11 @@ func setDeleteOnVmDeletion(tx *kind.Tx, vm id.Vm, device string, deleteWithVm bo
 
 // leaveVm frees the volumes of a VM that its driver has removed, or deletes them
 // if they say so.
-func leaveVm(tx *kind.Tx, vm id.Vm) error {
+func leaveVm(tx *resource.Tx, vm id.Vm) error {
 	for v := range Volumes.Of(tx, vm) {
 		var err error
 		if link := v.LinkedVolumes[0]; link.DeleteOnVmDeletion {
-			kind.Advance(tx, volumeLinkLife, &link.State, linkEnded)
+			resource.Advance(tx, volumeLinkLife, &link.State, linkEnded)
 			err = v.remove(tx, volumeDeletedWithVm)
 		} else {
 			err = v.advanceLink(tx, linkEnded)

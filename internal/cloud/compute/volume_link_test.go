@@ -8,7 +8,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/driver"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 func TestDeviceNames(t *testing.T) {
@@ -62,7 +62,7 @@ func TestLinkVolume(t *testing.T) {
 	l.call(anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/sdc"}`, v, vm)
 
 	// What the machine must learn raises its generation.
-	l.view(anna, func(tx *kind.Tx) error {
+	l.view(anna, func(tx *resource.Tx) error {
 		got, err := Vms.Get(tx, id.Vm(vm))
 		if err == nil && got.Generation != 3 {
 			t.Errorf("after three changes the VM is at generation %d", got.Generation)
@@ -139,7 +139,7 @@ func TestVolumesOfANewVm(t *testing.T) {
 	spare := l.volume(anna, `"Size": 1`)
 	vm := l.vm(anna, "test-1a", VmPending)
 	var data, root *Volume
-	l.update(anna, func(tx *kind.Tx) error {
+	l.update(anna, func(tx *resource.Tx) error {
 		v, err := Vms.Get(tx, id.Vm(vm))
 		if err != nil {
 			return err
@@ -175,7 +175,7 @@ func TestVolumesOfANewVm(t *testing.T) {
 	if got := l.machine(anna, vm); !slices.Equal(got, want) {
 		t.Errorf("the machine has %q, want %q", got, want)
 	}
-	l.view(anna, func(tx *kind.Tx) error {
+	l.view(anna, func(tx *resource.Tx) error {
 		var order []string
 		for v := range volumesOf(tx, id.Vm(vm)) {
 			order = append(order, v.LinkedVolumes[0].DeviceName)
@@ -191,7 +191,7 @@ func TestVolumesOfANewVm(t *testing.T) {
 	})
 
 	// With the VM goes what says so, and the rest is free.
-	l.update(anna, func(tx *kind.Tx) error {
+	l.update(anna, func(tx *resource.Tx) error {
 		if err := setDeleteOnVmDeletion(tx, id.Vm(vm), "/dev/xvdc", true); err != nil {
 			return err
 		}
@@ -221,10 +221,10 @@ func TestLinkChangesDuringAStep(t *testing.T) {
 	l.call(anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/xvdb"}`, v, vm)
 	asked := []driver.MachineDisk{{Disk: v, Device: "/dev/xvdb"}}
 	l.call(anna, "UnlinkVolume", `{"VolumeId": %q}`, v)
-	l.update(anna, func(tx *kind.Tx) error { return disksLinked(tx, id.Vm(vm), asked) })
+	l.update(anna, func(tx *resource.Tx) error { return disksLinked(tx, id.Vm(vm), asked) })
 	l.selects(l.list(anna, "ReadVolumes", `{"LinkVolumeLinkStates": ["detaching"]}`), "VolumeId", v)
-	l.update(anna, func(tx *kind.Tx) error { return disksLinked(tx, id.Vm(vm), nil) })
+	l.update(anna, func(tx *resource.Tx) error { return disksLinked(tx, id.Vm(vm), nil) })
 	l.call(anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/xvdc"}`, v, vm)
-	l.update(anna, func(tx *kind.Tx) error { return disksLinked(tx, id.Vm(vm), asked) })
+	l.update(anna, func(tx *resource.Tx) error { return disksLinked(tx, id.Vm(vm), asked) })
 	l.selects(l.list(anna, "ReadVolumes", `{"LinkVolumeLinkStates": ["attaching"]}`), "VolumeId", v)
 }

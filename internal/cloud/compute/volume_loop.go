@@ -7,8 +7,8 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/driver"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/reconcile"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // deletingFor is how long a deleted volume is listed at least. Clients make sure
@@ -23,7 +23,7 @@ type diskChange struct {
 
 // NewVolumeLoop makes the loop that brings volumes to a driver, each as a disk. The
 // links between disks and machines are a part of the machines.
-func NewVolumeLoop(db *kind.DB, disks driver.Disks) reconcile.Loop {
+func NewVolumeLoop(db *resource.DB, disks driver.Disks) reconcile.Loop {
 	return reconcile.For(db, Volumes, reconcile.Ops[Volume, diskChange, struct{}]{
 		Want: wantedChange,
 		Ensure: func(ctx context.Context, want diskChange) (none struct{}, err error) {
@@ -33,11 +33,11 @@ func NewVolumeLoop(db *kind.DB, disks driver.Disks) reconcile.Loop {
 			return none, disks.EnsureDisk(ctx, want.Disk)
 		},
 		Remove: disks.RemoveDisk,
-		Note:   func(tx *kind.Tx, v *Volume, done diskChange, _ struct{}) error { return v.diskDone(tx, done) },
-		Progress: func(tx *kind.Tx, v *Volume, _ diskChange, _ struct{}, until time.Time) error {
+		Note:   func(tx *resource.Tx, v *Volume, done diskChange, _ struct{}) error { return v.diskDone(tx, done) },
+		Progress: func(tx *resource.Tx, v *Volume, _ diskChange, _ struct{}, until time.Time) error {
 			return noteUpdate(tx, v.TaskId, until)
 		},
-		Fail: func(tx *kind.Tx, v *Volume, _ diskChange, why driver.Refusal) error { return v.diskFailed(tx, why) },
+		Fail: func(tx *resource.Tx, v *Volume, _ diskChange, why driver.Refusal) error { return v.diskFailed(tx, why) },
 		Observe: func(ctx context.Context, found reconcile.Found) error {
 			all, err := disks.ObserveDisks(ctx)
 			for _, d := range all {
@@ -50,7 +50,7 @@ func NewVolumeLoop(db *kind.DB, disks driver.Disks) reconcile.Loop {
 
 // wantedChange is what a driver is asked for a volume. A deleted one stays while a
 // snapshot of it is still being taken; the snapshot wakes the loop.
-func wantedChange(tx *kind.Tx, v *Volume) (want *diskChange, again time.Time, err error) {
+func wantedChange(tx *resource.Tx, v *Volume) (want *diskChange, again time.Time, err error) {
 	if v.State == VolumeDeleting {
 		if isBeingTaken(tx, v.VolumeId) {
 			return nil, again, nil
@@ -77,9 +77,9 @@ func wantedDisk(account string, v *Volume) driver.Disk {
 
 // diskDone notes that the driver has a disk, or has removed it. What became of the
 // volume since the driver was asked stays as it is.
-func (v *Volume) diskDone(tx *kind.Tx, done diskChange) error {
+func (v *Volume) diskDone(tx *resource.Tx, done diskChange) error {
 	if done.removed {
-		return kind.Transition(tx, Volumes, v, volumeRemoved)
+		return resource.Transition(tx, Volumes, v, volumeRemoved)
 	}
 	v.MadeFrom = ""
 	if to := v.Target; to != nil && *to == (VolumeUpdateParameters{done.Iops, done.Size, VolumeType(done.Type)}) {
@@ -92,7 +92,7 @@ func (v *Volume) diskDone(tx *kind.Tx, done diskChange) error {
 	if len(v.LinkedVolumes) > 0 {
 		event = VolumeMadeForVm
 	}
-	made, err := kind.Try(tx, Volumes, v, event)
+	made, err := resource.Try(tx, Volumes, v, event)
 	switch {
 	case err != nil:
 		return err
@@ -107,13 +107,13 @@ func (v *Volume) diskDone(tx *kind.Tx, done diskChange) error {
 
 // diskFailed notes that the driver cannot make a disk, or cannot update it: then it
 // stays as it was.
-func (v *Volume) diskFailed(tx *kind.Tx, why driver.Refusal) error {
+func (v *Volume) diskFailed(tx *resource.Tx, why driver.Refusal) error {
 	if _, never := why.(driver.Never); !never {
 		return why
 	}
-	if kind.Allows(Volumes, v, volumeFailed) {
+	if resource.Allows(Volumes, v, volumeFailed) {
 		v.MadeFrom, v.Applied = "", v.Generation
-		return kind.Transition(tx, Volumes, v, volumeFailed)
+		return resource.Transition(tx, Volumes, v, volumeFailed)
 	}
 	if v.Target == nil {
 		return why
@@ -127,13 +127,13 @@ func (v *Volume) diskFailed(tx *kind.Tx, why driver.Refusal) error {
 
 // noteUpdate notes that the driver has begun an update, and when it will be done.
 // An empty ID is none.
-func noteUpdate(tx *kind.Tx, taskID id.VolumeUpdateTask, due time.Time) error {
+func noteUpdate(tx *resource.Tx, taskID id.VolumeUpdateTask, due time.Time) error {
 	task := VolumeUpdateTasks.Living(tx, taskID)
 	if task == nil || task.Due == api.At(due) {
 		return nil
 	}
 	task.Due = api.At(due)
-	if begun, err := kind.Try(tx, VolumeUpdateTasks, task, updateBegun); begun || err != nil {
+	if begun, err := resource.Try(tx, VolumeUpdateTasks, task, updateBegun); begun || err != nil {
 		return err
 	}
 	return VolumeUpdateTasks.Put(tx, task)
@@ -142,7 +142,7 @@ func noteUpdate(tx *kind.Tx, taskID id.VolumeUpdateTask, due time.Time) error {
 // wantedDisks are the disks that a machine should have, the one to boot from
 // first. ready is false while one of them is not made yet: the VM hears of it
 // when it is.
-func wantedDisks(tx *kind.Tx, vm *Vm) (disks []driver.MachineDisk, ready bool) {
+func wantedDisks(tx *resource.Tx, vm *Vm) (disks []driver.MachineDisk, ready bool) {
 	ready = true
 	for v := range volumesOf(tx, vm.VmId) {
 		link := v.LinkedVolumes[0]
@@ -162,7 +162,7 @@ func wantedDisks(tx *kind.Tx, vm *Vm) (disks []driver.MachineDisk, ready bool) {
 
 // disksLinked notes that the world has the disks of a machine as given. What
 // became of the links since the world was asked stays as it is.
-func disksLinked(tx *kind.Tx, vm id.Vm, has []driver.MachineDisk) error {
+func disksLinked(tx *resource.Tx, vm id.Vm, has []driver.MachineDisk) error {
 	linked := map[driver.MachineDisk]bool{}
 	for _, d := range has {
 		linked[d] = true

@@ -12,7 +12,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/driver"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 func TestCreateVolume(t *testing.T) {
@@ -236,7 +236,7 @@ func TestVolumeFilters(t *testing.T) {
 	linked := l.clock.Now().Format("2006-01-02T15:04:05.000Z")
 	l.machine(anna, vm)
 	l.call(anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/xvdc"}`, third, vm)
-	l.update(anna, func(tx *kind.Tx) error {
+	l.update(anna, func(tx *resource.Tx) error {
 		tagged, _ := tx.Tagged(first)
 		tx.SetTags(tagged, []api.Tag{{Key: "env", Value: "test"}})
 		return setDeleteOnVmDeletion(tx, id.Vm(vm), "/dev/xvdc", true)
@@ -317,9 +317,9 @@ func TestStorageIsMetered(t *testing.T) {
 		"concurrent_snapshot_limit": 0,
 	}
 	for _, m := range Meters() {
-		l.view(anna, func(tx *kind.Tx) error {
+		l.view(anna, func(tx *resource.Tx) error {
 			for quotaType, use := range m.Read(tx) {
-				if use != want[m.Quota] || quotaType != kind.Global {
+				if use != want[m.Quota] || quotaType != resource.Global {
 					t.Errorf("%s: %d of %s are used, want %d", m.Quota, use, quotaType, want[m.Quota])
 				}
 				delete(want, m.Quota)

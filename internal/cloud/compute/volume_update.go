@@ -6,8 +6,8 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // VolumeUpdateTask is an update of a volume that takes time.
@@ -41,7 +41,7 @@ type VolumeUpdateParameters struct {
 
 // VolumeUpdateTasks are the updates of volumes. One that has come to its end is
 // deleted: it cannot be changed any more, and stays readable for a while.
-var VolumeUpdateTasks = &kind.Kind[VolumeUpdateTask, id.VolumeUpdateTask]{
+var VolumeUpdateTasks = &resource.Kind[VolumeUpdateTask, id.VolumeUpdateTask]{
 	Name:    "VolumeUpdateTask",
 	Tag:     "task",
 	Missing: apierror.TaskNotFound,
@@ -94,7 +94,7 @@ func volumeUpdateTaskActions() []api.Action {
 
 // viewVolumeUpdateTask says how far an update is by the time that the world gave
 // itself for it.
-func viewVolumeUpdateTask(tx *kind.Tx, t *VolumeUpdateTask) *VolumeUpdateTask {
+func viewVolumeUpdateTask(tx *resource.Tx, t *VolumeUpdateTask) *VolumeUpdateTask {
 	if whole := t.Due - t.StartDate; t.State == UpdateActive && whole > 0 {
 		gone := api.At(tx.Now()) - t.StartDate
 		t.Progress = int(min(99, 100*gone/whole))
@@ -124,7 +124,7 @@ type UpdateVolumeRequest struct {
 	VolumeType VolumeType // The new type. For `io1`, give Iops too; those of the others follow from the type.
 }
 
-func updateVolume(tx *kind.Tx, v *Volume, req *UpdateVolumeRequest) error {
+func updateVolume(tx *resource.Tx, v *Volume, req *UpdateVolumeRequest) error {
 	switch {
 	case req.Iops == 0 && req.Size == 0 && req.VolumeType == "":
 		return apierror.MissingParameter.Errorf("One of Iops, Size and VolumeType is required.")
@@ -176,7 +176,7 @@ func updateVolume(tx *kind.Tx, v *Volume, req *UpdateVolumeRequest) error {
 }
 
 // isHot reports whether a machine may be using the volume now.
-func (v *Volume) isHot(tx *kind.Tx) (bool, error) {
+func (v *Volume) isHot(tx *resource.Tx) (bool, error) {
 	for _, link := range v.LinkedVolumes {
 		vm, err := Vms.Get(tx, link.VmId)
 		return err == nil && vm.State != VmStopped, err
@@ -186,7 +186,7 @@ func (v *Volume) isHot(tx *kind.Tx) (bool, error) {
 
 // endUpdate ends the update under way by an event, if there is one, with a
 // comment if it went wrong.
-func (v *Volume) endUpdate(tx *kind.Tx, event lifecycle.Event[VolumeUpdateState], comment string) error {
+func (v *Volume) endUpdate(tx *resource.Tx, event lifecycle.Event[VolumeUpdateState], comment string) error {
 	if v.TaskId == "" {
 		return nil
 	}
@@ -202,5 +202,5 @@ func (v *Volume) endUpdate(tx *kind.Tx, event lifecycle.Event[VolumeUpdateState]
 		task.Progress = 100
 	}
 	v.TaskId, v.Target = "", nil
-	return kind.Transition(tx, VolumeUpdateTasks, task, event)
+	return resource.Transition(tx, VolumeUpdateTasks, task, event)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/driver"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // How volumes are updated, on stopped and running VMs and on none: what is done
@@ -181,7 +181,7 @@ func TestVolumeChangesDuringAStep(t *testing.T) {
 	stale := driver.Disk{Account: anna, ID: v, Generation: 2, Size: 1, Type: "gp2", Iops: 100}
 	l.one(anna, "UpdateVolume", `{"VolumeId": %q, "VolumeType": "gp2"}`, v)
 	l.one(anna, "UpdateVolume", `{"VolumeId": %q, "Size": 5}`, v)
-	l.update(anna, func(tx *kind.Tx) error {
+	l.update(anna, func(tx *resource.Tx) error {
 		now, err := Volumes.Get(tx, id.Volume(v))
 		if err != nil {
 			return err

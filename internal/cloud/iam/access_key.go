@@ -9,7 +9,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // AccessKey signs calls for the root account or for an EIM user.
@@ -21,8 +21,8 @@ type AccessKey struct {
 	State                AccessKeyState     // Whether the access key signs calls (`ACTIVE`) or not (`INACTIVE`).
 	Tag                  *AccessKeyTag      // The tag of the access key, if it has one.
 
-	Secret kind.Secret `wire:"-"` // See [AccessKeySecretKey].
-	UserId id.User     `wire:"-"` // The user it belongs to; empty: the root account.
+	Secret resource.Secret `wire:"-"` // See [AccessKeySecretKey].
+	UserId id.User         `wire:"-"` // The user it belongs to; empty: the root account.
 }
 
 // AccessKeySecretKey is an access key and its secret.
@@ -37,7 +37,7 @@ type AccessKeySecretKey struct {
 }
 
 // AccessKeys are the access keys of an account and of its users.
-var AccessKeys = &kind.Kind[AccessKey, id.AccessKey]{Name: "AccessKey", Missing: apierror.AccessKeyNotFound}
+var AccessKeys = &resource.Kind[AccessKey, id.AccessKey]{Name: "AccessKey", Missing: apierror.AccessKeyNotFound}
 
 // maxAccessKeys bounds the access keys of the root account and those of each user.
 const maxAccessKeys = 10
@@ -103,7 +103,7 @@ func (t AccessKeyTag) Check() error {
 	return nil
 }
 
-func withSecret(_ *kind.Tx, k *AccessKey) *AccessKeySecretKey {
+func withSecret(_ *resource.Tx, k *AccessKey) *AccessKeySecretKey {
 	return &AccessKeySecretKey{
 		AccessKeyId: k.AccessKeyId, CreationDate: k.CreationDate, ExpirationDate: k.ExpirationDate,
 		LastModificationDate: k.LastModificationDate, SecretKey: string(k.Secret), State: k.State, Tag: k.Tag,
@@ -112,7 +112,7 @@ func withSecret(_ *kind.Tx, k *AccessKey) *AccessKeySecretKey {
 
 // namedOrCaller is the user a call is about: the one it names or the one it
 // comes from. The root account is the empty one.
-func namedOrCaller(tx *kind.Tx, userName string) (id.User, error) {
+func namedOrCaller(tx *resource.Tx, userName string) (id.User, error) {
 	if userName == "" {
 		return id.User(tx.Caller.User), nil
 	}
@@ -124,7 +124,7 @@ func namedOrCaller(tx *kind.Tx, userName string) (id.User, error) {
 }
 
 // keysOf yields the access keys of a user, or of the root account.
-func keysOf(tx *kind.Tx, user id.User) iter.Seq[*AccessKey] {
+func keysOf(tx *resource.Tx, user id.User) iter.Seq[*AccessKey] {
 	if user != "" {
 		return AccessKeys.Of(tx, user)
 	}
@@ -139,7 +139,7 @@ func keysOf(tx *kind.Tx, user id.User) iter.Seq[*AccessKey] {
 
 // keyOf finds an access key of a user, or of the root account. Anybody else's
 // is as good as none.
-func keyOf(tx *kind.Tx, user id.User, keyID id.AccessKey) (*AccessKey, error) {
+func keyOf(tx *resource.Tx, user id.User, keyID id.AccessKey) (*AccessKey, error) {
 	key, err := AccessKeys.Get(tx, keyID)
 	if err != nil {
 		return nil, err
@@ -157,7 +157,7 @@ type CreateAccessKeyRequest struct {
 	UserName       string              // The EIM user it is for; by default whoever sends the call, which may be the root account.
 }
 
-func createAccessKey(tx *kind.Tx, req *CreateAccessKeyRequest) (*AccessKey, error) {
+func createAccessKey(tx *resource.Tx, req *CreateAccessKeyRequest) (*AccessKey, error) {
 	user, err := namedOrCaller(tx, req.UserName)
 	if err != nil {
 		return nil, err
@@ -171,9 +171,9 @@ func createAccessKey(tx *kind.Tx, req *CreateAccessKeyRequest) (*AccessKey, erro
 
 // NewAccessKey makes an access key for the root account of an account. An
 // empty ID or secret is chosen.
-func NewAccessKey(tx *kind.Tx, account id.Account, keyID, secret string) (*AccessKey, error) {
+func NewAccessKey(tx *resource.Tx, account id.Account, keyID, secret string) (*AccessKey, error) {
 	tx = tx.In(string(account))
-	key := &AccessKey{AccessKeyId: id.AccessKey(keyID), Secret: kind.Secret(secret)}
+	key := &AccessKey{AccessKeyId: id.AccessKey(keyID), Secret: resource.Secret(secret)}
 	if keyID != "" {
 		if err := key.AccessKeyId.Form().Check(keyID); err != nil {
 			return nil, err
@@ -186,7 +186,7 @@ func NewAccessKey(tx *kind.Tx, account id.Account, keyID, secret string) (*Acces
 }
 
 // prepare completes a new key and enters it in the directory.
-func (k *AccessKey) prepare(tx *kind.Tx) error {
+func (k *AccessKey) prepare(tx *resource.Tx) error {
 	have := 0
 	for range keysOf(tx, k.UserId) {
 		have++
@@ -205,7 +205,7 @@ func (k *AccessKey) prepare(tx *kind.Tx) error {
 		k.AccessKeyId = unusedKeyID(tx)
 	}
 	if k.Secret == "" {
-		k.Secret = kind.Secret(kind.Random(tx.Chance(), secretSize, kind.Alphanumeric))
+		k.Secret = resource.Secret(resource.Random(tx.Chance(), secretSize, resource.Alphanumeric))
 	}
 	k.State = AccessKeyActive
 	k.CreationDate = api.OffsetAt(tx.Now())
@@ -214,7 +214,7 @@ func (k *AccessKey) prepare(tx *kind.Tx) error {
 }
 
 // unusedKeyID chooses an ID that no access key of the region has.
-func unusedKeyID(tx *kind.Tx) id.AccessKey {
+func unusedKeyID(tx *resource.Tx) id.AccessKey {
 	var form id.AccessKey
 	for {
 		chosen := form.Form().Random(tx.Chance())
@@ -225,7 +225,7 @@ func unusedKeyID(tx *kind.Tx) id.AccessKey {
 }
 
 // expireAt sets the date, if there is one, at which the key expires.
-func (k *AccessKey) expireAt(tx *kind.Tx, date *api.OffsetDateTime) error {
+func (k *AccessKey) expireAt(tx *resource.Tx, date *api.OffsetDateTime) error {
 	if date == nil {
 		return nil
 	}
@@ -255,7 +255,7 @@ type ReadAccessKeysResponse struct{ AccessKeys []*AccessKey }
 
 // Whose keys are listed depends on the caller, which a filter cannot say:
 // hence no api.Read.
-func readAccessKeys(tx *kind.Tx, req *ReadAccessKeysRequest) (*ReadAccessKeysResponse, error) {
+func readAccessKeys(tx *resource.Tx, req *ReadAccessKeysRequest) (*ReadAccessKeysResponse, error) {
 	user, err := namedOrCaller(tx, req.UserName)
 	if err != nil {
 		return nil, err
@@ -288,7 +288,7 @@ type ReadSecretAccessKeyRequest struct {
 // ReadSecretAccessKeyResponse shows the access key and its secret.
 type ReadSecretAccessKeyResponse struct{ AccessKey *AccessKeySecretKey }
 
-func readSecretAccessKey(tx *kind.Tx, req *ReadSecretAccessKeyRequest) (*ReadSecretAccessKeyResponse, error) {
+func readSecretAccessKey(tx *resource.Tx, req *ReadSecretAccessKeyRequest) (*ReadSecretAccessKeyResponse, error) {
 	// A user, whatever the policies say, would otherwise become root.
 	if tx.Caller.User != "" {
 		return nil, apierror.NotAuthorized.Errorf("Only the root account can read the secrets of its access keys.")
@@ -331,7 +331,7 @@ func (r *UpdateAccessKeyRequest) check() error {
 // The real service is documented to clear it, but since it has
 // ClearExpirationDate its own clients change only the state and then expect
 // the date they set before.
-func updateAccessKey(tx *kind.Tx, req *UpdateAccessKeyRequest) (*UpdateAccessKeyResponse, error) {
+func updateAccessKey(tx *resource.Tx, req *UpdateAccessKeyRequest) (*UpdateAccessKeyResponse, error) {
 	if err := req.check(); err != nil {
 		return nil, err
 	}
@@ -373,7 +373,7 @@ type DeleteAccessKeyRequest struct {
 	UserName    string       // The EIM user it belongs to; by default whoever sends the call, which may be the root account.
 }
 
-func deleteAccessKey(tx *kind.Tx, req *DeleteAccessKeyRequest) (*struct{}, error) {
+func deleteAccessKey(tx *resource.Tx, req *DeleteAccessKeyRequest) (*struct{}, error) {
 	user, err := namedOrCaller(tx, req.UserName)
 	if err != nil {
 		return nil, err

@@ -8,7 +8,7 @@ import (
 
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 func TestCreateAccessKey(t *testing.T) {
@@ -19,7 +19,7 @@ func TestCreateAccessKey(t *testing.T) {
 		"AccessKey.CreationDate", `"2026-11-20T10:04:05.000+0000"`, "AccessKey.LastModificationDate", `"2026-11-20T10:04:05.000+0000"`)
 	for field, length := range map[string]int{"AccessKeyId": 20, "SecretKey": 40} {
 		text := plain.get("AccessKey." + field)
-		if len(text) != length || strings.Trim(text, kind.Alphanumeric) != "" {
+		if len(text) != length || strings.Trim(text, resource.Alphanumeric) != "" {
 			t.Errorf("%s is %q", field, text)
 		}
 	}
@@ -47,7 +47,7 @@ func TestNewAccessKey(t *testing.T) {
 	r := setup(t)
 	other := r.newAccount(NewAccount{Email: "other@example.com"})
 	make := func(account id.Account, keyID, secret string) (key *AccessKey, err error) {
-		err = r.db.Update(t.Context(), kind.Caller{}, func(tx *kind.Tx) error {
+		err = r.db.Update(t.Context(), resource.Caller{}, func(tx *resource.Tx) error {
 			key, err = NewAccessKey(tx, account, keyID, secret)
 			return err
 		})

@@ -7,7 +7,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // Account owns resources and answers for the calls about them.
@@ -35,7 +35,7 @@ type Account struct {
 }
 
 // Accounts holds in each account the one resource that describes it.
-var Accounts = &kind.Kind[Account, id.Account]{Name: "Account"}
+var Accounts = &resource.Kind[Account, id.Account]{Name: "Account"}
 
 func accountActions(check LoginCheck) []api.Action {
 	r := api.NewResource(Accounts, api.Plain)
@@ -66,7 +66,7 @@ func (e Email) Check() error {
 }
 
 // accountOf finds the account that the transaction is over.
-func accountOf(tx *kind.Tx) (*Account, error) { return Accounts.Get(tx, id.Account(tx.Account())) }
+func accountOf(tx *resource.Tx) (*Account, error) { return Accounts.Get(tx, id.Account(tx.Account())) }
 
 // NewAccount says what a new account is like.
 type NewAccount struct {
@@ -84,7 +84,7 @@ type NewAccount struct {
 
 // Create makes the account, with the API access rule that admits everybody and
 // without an access key.
-func (n NewAccount) Create(tx *kind.Tx) (*Account, error) {
+func (n NewAccount) Create(tx *resource.Tx) (*Account, error) {
 	account := &Account{
 		AccountId: n.AccountId, AdditionalEmails: n.AdditionalEmails, City: n.City, CompanyName: n.CompanyName,
 		Country: n.Country, CustomerId: n.CustomerId, Email: Email(n.Email), FirstName: n.FirstName,
@@ -114,10 +114,10 @@ func (n NewAccount) Create(tx *kind.Tx) (*Account, error) {
 	return account, Accounts.Insert(own, account)
 }
 
-var customerIDs = kind.Form{Length: 8, Alphabet: kind.Decimal}
+var customerIDs = resource.Form{Length: 8, Alphabet: resource.Decimal}
 
 // identify chooses the IDs that were not given and checks those that were.
-func (a *Account) identify(tx *kind.Tx) error {
+func (a *Account) identify(tx *resource.Tx) error {
 	form := a.AccountId.Form()
 	if a.AccountId == "" {
 		a.AccountId = id.Account(form.Random(tx.Chance()))
@@ -141,7 +141,7 @@ func (a *Account) identify(tx *kind.Tx) error {
 }
 
 // takeLogin makes an email address the one that logs in to the account.
-func (a *Account) takeLogin(tx *kind.Tx, email Email) error {
+func (a *Account) takeLogin(tx *resource.Tx, email Email) error {
 	login := loginName(string(email))
 	if _, taken := login.owner(tx); taken {
 		return apierror.EmailTaken.Errorf("The Email '%s' is used already.", email)
@@ -173,7 +173,7 @@ type UpdateAccountRequest struct {
 // UpdateAccountResponse shows the account as it has become.
 type UpdateAccountResponse struct{ Account *Account }
 
-func updateAccount(tx *kind.Tx, req *UpdateAccountRequest) (*UpdateAccountResponse, error) {
+func updateAccount(tx *resource.Tx, req *UpdateAccountRequest) (*UpdateAccountResponse, error) {
 	a, err := accountOf(tx)
 	if err != nil {
 		return nil, err
@@ -206,7 +206,7 @@ func change(field, to *string) {
 	}
 }
 
-func (a *Account) changeEmail(tx *kind.Tx, to Email) error {
+func (a *Account) changeEmail(tx *resource.Tx, to Email) error {
 	old := loginName(string(a.Email))
 	a.Email = to
 	if loginName(string(to)) == old {
@@ -225,8 +225,8 @@ type CheckAuthenticationRequest struct {
 	Password string `api:"required"` // The password of the account.
 }
 
-func checkAuthentication(check LoginCheck) func(context.Context, kind.Caller, *CheckAuthenticationRequest) (*struct{}, error) {
-	return func(ctx context.Context, caller kind.Caller, req *CheckAuthenticationRequest) (*struct{}, error) {
+func checkAuthentication(check LoginCheck) func(context.Context, resource.Caller, *CheckAuthenticationRequest) (*struct{}, error) {
+	return func(ctx context.Context, caller resource.Caller, req *CheckAuthenticationRequest) (*struct{}, error) {
 		return &struct{}{}, check(ctx, caller, req.Login, req.Password)
 	}
 }

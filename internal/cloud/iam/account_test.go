@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/bastide-cloud/bastide/internal/apierror"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 func TestNewAccount(t *testing.T) {
@@ -56,7 +56,7 @@ func TestNewAccountRefused(t *testing.T) {
 			t.Parallel()
 			r := setup(t)
 			before := r.journal.commits()
-			err := r.db.Update(t.Context(), r.caller, func(tx *kind.Tx) error { _, err := c.account.Create(tx); return err })
+			err := r.db.Update(t.Context(), r.caller, func(tx *resource.Tx) error { _, err := c.account.Create(tx); return err })
 			if !c.code.Is(err) {
 				t.Errorf("got %v, want code %s", err, c.code)
 			}
@@ -69,7 +69,7 @@ func TestNewAccountRefused(t *testing.T) {
 		t.Parallel()
 		r := setup(t)
 		again := NewAccount{Email: "a@example.com", AccountId: r.account.AccountId}
-		err := r.db.Update(t.Context(), r.caller, func(tx *kind.Tx) error { _, err := again.Create(tx); return err })
+		err := r.db.Update(t.Context(), r.caller, func(tx *resource.Tx) error { _, err := again.Create(tx); return err })
 		if !apierror.AlreadyExists.Is(err) {
 			t.Errorf("got %v, want code %s", err, apierror.AlreadyExists)
 		}
@@ -113,7 +113,7 @@ func TestEmailIsALogin(t *testing.T) {
 	r := setup(t)
 	other := r.newAccount(NewAccount{Email: "other@example.com"})
 	owner := func(login string) (account string) {
-		r.view(func(tx *kind.Tx) { account, _ = LoginOwner(tx, login) })
+		r.view(func(tx *resource.Tx) { account, _ = LoginOwner(tx, login) })
 		return account
 	}
 
@@ -152,7 +152,7 @@ func TestNewAccountWhenNothingIsInMemory(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
 	runs := 0
-	err := r.db.Update(context.Background(), kind.Caller{Account: "somewhere"}, func(tx *kind.Tx) error {
+	err := r.db.Update(context.Background(), resource.Caller{Account: "somewhere"}, func(tx *resource.Tx) error {
 		if runs++; runs > 3 {
 			return errors.New("it runs again and again")
 		}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // ApiAccessPolicy is what an account demands of its credentials. Each account
@@ -59,7 +59,7 @@ type ReadApiAccessPolicyRequest struct{}
 // ReadApiAccessPolicyResponse shows the policy.
 type ReadApiAccessPolicyResponse struct{ ApiAccessPolicy *ApiAccessPolicy }
 
-func readApiAccessPolicy(tx *kind.Tx, _ *ReadApiAccessPolicyRequest) (*ReadApiAccessPolicyResponse, error) {
+func readApiAccessPolicy(tx *resource.Tx, _ *ReadApiAccessPolicyRequest) (*ReadApiAccessPolicyResponse, error) {
 	account, err := accountOf(tx)
 	if err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ type UpdateApiAccessPolicyRequest struct {
 // UpdateApiAccessPolicyResponse shows the policy as it has become.
 type UpdateApiAccessPolicyResponse struct{ ApiAccessPolicy *ApiAccessPolicy }
 
-func updateApiAccessPolicy(tx *kind.Tx, req *UpdateApiAccessPolicyRequest) (*UpdateApiAccessPolicyResponse, error) {
+func updateApiAccessPolicy(tx *resource.Tx, req *UpdateApiAccessPolicyRequest) (*UpdateApiAccessPolicyResponse, error) {
 	limit := req.MaxAccessKeyExpirationSeconds
 	if req.RequireTrustedEnv && limit == 0 {
 		return nil, apierror.InvalidParameter.Errorf("RequireTrustedEnv needs a MaxAccessKeyExpirationSeconds above 0.")

@@ -9,7 +9,7 @@ import (
 
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 func policy(seconds int64, trusted bool) string {
@@ -93,7 +93,7 @@ func TestKeysUnderApiAccessPolicy(t *testing.T) {
 	r.call("UpdateAccessKey", update(`"State": "INACTIVE"`)).is("AccessKey.ExpirationDate", `"2026-11-20T11:04:05.000+0000"`)
 	r.call("UpdateAccessKey", update(`"ExpirationDate": "2026-11-20T11:00:00Z"`))
 
-	err := r.db.Update(t.Context(), kind.Caller{}, func(tx *kind.Tx) error {
+	err := r.db.Update(t.Context(), resource.Caller{}, func(tx *resource.Tx) error {
 		_, err := NewAccessKey(tx, r.account.AccountId, "", "")
 		return err
 	})
@@ -120,7 +120,7 @@ func TestKeysNeverOutliveThePolicy(t *testing.T) {
 		}
 		some := func() string {
 			keyIDs := []string{"ABCDEFGHIJ0123456789"}
-			r.view(func(tx *kind.Tx) {
+			r.view(func(tx *resource.Tx) {
 				for key := range AccessKeys.All(tx) {
 					keyIDs = append(keyIDs, string(key.AccessKeyId))
 				}
@@ -155,7 +155,7 @@ func TestKeysNeverOutliveThePolicy(t *testing.T) {
 				r.now = r.now.Add(time.Duration(rapid.IntRange(1, 10).Draw(t, "wait")) * time.Second)
 			},
 			"": func(t *rapid.T) {
-				r.view(func(tx *kind.Tx) {
+				r.view(func(tx *resource.Tx) {
 					account, err := accountOf(tx)
 					if err != nil {
 						t.Fatal(err)

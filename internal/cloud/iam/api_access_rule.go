@@ -6,7 +6,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // ApiAccessRule admits calls to the API. A call must satisfy each of the lists
@@ -21,7 +21,7 @@ type ApiAccessRule struct {
 }
 
 // ApiAccessRules are the API access rules of an account. There is always one.
-var ApiAccessRules = &kind.Kind[ApiAccessRule, id.ApiAccessRule]{Name: "ApiAccessRule"}
+var ApiAccessRules = &resource.Kind[ApiAccessRule, id.ApiAccessRule]{Name: "ApiAccessRule"}
 
 // maxAccessRules bounds the API access rules of an account: each of its calls
 // is held against all of them.
@@ -71,7 +71,7 @@ type CreateApiAccessRuleRequest struct {
 	IpRanges    []api.IPRange // The addresses and ranges a call may come from.
 }
 
-func createApiAccessRule(tx *kind.Tx, req *CreateApiAccessRuleRequest) (*ApiAccessRule, error) {
+func createApiAccessRule(tx *resource.Tx, req *CreateApiAccessRuleRequest) (*ApiAccessRule, error) {
 	if ApiAccessRules.Count(tx) >= maxAccessRules {
 		return nil, apierror.TooManyRules.Errorf("An account has at most %d API access rules.", maxAccessRules)
 	}
@@ -103,7 +103,7 @@ type UpdateApiAccessRuleRequest struct {
 	IpRanges        []api.IPRange    // The addresses and ranges a call may come from.
 }
 
-func updateApiAccessRule(_ *kind.Tx, r *ApiAccessRule, req *UpdateApiAccessRuleRequest) error {
+func updateApiAccessRule(_ *resource.Tx, r *ApiAccessRule, req *UpdateApiAccessRuleRequest) error {
 	r.CaIds, r.Cns, r.Description, r.IpRanges = req.CaIds, req.Cns, req.Description, req.IpRanges
 	return r.check()
 }
@@ -114,7 +114,7 @@ type DeleteApiAccessRuleRequest struct {
 	ApiAccessRuleId id.ApiAccessRule `api:"required"` // The ID of the rule.
 }
 
-func keepLastRule(tx *kind.Tx, r *ApiAccessRule) error {
+func keepLastRule(tx *resource.Tx, r *ApiAccessRule) error {
 	if ApiAccessRules.Count(tx) == 1 {
 		return apierror.InUse.Errorf("The ApiAccessRule %s is the last one of the account, which could not be called without it.", r.ApiAccessRuleId)
 	}

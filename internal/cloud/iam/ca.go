@@ -10,7 +10,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // Ca is a client certificate authority: API access rules that name it admit
@@ -25,7 +25,7 @@ type Ca struct {
 
 // Cas are the client certificate authorities of an account. One that an API
 // access rule names stays: without it the rule would admit nobody.
-var Cas = &kind.Kind[Ca, id.Ca]{Name: "Ca"}
+var Cas = &resource.Kind[Ca, id.Ca]{Name: "Ca"}
 
 // maxCas bounds the CAs of an account: far more than one needs, far fewer than
 // the region would feel.
@@ -72,7 +72,7 @@ type CreateCaRequest struct {
 	Description *string // A description.
 }
 
-func createCa(tx *kind.Tx, req *CreateCaRequest) (*Ca, error) {
+func createCa(tx *resource.Tx, req *CreateCaRequest) (*Ca, error) {
 	cert, err := parseCa(req.CaPem)
 	if err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ type UpdateCaRequest struct {
 	Description *string // A new description; the present one stays if none is given.
 }
 
-func updateCa(_ *kind.Tx, ca *Ca, req *UpdateCaRequest) error {
+func updateCa(_ *resource.Tx, ca *Ca, req *UpdateCaRequest) error {
 	if req.Description != nil {
 		ca.Description = req.Description
 	}

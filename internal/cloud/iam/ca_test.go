@@ -18,7 +18,7 @@ import (
 
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // newCa makes a certificate, by default of a CA, and answers its PEM.
@@ -79,7 +79,7 @@ func TestCa(t *testing.T) {
 	r.refused("UpdateCa", `{"Description": "x"}`, apierror.MissingParameter, "CaId")
 	r.refused("UpdateCa", `{"CaId": "ca-`+fmt.Sprintf("%032d", 0)+`"}`, apierror.ObjectNotFound, "CaId")
 
-	r.view(func(tx *kind.Tx) {
+	r.view(func(tx *resource.Tx) {
 		ca, err := Cas.Get(tx, id.Ca(a))
 		if err != nil {
 			t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // The directory leads from a credential to the account it belongs to. It is
@@ -18,13 +18,13 @@ type entry struct {
 	Account id.Account `ref:"-"`
 }
 
-var directory = &kind.Kind[entry, name]{Name: "DirectoryEntry", Plural: "DirectoryEntries"}
+var directory = &resource.Kind[entry, name]{Name: "DirectoryEntry", Plural: "DirectoryEntries"}
 
 // name is a credential, told apart by what it is.
 type name string
 
 // Form is only here to make a name an identifier: names are never chosen.
-func (name) Form() kind.Form { return kind.Form{} }
+func (name) Form() resource.Form { return resource.Form{} }
 
 func keyName(key string) name { return name("key/" + key) }
 
@@ -39,7 +39,7 @@ func (n name) shard() string {
 	return "directory-" + hex.EncodeToString(hash[:1])
 }
 
-func (n name) owner(tx *kind.Tx) (account string, ok bool) {
+func (n name) owner(tx *resource.Tx) (account string, ok bool) {
 	e, err := directory.Get(tx.In(n.shard()), n)
 	if err != nil {
 		return "", false
@@ -47,21 +47,21 @@ func (n name) owner(tx *kind.Tx) (account string, ok bool) {
 	return string(e.Account), true
 }
 
-func (n name) enter(tx *kind.Tx, account id.Account) error {
+func (n name) enter(tx *resource.Tx, account id.Account) error {
 	return directory.Insert(tx.In(n.shard()), &entry{Name: n, Account: account})
 }
 
-func (n name) leave(tx *kind.Tx) error {
+func (n name) leave(tx *resource.Tx) error {
 	return directory.Delete(tx.In(n.shard()), &entry{Name: n})
 }
 
 // KeyOwner finds the account that an access key belongs to.
-func KeyOwner(tx *kind.Tx, accessKeyID string) (account string, ok bool) {
+func KeyOwner(tx *resource.Tx, accessKeyID string) (account string, ok bool) {
 	return keyName(accessKeyID).owner(tx)
 }
 
 // LoginOwner finds the account that logs in with an email address, in whatever
 // case it is written.
-func LoginOwner(tx *kind.Tx, login string) (account string, ok bool) {
+func LoginOwner(tx *resource.Tx, login string) (account string, ok bool) {
 	return loginName(login).owner(tx)
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 func TestDirectory(t *testing.T) {
@@ -17,7 +17,7 @@ func TestDirectory(t *testing.T) {
 	gone := r.call("CreateAccessKey", `{}`).get("AccessKey.AccessKeyId")
 	r.call("DeleteAccessKey", `{"AccessKeyId": "`+gone+`"}`)
 
-	r.view(func(tx *kind.Tx) {
+	r.view(func(tx *resource.Tx) {
 		for key, want := range map[string]id.Account{
 			mine: r.account.AccountId, theirs: other.AccountId, gone: "", "jean@example.com": "", "": "",
 		} {
@@ -50,7 +50,7 @@ func BenchmarkKeyOwner(b *testing.B) {
 	r := found(b)
 	defer r.db.Close()
 	key := r.call("CreateAccessKey", `{}`).get("AccessKey.AccessKeyId")
-	r.view(func(tx *kind.Tx) {
+	r.view(func(tx *resource.Tx) {
 		for b.Loop() {
 			if _, ok := KeyOwner(tx, key); !ok {
 				b.Fatal("not found")

@@ -13,17 +13,17 @@ import (
 	"slices"
 
 	"github.com/bastide-cloud/bastide/internal/api"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // LoginCheck reports, as a fault, that a login and a password that a caller asks
 // about do not belong together. The gate gives it: it counts the failures, in
 // transactions of its own.
-type LoginCheck func(ctx context.Context, caller kind.Caller, login, password string) error
+type LoginCheck func(ctx context.Context, caller resource.Caller, login, password string) error
 
 // Kinds are the kinds of this package.
-func Kinds() []kind.Any {
-	return []kind.Any{Accounts, AccessKeys, ApiAccessRules, Cas, Users, directory}
+func Kinds() []resource.Any {
+	return []resource.Any{Accounts, AccessKeys, ApiAccessRules, Cas, Users, directory}
 }
 
 // Actions are the actions of this package.

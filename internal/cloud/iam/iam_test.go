@@ -14,7 +14,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 	"github.com/bastide-cloud/bastide/internal/seal"
 	"github.com/bastide-cloud/bastide/internal/store"
 )
@@ -29,13 +29,13 @@ type tester interface {
 // region is a region with one account, and a caller of it.
 type region struct {
 	t       tester
-	db      *kind.DB
+	db      *resource.DB
 	actions *api.API
 	journal *journal
 	now     time.Time
 	account *Account
 
-	caller  kind.Caller
+	caller  resource.Caller
 	version api.Version
 	checked []string // what CheckAuthentication asked
 }
@@ -53,7 +53,7 @@ func found(t tester) *region {
 	t.Helper()
 	r := &region{t: t, now: start, version: api.Latest, journal: &journal{rows: map[store.Place]store.Row{}}}
 	r.open()
-	r.actions = api.New(Actions(func(_ context.Context, _ kind.Caller, login, password string) error {
+	r.actions = api.New(Actions(func(_ context.Context, _ resource.Caller, login, password string) error {
 		r.checked = append(r.checked, login+" "+password)
 		if password != "right" {
 			return apierror.UnknownCredentials.Bare()
@@ -61,7 +61,7 @@ func found(t tester) *region {
 		return nil
 	}), api.NewPager([]byte("key")))
 	r.account = r.newAccount(NewAccount{Email: "jean@example.com", City: "Saint-Cloud", CompanyName: "Example"})
-	r.caller = kind.Caller{Account: string(r.account.AccountId)}
+	r.caller = resource.Caller{Account: string(r.account.AccountId)}
 	return r
 }
 
@@ -72,29 +72,29 @@ func (r *region) open() {
 	if err != nil {
 		r.t.Fatalf("making a key: %v", err)
 	}
-	r.db = kind.Open(kind.Options{
+	r.db = resource.Open(resource.Options{
 		Kinds: Kinds(), Journal: r.journal, Seal: key, Chance: chance,
 		Now: func() time.Time { return r.now },
 	})
 }
 
-func (r *region) update(fn func(*kind.Tx) error) {
+func (r *region) update(fn func(*resource.Tx) error) {
 	r.t.Helper()
 	if err := r.db.Update(context.Background(), r.caller, fn); err != nil {
 		r.t.Fatalf("update: %v", err)
 	}
 }
 
-func (r *region) view(fn func(*kind.Tx)) {
+func (r *region) view(fn func(*resource.Tx)) {
 	r.t.Helper()
-	if err := r.db.View(context.Background(), r.caller, func(tx *kind.Tx) error { fn(tx); return nil }); err != nil {
+	if err := r.db.View(context.Background(), r.caller, func(tx *resource.Tx) error { fn(tx); return nil }); err != nil {
 		r.t.Fatalf("view: %v", err)
 	}
 }
 
 func (r *region) newAccount(n NewAccount) (account *Account) {
 	r.t.Helper()
-	r.update(func(tx *kind.Tx) (err error) {
+	r.update(func(tx *resource.Tx) (err error) {
 		account, err = n.Create(tx)
 		return err
 	})
@@ -104,7 +104,7 @@ func (r *region) newAccount(n NewAccount) (account *Account) {
 // as is the same region seen by another caller.
 func (r *region) as(account *Account, user string) *region {
 	other := *r
-	other.caller = kind.Caller{Account: string(account.AccountId), User: user}
+	other.caller = resource.Caller{Account: string(account.AccountId), User: user}
 	return &other
 }
 
@@ -345,7 +345,7 @@ func TestRestart(t *testing.T) {
 	if got := r.call("ReadSecretAccessKey", `{"AccessKeyId": "`+keyID+`"}`).get("AccessKey.SecretKey"); got != secret {
 		t.Errorf("the secret is %s after a restart, was %s", got, secret)
 	}
-	r.view(func(tx *kind.Tx) {
+	r.view(func(tx *resource.Tx) {
 		if owner, ok := KeyOwner(tx, keyID); !ok || id.Account(owner) != r.account.AccountId {
 			t.Errorf("after a restart the key belongs to %q (%v)", owner, ok)
 		}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 func TestPassword(t *testing.T) {
@@ -89,7 +89,7 @@ func TestAccountWithPassword(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
 	with := r.newAccount(NewAccount{Email: "with@example.com", Password: "s3cret"})
-	r.as(with, "").view(func(tx *kind.Tx) {
+	r.as(with, "").view(func(tx *resource.Tx) {
 		a, err := accountOf(tx)
 		if err != nil {
 			t.Fatal(err)

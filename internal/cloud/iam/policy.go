@@ -2,7 +2,7 @@ package iam
 
 import (
 	"github.com/bastide-cloud/bastide/internal/api"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // Policies are not built yet: there are none, and none can be made. They can be
@@ -50,7 +50,7 @@ type ReadPoliciesResponse struct {
 	api.IndexedPage
 }
 
-func readPolicies(_ *kind.Tx, req *ReadPoliciesRequest) (*ReadPoliciesResponse, error) {
+func readPolicies(_ *resource.Tx, req *ReadPoliciesRequest) (*ReadPoliciesResponse, error) {
 	return &ReadPoliciesResponse{IndexedPage: api.IndexedPage{MaxResultsLimit: req.ResultsPerPage}}, nil
 }
 
@@ -82,7 +82,7 @@ type ReadLinkedPoliciesResponse struct {
 	api.IndexedPage
 }
 
-func readLinkedPolicies(tx *kind.Tx, req *ReadLinkedPoliciesRequest) (*ReadLinkedPoliciesResponse, error) {
+func readLinkedPolicies(tx *resource.Tx, req *ReadLinkedPoliciesRequest) (*ReadLinkedPoliciesResponse, error) {
 	if _, err := userNamed(tx, req.UserName); err != nil {
 		return nil, err
 	}

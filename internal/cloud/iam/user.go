@@ -6,7 +6,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // User is an EIM user: an identity within an account, with access keys of its
@@ -22,7 +22,7 @@ type User struct {
 }
 
 // Users are the EIM users of an account. One who still has access keys stays.
-var Users = &kind.Kind[User, id.User]{
+var Users = &resource.Kind[User, id.User]{
 	Name: "User", Missing: apierror.UserNotFound,
 	Unique: []string{"UserName"}, Taken: apierror.UserNameTaken,
 }
@@ -71,7 +71,7 @@ func (p Path) Check() error {
 }
 
 // userNamed finds the user of a name.
-func userNamed(tx *kind.Tx, name string) (*User, error) {
+func userNamed(tx *resource.Tx, name string) (*User, error) {
 	for u := range Users.Find(tx, "UserName", name) {
 		return u, nil
 	}
@@ -85,7 +85,7 @@ type CreateUserRequest struct {
 	UserName  UserName `api:"required"` // A name that no other user of the account has.
 }
 
-func createUser(tx *kind.Tx, req *CreateUserRequest) (*User, error) {
+func createUser(tx *resource.Tx, req *CreateUserRequest) (*User, error) {
 	now := api.OffsetAt(tx.Now())
 	u := &User{
 		CreationDate: now, LastModificationDate: now, OutscaleLoginAllowed: true,
@@ -126,7 +126,7 @@ type UpdateUserRequest struct {
 // UpdateUserResponse shows the user as it has become.
 type UpdateUserResponse struct{ User *User }
 
-func updateUser(tx *kind.Tx, req *UpdateUserRequest) (*UpdateUserResponse, error) {
+func updateUser(tx *resource.Tx, req *UpdateUserRequest) (*UpdateUserResponse, error) {
 	u, err := userNamed(tx, req.UserName)
 	if err != nil {
 		return nil, err
@@ -149,7 +149,7 @@ type DeleteUserRequest struct {
 	UserName string `api:"required"` // The name of the user.
 }
 
-func deleteUser(tx *kind.Tx, req *DeleteUserRequest) (*struct{}, error) {
+func deleteUser(tx *resource.Tx, req *DeleteUserRequest) (*struct{}, error) {
 	u, err := userNamed(tx, req.UserName)
 	if err != nil {
 		return nil, err

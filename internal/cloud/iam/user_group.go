@@ -2,7 +2,7 @@ package iam
 
 import (
 	"github.com/bastide-cloud/bastide/internal/api"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // User groups are not built yet: there are none, and none can be made. They can
@@ -39,6 +39,6 @@ type ReadUserGroupsResponse struct {
 	api.IndexedPage
 }
 
-func readUserGroups(_ *kind.Tx, req *ReadUserGroupsRequest) (*ReadUserGroupsResponse, error) {
+func readUserGroups(_ *resource.Tx, req *ReadUserGroupsRequest) (*ReadUserGroupsResponse, error) {
 	return &ReadUserGroupsResponse{IndexedPage: api.IndexedPage{MaxResultsLimit: req.ResultsPerPage}}, nil
 }

@@ -3,16 +3,16 @@
 // and what clients recognise.
 package id
 
-import "github.com/bastide-cloud/bastide/internal/kind"
+import "github.com/bastide-cloud/bastide/internal/resource"
 
 // hex is the form of most identifiers: a prefix and 8 hexadecimal digits.
-func hex(prefix string) kind.Form {
-	return kind.Form{Prefix: prefix, Length: 8, Alphabet: kind.Hexadecimal}
+func hex(prefix string) resource.Form {
+	return resource.Form{Prefix: prefix, Length: 8, Alphabet: resource.Hexadecimal}
 }
 
 // long is the form of newer identifiers, with 32 digits.
-func long(prefix string) kind.Form {
-	return kind.Form{Prefix: prefix, Length: 32, Alphabet: kind.Hexadecimal}
+func long(prefix string) resource.Form {
+	return resource.Form{Prefix: prefix, Length: 32, Alphabet: resource.Hexadecimal}
 }
 
 type (
@@ -59,41 +59,43 @@ type (
 // Outscale is the account that the region's own images are in. It is nobody's.
 const Outscale Account = "000000000000"
 
-func (Account) Form() kind.Form             { return kind.Form{Length: 12, Alphabet: kind.Decimal} }
-func (User) Form() kind.Form                { return kind.Form{Length: 32, Alphabet: kind.Alphanumeric} }
-func (AccessKey) Form() kind.Form           { return kind.Form{Length: 20, Alphabet: kind.Alphanumeric} }
-func (ApiAccessRule) Form() kind.Form       { return long("aar-") }
-func (Ca) Form() kind.Form                  { return long("ca-") }
-func (Net) Form() kind.Form                 { return hex("vpc-") }
-func (Subnet) Form() kind.Form              { return hex("subnet-") }
-func (DhcpOptionsSet) Form() kind.Form      { return hex("dopt-") }
-func (RouteTable) Form() kind.Form          { return hex("rtb-") }
-func (LinkRouteTable) Form() kind.Form      { return hex("rtbassoc-") }
-func (InternetService) Form() kind.Form     { return hex("igw-") }
-func (NatService) Form() kind.Form          { return hex("nat-") }
-func (PublicIp) Form() kind.Form            { return hex("eipalloc-") }
-func (LinkPublicIp) Form() kind.Form        { return hex("eipassoc-") }
-func (SecurityGroup) Form() kind.Form       { return hex("sg-") }
-func (SecurityGroupRule) Form() kind.Form   { return hex("sgr-") }
-func (Nic) Form() kind.Form                 { return hex("eni-") }
-func (LinkNic) Form() kind.Form             { return hex("eni-attach-") }
-func (NetPeering) Form() kind.Form          { return hex("pcx-") }
-func (NetAccessPoint) Form() kind.Form      { return hex("vpce-") }
-func (VirtualGateway) Form() kind.Form      { return hex("vgw-") }
-func (ClientGateway) Form() kind.Form       { return hex("cgw-") }
-func (VpnConnection) Form() kind.Form       { return hex("vpn-") }
-func (DirectLink) Form() kind.Form          { return hex("dxcon-") }
-func (DirectLinkInterface) Form() kind.Form { return hex("dxvif-") }
-func (Vm) Form() kind.Form                  { return hex("i-") }
-func (Volume) Form() kind.Form              { return hex("vol-") }
-func (VolumeUpdateTask) Form() kind.Form    { return hex("vol-update-") }
-func (Snapshot) Form() kind.Form            { return hex("snap-") }
-func (Image) Form() kind.Form               { return hex("ami-") }
-func (ImageExportTask) Form() kind.Form     { return hex("image-export-") }
-func (SnapshotExportTask) Form() kind.Form  { return hex("snap-export-") }
-func (Keypair) Form() kind.Form             { return long("key-") }
-func (FlexibleGpu) Form() kind.Form         { return hex("fgpu-") }
-func (DedicatedGroup) Form() kind.Form      { return hex("ded-") }
-func (VmGroup) Form() kind.Form             { return long("vmgroup-") }
-func (VmTemplate) Form() kind.Form          { return long("vmtemplate-") }
-func (ProductType) Form() kind.Form         { return hex("pty-") }
+func (Account) Form() resource.Form { return resource.Form{Length: 12, Alphabet: resource.Decimal} }
+func (User) Form() resource.Form    { return resource.Form{Length: 32, Alphabet: resource.Alphanumeric} }
+func (AccessKey) Form() resource.Form {
+	return resource.Form{Length: 20, Alphabet: resource.Alphanumeric}
+}
+func (ApiAccessRule) Form() resource.Form       { return long("aar-") }
+func (Ca) Form() resource.Form                  { return long("ca-") }
+func (Net) Form() resource.Form                 { return hex("vpc-") }
+func (Subnet) Form() resource.Form              { return hex("subnet-") }
+func (DhcpOptionsSet) Form() resource.Form      { return hex("dopt-") }
+func (RouteTable) Form() resource.Form          { return hex("rtb-") }
+func (LinkRouteTable) Form() resource.Form      { return hex("rtbassoc-") }
+func (InternetService) Form() resource.Form     { return hex("igw-") }
+func (NatService) Form() resource.Form          { return hex("nat-") }
+func (PublicIp) Form() resource.Form            { return hex("eipalloc-") }
+func (LinkPublicIp) Form() resource.Form        { return hex("eipassoc-") }
+func (SecurityGroup) Form() resource.Form       { return hex("sg-") }
+func (SecurityGroupRule) Form() resource.Form   { return hex("sgr-") }
+func (Nic) Form() resource.Form                 { return hex("eni-") }
+func (LinkNic) Form() resource.Form             { return hex("eni-attach-") }
+func (NetPeering) Form() resource.Form          { return hex("pcx-") }
+func (NetAccessPoint) Form() resource.Form      { return hex("vpce-") }
+func (VirtualGateway) Form() resource.Form      { return hex("vgw-") }
+func (ClientGateway) Form() resource.Form       { return hex("cgw-") }
+func (VpnConnection) Form() resource.Form       { return hex("vpn-") }
+func (DirectLink) Form() resource.Form          { return hex("dxcon-") }
+func (DirectLinkInterface) Form() resource.Form { return hex("dxvif-") }
+func (Vm) Form() resource.Form                  { return hex("i-") }
+func (Volume) Form() resource.Form              { return hex("vol-") }
+func (VolumeUpdateTask) Form() resource.Form    { return hex("vol-update-") }
+func (Snapshot) Form() resource.Form            { return hex("snap-") }
+func (Image) Form() resource.Form               { return hex("ami-") }
+func (ImageExportTask) Form() resource.Form     { return hex("image-export-") }
+func (SnapshotExportTask) Form() resource.Form  { return hex("snap-export-") }
+func (Keypair) Form() resource.Form             { return long("key-") }
+func (FlexibleGpu) Form() resource.Form         { return hex("fgpu-") }
+func (DedicatedGroup) Form() resource.Form      { return hex("ded-") }
+func (VmGroup) Form() resource.Form             { return long("vmgroup-") }
+func (VmTemplate) Form() resource.Form          { return long("vmtemplate-") }
+func (ProductType) Form() resource.Form         { return hex("pty-") }

@@ -11,7 +11,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // within reports whether all addresses of a range are in another.
@@ -30,7 +30,7 @@ func nth(p netip.Prefix, n int) netip.Addr {
 }
 
 // number is a number from 0 to below the limit, each nearly as likely as any other.
-func number(tx *kind.Tx, limit int) int {
+func number(tx *resource.Tx, limit int) int {
 	var raw [8]byte
 	if _, err := io.ReadFull(tx.Chance(), raw[:]); err != nil {
 		panic(fmt.Errorf("reading the random source: %w", err))
@@ -52,7 +52,7 @@ func (s *Subnet) isUsable(ip netip.Addr) bool {
 func place(subnet id.Subnet, ip api.IPv4) string { return string(subnet) + "/" + string(ip) }
 
 // holder is the NIC that has an address of the Subnet, or nil.
-func (s *Subnet) holder(tx *kind.Tx, ip api.IPv4) *Nic {
+func (s *Subnet) holder(tx *resource.Tx, ip api.IPv4) *Nic {
 	return first(Nics.Find(tx, "Places", place(s.SubnetId, ip)))
 }
 
@@ -65,7 +65,7 @@ func (s *Subnet) checkUsable(ip api.IPv4) error {
 }
 
 // free is the number of addresses of the Subnet that nobody has.
-func (s *Subnet) free(tx *kind.Tx) int {
+func (s *Subnet) free(tx *resource.Tx) int {
 	n := sizeOf(s.IpRange.Prefix()) - reservedIps
 	for nic := range Nics.Of(tx, s.SubnetId) {
 		n -= len(nic.PrivateIps)
@@ -74,7 +74,7 @@ func (s *Subnet) free(tx *kind.Tx) int {
 }
 
 // FreeIps is the number of addresses of a Subnet that nobody has.
-func FreeIps(tx *kind.Tx, subnetID id.Subnet) int {
+func FreeIps(tx *resource.Tx, subnetID id.Subnet) int {
 	s, err := Subnets.Get(tx, subnetID)
 	if err != nil {
 		return 0
@@ -84,7 +84,7 @@ func FreeIps(tx *kind.Tx, subnetID id.Subnet) int {
 
 // chooseMore adds addresses of the Subnet that nobody has to those about to be
 // taken.
-func (s *Subnet) chooseMore(tx *kind.Tx, taken []api.IPv4, n int) ([]api.IPv4, error) {
+func (s *Subnet) chooseMore(tx *resource.Tx, taken []api.IPv4, n int) ([]api.IPv4, error) {
 	for range n {
 		ip, err := s.choose(tx, taken)
 		if err != nil {
@@ -103,7 +103,7 @@ const mostTried = 256
 // choose finds an address of the Subnet that no NIC has and that is none of those
 // about to be taken. It takes those of the upper half first, because low ones are
 // what configurations write out.
-func (s *Subnet) choose(tx *kind.Tx, but []api.IPv4) (api.IPv4, error) {
+func (s *Subnet) choose(tx *resource.Tx, but []api.IPv4) (api.IPv4, error) {
 	usable := sizeOf(s.IpRange.Prefix()) - reservedIps
 	free := func(n int) (api.IPv4, bool) {
 		ip := api.IPv4(nth(s.IpRange.Prefix(), firstUsable+n).String())

@@ -8,7 +8,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // ClientGateway is the client's end of VPN connections, as the client describes
@@ -23,12 +23,12 @@ type ClientGateway struct {
 }
 
 // ClientGateways are the client gateways of the region.
-var ClientGateways = &kind.Kind[ClientGateway, id.ClientGateway]{
+var ClientGateways = &resource.Kind[ClientGateway, id.ClientGateway]{
 	Name:    "ClientGateway",
 	Tag:     "customer-gateway",
 	Missing: apierror.ClientGatewayNotFound,
 	Held:    apierror.ClientGatewayInUse,
-	Quota:   &kind.Quota{Name: "cgw_limit", Code: apierror.TooManyClientGateways},
+	Quota:   &resource.Quota{Name: "cgw_limit", Code: apierror.TooManyClientGateways},
 	Life:    gatewayLife,
 	Keep:    time.Hour,
 }
@@ -73,7 +73,7 @@ type CreateClientGatewayRequest struct {
 	PublicIp       api.IPv4       `api:"required"` // The fixed public IP of the client gateway.
 }
 
-func createClientGateway(_ *kind.Tx, req *CreateClientGatewayRequest) (*ClientGateway, error) {
+func createClientGateway(_ *resource.Tx, req *CreateClientGatewayRequest) (*ClientGateway, error) {
 	if !isPublic(req.PublicIp) {
 		return nil, apierror.InvalidIPAddress.Errorf("The PublicIp %s is not an address that can be reached over the Internet.", req.PublicIp)
 	}

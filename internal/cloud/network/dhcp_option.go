@@ -7,7 +7,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // DhcpOptionsSet is what machines in a [Net] are told when they ask for an
@@ -24,7 +24,7 @@ type DhcpOptionsSet struct {
 }
 
 // DhcpOptionsSets are the DHCP options sets of the region.
-var DhcpOptionsSets = &kind.Kind[DhcpOptionsSet, id.DhcpOptionsSet]{
+var DhcpOptionsSets = &resource.Kind[DhcpOptionsSet, id.DhcpOptionsSet]{
 	Name:    "DhcpOptionsSet",
 	Tag:     "dhcpoptions",
 	Missing: apierror.DhcpOptionsNotFound,
@@ -79,7 +79,7 @@ func (region Region) defaultDhcpOptions() *DhcpOptionsSet {
 }
 
 // defaultSet finds the default set of the account.
-func defaultSet(tx *kind.Tx) (id.DhcpOptionsSet, error) {
+func defaultSet(tx *resource.Tx) (id.DhcpOptionsSet, error) {
 	for s := range DhcpOptionsSets.All(tx) {
 		if s.Default {
 			return s.DhcpOptionsSetId, nil
@@ -101,7 +101,7 @@ func dhcpOptionActions(region Region) []api.Action {
 	return actions
 }
 
-func viewDhcpOptions(_ *kind.Tx, s *DhcpOptionsSet) *DhcpOptionsSet {
+func viewDhcpOptions(_ *resource.Tx, s *DhcpOptionsSet) *DhcpOptionsSet {
 	s.DhcpOptionsName = string(s.DhcpOptionsSetId)
 	return s
 }
@@ -119,7 +119,7 @@ type CreateDhcpOptionsRequest struct {
 // option.
 const maxServers = 255 / 4
 
-func (region Region) createDhcpOptions(_ *kind.Tx, req *CreateDhcpOptionsRequest) (*DhcpOptionsSet, error) {
+func (region Region) createDhcpOptions(_ *resource.Tx, req *CreateDhcpOptionsRequest) (*DhcpOptionsSet, error) {
 	lists := []struct {
 		name   string
 		length int
@@ -172,7 +172,7 @@ type DeleteDhcpOptionsRequest struct {
 	DhcpOptionsSetId id.DhcpOptionsSet `api:"required"` // The ID of the DHCP options set to delete.
 }
 
-func keepDefaultSet(_ *kind.Tx, s *DhcpOptionsSet) error {
+func keepDefaultSet(_ *resource.Tx, s *DhcpOptionsSet) error {
 	if s.Default {
 		return apierror.InUse.Errorf("The DHCP options set %s is the default one of the account, which cannot be deleted.", s.DhcpOptionsSetId)
 	}

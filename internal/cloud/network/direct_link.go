@@ -9,8 +9,8 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // DirectLink is a dedicated line between a network of the client and a
@@ -26,11 +26,11 @@ type DirectLink struct {
 }
 
 // DirectLinks are the DirectLinks of the region.
-var DirectLinks = &kind.Kind[DirectLink, id.DirectLink]{
+var DirectLinks = &resource.Kind[DirectLink, id.DirectLink]{
 	Name:    "DirectLink",
 	Missing: apierror.DirectLinkNotFound,
 	Held:    apierror.InUse,
-	Quota:   &kind.Quota{Name: "dl_connection_limit", Code: apierror.TooManyDirectLinks},
+	Quota:   &resource.Quota{Name: "dl_connection_limit", Code: apierror.TooManyDirectLinks},
 	Life:    directLinkLife,
 	Keep:    time.Hour,
 }
@@ -111,7 +111,7 @@ func directLinkActions(region Region) []api.Action {
 	}
 }
 
-func (region Region) viewDirectLink(tx *kind.Tx, l *DirectLink) *DirectLink {
+func (region Region) viewDirectLink(tx *resource.Tx, l *DirectLink) *DirectLink {
 	l.AccountId, l.RegionName = id.Account(tx.Account()), region.Name
 	return l
 }
@@ -123,7 +123,7 @@ type CreateDirectLinkRequest struct {
 	Location       string    `api:"required"` // The code of the datacenter where the DirectLink is to end, as ReadLocations lists them.
 }
 
-func (region Region) createDirectLink(_ *kind.Tx, req *CreateDirectLinkRequest) (*DirectLink, error) {
+func (region Region) createDirectLink(_ *resource.Tx, req *CreateDirectLinkRequest) (*DirectLink, error) {
 	if !slices.Contains(region.Locations, req.Location) {
 		return nil, apierror.LocationNotFound.Errorf("The Location '%.100s' is none of %s.", req.Location, strings.Join(region.Locations, ", "))
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // DirectLinkInterfaces is an interface on a [DirectLink]: a VLAN that leads to
@@ -39,7 +39,7 @@ type DirectLinkInterfaces struct {
 	LinkOwner id.Account    `wire:"-" ref:"-"`
 	OwnLink   id.DirectLink `wire:"-"`
 
-	Key kind.Secret `wire:"-"` // see BgpKey
+	Key resource.Secret `wire:"-"` // see BgpKey
 
 	// ConfirmBefore is when an interface that waits to be confirmed expires.
 	ConfirmBefore api.DateTime `wire:"-"`
@@ -52,11 +52,11 @@ type DirectLinkInterfaces struct {
 
 // Interfaces are the DirectLink interfaces of the region. One that has ended,
 // however it did, is a deleted resource in its last state.
-var Interfaces = &kind.Kind[DirectLinkInterfaces, id.DirectLinkInterface]{
+var Interfaces = &resource.Kind[DirectLinkInterfaces, id.DirectLinkInterface]{
 	Name:    "DirectLinkInterface",
 	Missing: apierror.DirectLinkInterfaceNotFound,
 	Held:    apierror.InUse,
-	Quota:   &kind.Quota{Name: "dl_interface_limit", Code: apierror.TooManyDirectLinkInterfaces, Per: "OwnLink"},
+	Quota:   &resource.Quota{Name: "dl_interface_limit", Code: apierror.TooManyDirectLinkInterfaces, Per: "OwnLink"},
 	Life:    interfaceLife,
 	Keep:    time.Hour,
 }
@@ -188,7 +188,9 @@ func (i *DirectLinkInterfaces) isOver(now time.Time) bool {
 func (i *DirectLinkInterfaces) sides() []id.Account { return sides(i.LinkOwner, i.AccountId) }
 
 // isOwners reports whether it is the copy of the owner of the interface.
-func (i *DirectLinkInterfaces) isOwners(tx *kind.Tx) bool { return string(i.AccountId) == tx.Account() }
+func (i *DirectLinkInterfaces) isOwners(tx *resource.Tx) bool {
+	return string(i.AccountId) == tx.Account()
+}
 
 func directLinkInterfaceActions() []api.Action {
 	r := api.NewResource(Interfaces, viewInterface)
@@ -202,7 +204,7 @@ func directLinkInterfaceActions() []api.Action {
 
 // viewInterface shows an interface as it is now. One that was not confirmed in
 // time is expired, whether or not the loop has noted it.
-func viewInterface(tx *kind.Tx, i *DirectLinkInterfaces) *DirectLinkInterfaces {
+func viewInterface(tx *resource.Tx, i *DirectLinkInterfaces) *DirectLinkInterfaces {
 	i.InterfaceType = PrivateInterface
 	if i.isOver(tx.Now()) {
 		i.State = InterfaceExpired
@@ -232,7 +234,7 @@ type CreateDirectLinkInterfaceResponse struct {
 	DirectLinkInterface *DirectLinkInterfaces
 }
 
-func createDirectLinkInterface(tx *kind.Tx, req *CreateDirectLinkInterfaceRequest) (*CreateDirectLinkInterfaceResponse, error) {
+func createDirectLinkInterface(tx *resource.Tx, req *CreateDirectLinkInterfaceRequest) (*CreateDirectLinkInterfaceResponse, error) {
 	i, err := newInterface(tx, req.DirectLinkId, id.Account(tx.Account()), req.DirectLinkInterface)
 	if err != nil {
 		return nil, err
@@ -242,7 +244,7 @@ func createDirectLinkInterface(tx *kind.Tx, req *CreateDirectLinkInterfaceReques
 		return nil, err
 	}
 	i.VirtualGatewayId, i.Generation = gateway.VirtualGatewayId, 1
-	err = kind.Transition(tx, Interfaces, i, interfaceCreated)
+	err = resource.Transition(tx, Interfaces, i, interfaceCreated)
 	return &CreateDirectLinkInterfaceResponse{viewInterface(tx, i)}, err
 }
 
@@ -251,7 +253,7 @@ const longestBgpKey = 80
 
 // newInterface plans an interface on a link of the account, for an owner. It
 // leads nowhere yet.
-func newInterface(tx *kind.Tx, linkID id.DirectLink, owner id.Account, want DirectLinkInterface) (*DirectLinkInterfaces, error) {
+func newInterface(tx *resource.Tx, linkID id.DirectLink, owner id.Account, want DirectLinkInterface) (*DirectLinkInterfaces, error) {
 	link, err := DirectLinks.Get(tx, linkID)
 	if err != nil {
 		return nil, err
@@ -267,7 +269,7 @@ func newInterface(tx *kind.Tx, linkID id.DirectLink, owner id.Account, want Dire
 	i := &DirectLinkInterfaces{
 		AccountId: owner, BgpAsn: want.BgpAsn, DirectLinkId: linkID, DirectLinkInterfaceName: want.DirectLinkInterfaceName,
 		Location: link.Location, Mtu: defaultMtu, Vlan: want.Vlan,
-		LinkOwner: id.Account(tx.Account()), OwnLink: linkID, Key: kind.Secret(want.BgpKey),
+		LinkOwner: id.Account(tx.Account()), OwnLink: linkID, Key: resource.Secret(want.BgpKey),
 		DirectLinkInterfaceId: Interfaces.NewID(tx, tx.In(string(owner))),
 	}
 	i.OutscalePrivateIp, i.ClientPrivateIp, err = want.ends(tx, owner)
@@ -275,7 +277,7 @@ func newInterface(tx *kind.Tx, linkID id.DirectLink, owner id.Account, want Dire
 }
 
 // ends are the addresses of both ends: those that were asked for, or chosen.
-func (want DirectLinkInterface) ends(tx *kind.Tx, owner id.Account) (ours, clients LinkIp, err error) {
+func (want DirectLinkInterface) ends(tx *resource.Tx, owner id.Account) (ours, clients LinkIp, err error) {
 	ours, clients = want.OutscalePrivateIp, want.ClientPrivateIp
 	switch {
 	case ours == "" && clients == "":
@@ -298,7 +300,7 @@ var linkLocal, metadata = netip.MustParsePrefix("169.254.0.0/16"), netip.MustPar
 
 // chooseEnds finds a /30 for both ends that no interface has of those in the
 // account and in that of the owner, beginning anywhere.
-func chooseEnds(tx *kind.Tx, owner id.Account) (ours, clients LinkIp, err error) {
+func chooseEnds(tx *resource.Tx, owner id.Account) (ours, clients LinkIp, err error) {
 	taken := map[netip.Prefix]bool{metadata: true}
 	for _, account := range sides(id.Account(tx.Account()), owner) {
 		for i := range Interfaces.All(tx.In(string(account))) {
@@ -337,7 +339,7 @@ func chooseEnds(tx *kind.Tx, owner id.Account) (ours, clients LinkIp, err error)
 // does not happen within 7 days. What want says of a gateway is ignored. The
 // values in want are valid: Check and Bounds of their types say so. The answer
 // is as the API shows it.
-func AllocateInterface(tx *kind.Tx, link id.DirectLink, owner id.Account, want DirectLinkInterface) (*DirectLinkInterfaces, error) {
+func AllocateInterface(tx *resource.Tx, link id.DirectLink, owner id.Account, want DirectLinkInterface) (*DirectLinkInterfaces, error) {
 	if !isResident(tx, owner) {
 		return nil, apierror.ObjectNotFound.Errorf("The account '%s' doesn't exist.", owner)
 	}
@@ -348,11 +350,11 @@ func AllocateInterface(tx *kind.Tx, link id.DirectLink, owner id.Account, want D
 	i.ConfirmBefore = api.At(tx.Now().Add(interfacePatience))
 	theirs := *i
 	theirs.OwnLink = ""
-	if err := kind.Transition(tx, Interfaces, i, interfaceAllocated); err != nil {
+	if err := resource.Transition(tx, Interfaces, i, interfaceAllocated); err != nil {
 		return nil, err
 	}
 	if owner != i.LinkOwner {
-		if err := kind.Transition(tx.In(string(owner)), Interfaces, &theirs, interfaceAllocated); err != nil {
+		if err := resource.Transition(tx.In(string(owner)), Interfaces, &theirs, interfaceAllocated); err != nil {
 			return nil, err
 		}
 	}
@@ -360,7 +362,7 @@ func AllocateInterface(tx *kind.Tx, link id.DirectLink, owner id.Account, want D
 }
 
 // getInterface finds an interface that has not ended, be it by the time alone.
-func getInterface(tx *kind.Tx, which id.DirectLinkInterface) (*DirectLinkInterfaces, error) {
+func getInterface(tx *resource.Tx, which id.DirectLinkInterface) (*DirectLinkInterfaces, error) {
 	i, err := Interfaces.Get(tx, which)
 	if err == nil && i.isOver(tx.Now()) {
 		return nil, apierror.DirectLinkInterfaceNotFound.Errorf("The DirectLink interface '%s' has expired.", which)
@@ -371,7 +373,7 @@ func getInterface(tx *kind.Tx, which id.DirectLinkInterface) (*DirectLinkInterfa
 // ConfirmInterface has an interface that was allocated for the account lead to
 // a virtual gateway of the account. It answers the interface as the API shows
 // it.
-func ConfirmInterface(tx *kind.Tx, which id.DirectLinkInterface, gateway id.VirtualGateway) (*DirectLinkInterfaces, error) {
+func ConfirmInterface(tx *resource.Tx, which id.DirectLinkInterface, gateway id.VirtualGateway) (*DirectLinkInterfaces, error) {
 	i, err := getInterface(tx, which)
 	if err != nil {
 		return nil, err
@@ -382,7 +384,7 @@ func ConfirmInterface(tx *kind.Tx, which id.DirectLinkInterface, gateway id.Virt
 	if _, err := VirtualGateways.Get(tx, gateway); err != nil {
 		return nil, err
 	}
-	err = i.happens(tx, interfaceConfirmed, func(tx *kind.Tx, own *DirectLinkInterfaces) error {
+	err = i.happens(tx, interfaceConfirmed, func(tx *resource.Tx, own *DirectLinkInterfaces) error {
 		own.ConfirmBefore = 0
 		if own.isOwners(tx) {
 			own.VirtualGatewayId = gateway
@@ -400,24 +402,24 @@ func ConfirmInterface(tx *kind.Tx, which id.DirectLinkInterface, gateway id.Virt
 // happens lets an event happen to an interface, in both accounts, after a function
 // has changed what goes along with it.
 func (i *DirectLinkInterfaces) happens(
-	tx *kind.Tx, event lifecycle.Event[InterfaceState], along func(tx *kind.Tx, own *DirectLinkInterfaces) error,
+	tx *resource.Tx, event lifecycle.Event[InterfaceState], along func(tx *resource.Tx, own *DirectLinkInterfaces) error,
 ) error {
 	return onBothSidesLet(tx, Interfaces, i, i.DirectLinkInterfaceId, i.sides(), event, along)
 }
 
 // expire ends an interface that was not confirmed in time.
-func (i *DirectLinkInterfaces) expire(tx *kind.Tx) error {
+func (i *DirectLinkInterfaces) expire(tx *resource.Tx) error {
 	return i.happens(tx, interfaceExpired, onlyThat)
 }
 
 // onlyThat is nothing along with an event.
-func onlyThat(*kind.Tx, *DirectLinkInterfaces) error { return nil }
+func onlyThat(*resource.Tx, *DirectLinkInterfaces) error { return nil }
 
 // touchInterfaces makes the world hear of a change in what interfaces depend
 // on: the DirectLink that they are on, or the virtual gateway that they lead to.
-func touchInterfaces(tx *kind.Tx, of any) error {
+func touchInterfaces(tx *resource.Tx, of any) error {
 	for i := range Interfaces.Of(tx, of) {
-		err := onBothSides(tx, Interfaces, i.DirectLinkInterfaceId, i.sides(), func(tx *kind.Tx, own *DirectLinkInterfaces) error {
+		err := onBothSides(tx, Interfaces, i.DirectLinkInterfaceId, i.sides(), func(tx *resource.Tx, own *DirectLinkInterfaces) error {
 			if !own.isOwners(tx) || own.State == InterfaceConfirming {
 				return nil
 			}
@@ -454,12 +456,12 @@ type UpdateDirectLinkInterfaceResponse struct {
 	DirectLinkInterface *DirectLinkInterfaces
 }
 
-func updateDirectLinkInterface(tx *kind.Tx, req *UpdateDirectLinkInterfaceRequest) (*UpdateDirectLinkInterfaceResponse, error) {
+func updateDirectLinkInterface(tx *resource.Tx, req *UpdateDirectLinkInterfaceRequest) (*UpdateDirectLinkInterfaceResponse, error) {
 	i, err := getInterface(tx, req.DirectLinkInterfaceId)
 	if err != nil {
 		return nil, err
 	}
-	err = onBothSides(tx, Interfaces, i.DirectLinkInterfaceId, i.sides(), func(tx *kind.Tx, own *DirectLinkInterfaces) error {
+	err = onBothSides(tx, Interfaces, i.DirectLinkInterfaceId, i.sides(), func(tx *resource.Tx, own *DirectLinkInterfaces) error {
 		if own.isOwners(tx) && own.State != InterfaceConfirming && own.Mtu != req.Mtu {
 			own.Generation++
 		}
@@ -480,7 +482,7 @@ type DeleteDirectLinkInterfaceRequest struct {
 // is deleted.
 type DeleteDirectLinkInterfaceResponse struct{}
 
-func deleteDirectLinkInterface(tx *kind.Tx, req *DeleteDirectLinkInterfaceRequest) (*DeleteDirectLinkInterfaceResponse, error) {
+func deleteDirectLinkInterface(tx *resource.Tx, req *DeleteDirectLinkInterfaceRequest) (*DeleteDirectLinkInterfaceResponse, error) {
 	_, err := EndInterface(tx, req.DirectLinkInterfaceId)
 	return &DeleteDirectLinkInterfaceResponse{}, err
 }
@@ -488,7 +490,7 @@ func deleteDirectLinkInterface(tx *kind.Tx, req *DeleteDirectLinkInterfaceReques
 // EndInterface deletes an interface, whether the account owns it or the link it
 // is on, and answers its last state: `rejected` if its owner had still to
 // confirm it and does this instead, else `deleted`.
-func EndInterface(tx *kind.Tx, which id.DirectLinkInterface) (InterfaceState, error) {
+func EndInterface(tx *resource.Tx, which id.DirectLinkInterface) (InterfaceState, error) {
 	i, err := getInterface(tx, which)
 	if err != nil {
 		return "", err

@@ -5,17 +5,17 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/driver"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/reconcile"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // NewInterfaceLoop makes the loop that brings DirectLink interfaces to a driver once
 // their links are available. Of a hosted one, the driver has the copy of the owner.
 // An interface changes, if only in its generation, whenever what it depends on
 // does.
-func NewInterfaceLoop(db *kind.DB, d driver.Links) reconcile.Loop {
+func NewInterfaceLoop(db *resource.DB, d driver.Links) reconcile.Loop {
 	return reconcile.For(db, Interfaces, reconcile.Ops[DirectLinkInterfaces, driver.Interface, struct{}]{
-		Want: func(tx *kind.Tx, i *DirectLinkInterfaces) (*driver.Interface, time.Time, error) {
+		Want: func(tx *resource.Tx, i *DirectLinkInterfaces) (*driver.Interface, time.Time, error) {
 			want, err := i.wanted(tx)
 			return want, time.Time{}, err
 		},
@@ -36,13 +36,13 @@ func NewInterfaceLoop(db *kind.DB, d driver.Links) reconcile.Loop {
 
 // NewInterfaceExpiryLoop makes the loop that ends the interfaces that were not
 // confirmed in time, in both accounts.
-func NewInterfaceExpiryLoop(db *kind.DB) reconcile.Loop {
+func NewInterfaceExpiryLoop(db *resource.DB) reconcile.Loop {
 	return newExpiryLoop(db, Interfaces, (*DirectLinkInterfaces).isOver, (*DirectLinkInterfaces).expire)
 }
 
 // wanted is the interface as the driver must have it; nil: there is nothing to ask
 // of it now.
-func (i *DirectLinkInterfaces) wanted(tx *kind.Tx) (*driver.Interface, error) {
+func (i *DirectLinkInterfaces) wanted(tx *resource.Tx) (*driver.Interface, error) {
 	if !i.isOwners(tx) || i.Applied == i.Generation {
 		return nil, nil
 	}
@@ -64,8 +64,8 @@ func (i *DirectLinkInterfaces) wanted(tx *kind.Tx) (*driver.Interface, error) {
 
 // noteInterface notes that the driver has an interface. Its other copy only has
 // the state.
-func noteInterface(tx *kind.Tx, i *DirectLinkInterfaces, _ driver.Interface, _ struct{}) error {
-	if !kind.Allows(Interfaces, i, interfaceApplied) {
+func noteInterface(tx *resource.Tx, i *DirectLinkInterfaces, _ driver.Interface, _ struct{}) error {
+	if !resource.Allows(Interfaces, i, interfaceApplied) {
 		return Interfaces.Put(tx, i)
 	}
 	return i.happens(tx, interfaceApplied, onlyThat)

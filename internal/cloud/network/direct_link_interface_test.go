@@ -18,8 +18,8 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/driver/sim"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/reconcile"
+	"github.com/bastide-cloud/bastide/internal/resource"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -89,7 +89,7 @@ func (r *region) runLinks(delay time.Duration) (*switches, *reconcile.Reconciler
 func (r *region) gateway(account string) string {
 	r.Helper()
 	var gateway id.VirtualGateway
-	r.update(account, func(tx *kind.Tx) error {
+	r.update(account, func(tx *resource.Tx) error {
 		g := &network.VirtualGateway{ConnectionType: network.Ipsec}
 		err := network.VirtualGateways.Insert(tx, g)
 		gateway = g.VirtualGatewayId
@@ -147,14 +147,14 @@ func TestDirectLinkInterface(t *testing.T) {
 
 	// Neither the link nor the gateway may go before it.
 	r.refuse(apierror.InUse, alice, "DeleteDirectLink", naming("DirectLinkId", link))
-	deleteGateway := func(tx *kind.Tx) error {
+	deleteGateway := func(tx *resource.Tx) error {
 		g, err := network.VirtualGateways.Get(tx, id.VirtualGateway(gateway))
 		if err != nil {
 			return err
 		}
 		return network.VirtualGateways.Delete(tx, g)
 	}
-	err := r.db.Update(t.Context(), kind.Caller{Account: alice}, deleteGateway)
+	err := r.db.Update(t.Context(), resource.Caller{Account: alice}, deleteGateway)
 	if !apierror.InUse.Is(err) || !strings.Contains(err.Error(), made.id("DirectLinkInterfaceId")) {
 		t.Errorf("the deletion of the gateway ends with %v", err)
 	}
@@ -327,7 +327,7 @@ func TestDirectLinkInterfaceInTheWorld(t *testing.T) {
 
 	// The gateway is linked to a Net.
 	net := r.net(alice, "10.0.0.0/16")
-	r.update(alice, func(tx *kind.Tx) error {
+	r.update(alice, func(tx *resource.Tx) error {
 		g, err := network.VirtualGateways.Get(tx, id.VirtualGateway(gateway))
 		if err != nil {
 			return err
@@ -361,7 +361,7 @@ var hosted = network.DirectLinkInterface{BgpAsn: 65000, BgpKey: "a secret key", 
 func (r *region) allocate(link, owner string) string {
 	r.Helper()
 	var which id.DirectLinkInterface
-	r.update(alice, func(tx *kind.Tx) error {
+	r.update(alice, func(tx *resource.Tx) error {
 		i, err := network.AllocateInterface(tx, id.DirectLink(link), id.Account(owner), hosted)
 		if err == nil {
 			which = i.DirectLinkInterfaceId
@@ -374,7 +374,7 @@ func (r *region) allocate(link, owner string) string {
 // confirm confirms an interface, perhaps in vain.
 func (r *region) confirm(account, which, gateway string) error {
 	r.Helper()
-	return r.db.Update(context.Background(), kind.Caller{Account: account}, func(tx *kind.Tx) error {
+	return r.db.Update(context.Background(), resource.Caller{Account: account}, func(tx *resource.Tx) error {
 		_, err := network.ConfirmInterface(tx, id.DirectLinkInterface(which), id.VirtualGateway(gateway))
 		return err
 	})
@@ -528,7 +528,7 @@ func TestAllocationRefusals(t *testing.T) {
 		"on a link in use":  {full, bob, apierror.TooManyDirectLinkInterfaces},
 		"on another's link": {r.link(bob), bob, apierror.DirectLinkNotFound},
 	} {
-		err := r.db.Update(t.Context(), kind.Caller{Account: alice}, func(tx *kind.Tx) error {
+		err := r.db.Update(t.Context(), resource.Caller{Account: alice}, func(tx *resource.Tx) error {
 			_, err := network.AllocateInterface(tx, id.DirectLink(test.link), id.Account(test.owner), hosted)
 			return err
 		})

@@ -4,7 +4,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // InternetService is the way of a [Net] to the Internet, once it is linked.
@@ -16,12 +16,12 @@ type InternetService struct {
 }
 
 // InternetServices are the internet services of the region.
-var InternetServices = &kind.Kind[InternetService, id.InternetService]{
+var InternetServices = &resource.Kind[InternetService, id.InternetService]{
 	Name:    "InternetService",
 	Tag:     "internet-gateway",
 	Missing: apierror.InternetServiceNotFound,
 	Held:    apierror.InUse,
-	Quota:   &kind.Quota{Name: "igw_limit", Code: apierror.TooManyInternetServices},
+	Quota:   &resource.Quota{Name: "igw_limit", Code: apierror.TooManyInternetServices},
 }
 
 // InternetServiceState is the state of the link of an internet service.
@@ -44,7 +44,7 @@ func internetServiceActions() []api.Action {
 	}
 }
 
-func viewInternetService(_ *kind.Tx, s *InternetService) *InternetService {
+func viewInternetService(_ *resource.Tx, s *InternetService) *InternetService {
 	if s.NetId != "" {
 		s.State = InternetServiceAvailable
 	}
@@ -55,7 +55,7 @@ func viewInternetService(_ *kind.Tx, s *InternetService) *InternetService {
 // once it is linked to a Net.
 type CreateInternetServiceRequest struct{}
 
-func createInternetService(*kind.Tx, *CreateInternetServiceRequest) (*InternetService, error) {
+func createInternetService(*resource.Tx, *CreateInternetServiceRequest) (*InternetService, error) {
 	return &InternetService{}, nil
 }
 
@@ -79,7 +79,7 @@ type DeleteInternetServiceRequest struct {
 	InternetServiceId id.InternetService `api:"required"` // The ID of the internet service to delete.
 }
 
-func keepLinkedService(_ *kind.Tx, s *InternetService) error {
+func keepLinkedService(_ *resource.Tx, s *InternetService) error {
 	if s.NetId != "" {
 		return apierror.InUse.Errorf("The internet service %s is linked to the Net %s.", s.InternetServiceId, s.NetId)
 	}
@@ -92,7 +92,7 @@ type LinkInternetServiceRequest struct {
 	NetId             id.Net             `api:"required"` // The ID of the Net, which has no internet service.
 }
 
-func linkInternetService(tx *kind.Tx, req *LinkInternetServiceRequest) (*struct{}, error) {
+func linkInternetService(tx *resource.Tx, req *LinkInternetServiceRequest) (*struct{}, error) {
 	s, err := InternetServices.Get(tx, req.InternetServiceId)
 	if err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func linkInternetService(tx *kind.Tx, req *LinkInternetServiceRequest) (*struct{
 }
 
 // internetService is the ID of the one that is linked to the Net; empty: none is.
-func (n *Net) internetService(tx *kind.Tx) id.InternetService {
+func (n *Net) internetService(tx *resource.Tx) id.InternetService {
 	if s := first(InternetServices.Of(tx, n.NetId)); s != nil {
 		return s.InternetServiceId
 	}
@@ -129,7 +129,7 @@ type UnlinkInternetServiceRequest struct {
 	NetId             id.Net             `api:"required"` // The ID of the Net that it is linked to.
 }
 
-func unlinkInternetService(tx *kind.Tx, req *UnlinkInternetServiceRequest) (*struct{}, error) {
+func unlinkInternetService(tx *resource.Tx, req *UnlinkInternetServiceRequest) (*struct{}, error) {
 	s, err := InternetServices.Get(tx, req.InternetServiceId)
 	if err != nil {
 		return nil, err
@@ -154,7 +154,7 @@ func unlinkInternetService(tx *kind.Tx, req *UnlinkInternetServiceRequest) (*str
 // checkUnreached refuses a Net that something on the Internet reaches or that
 // reaches it under an address of its own. A public IP on the NIC of a service
 // will be a load balancer's, whose code is 1005 and not that of other public IPs.
-func (n *Net) checkUnreached(tx *kind.Tx) error {
+func (n *Net) checkUnreached(tx *resource.Tx) error {
 	for nat := range NatServices.Of(tx, n.NetId) {
 		return apierror.NetHasNatService.Errorf("The Net %s has the NAT service %s.", n.NetId, nat.NatServiceId)
 	}

@@ -2,10 +2,10 @@ package network
 
 import (
 	"github.com/bastide-cloud/bastide/internal/driver"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
-func wantInternetService(tx *kind.Tx, n *Net, want *driver.Net) error {
+func wantInternetService(tx *resource.Tx, n *Net, want *driver.Net) error {
 	want.InternetService = string(n.internetService(tx))
 	return nil
 }

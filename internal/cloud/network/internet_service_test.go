@@ -7,7 +7,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // linkInternet links a new internet service to a Net and answers its ID.
@@ -86,7 +86,7 @@ func TestUnlinkOfReachedNet(t *testing.T) {
 // linkPublicIp links a public IP to a NIC.
 func (r *region) linkPublicIp(account, ip, nic string) {
 	r.Helper()
-	r.update(account, func(tx *kind.Tx) error {
+	r.update(account, func(tx *resource.Tx) error {
 		p, err := network.PublicIps.Get(tx, id.PublicIp(ip))
 		if err != nil {
 			return err

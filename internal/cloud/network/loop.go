@@ -5,18 +5,18 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/driver"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/reconcile"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // NewNetLoop makes the loop that brings the Nets of a region to a driver, each with
 // all that is in it as one value, and moves what waits for that, which are Net
 // access points, to available. A Net changes, if only in its generation, whenever
 // anything in it does.
-func NewNetLoop(db *kind.DB, d driver.Networks, region Region) reconcile.Loop {
+func NewNetLoop(db *resource.DB, d driver.Networks, region Region) reconcile.Loop {
 	services := region.wantServices()
 	return reconcile.For(db, Nets, reconcile.Ops[Net, driver.Net, struct{}]{
-		Want: func(tx *kind.Tx, n *Net) (*driver.Net, time.Time, error) {
+		Want: func(tx *resource.Tx, n *Net) (*driver.Net, time.Time, error) {
 			want, err := n.wanted(tx, services)
 			return &want, time.Time{}, err
 		},
@@ -36,7 +36,7 @@ func NewNetLoop(db *kind.DB, d driver.Networks, region Region) reconcile.Loop {
 }
 
 // wanted is the Net as the driver must have it, in a region with services.
-func (n *Net) wanted(tx *kind.Tx, services []driver.Service) (driver.Net, error) {
+func (n *Net) wanted(tx *resource.Tx, services []driver.Service) (driver.Net, error) {
 	set, err := DhcpOptionsSets.Get(tx, n.DhcpOptionsSetId)
 	if err != nil {
 		return driver.Net{}, err
@@ -73,7 +73,7 @@ func texts[S ~string](list []S) []string {
 
 // noteNet notes that the driver has a Net. What became of the Net since the driver
 // was asked stays as it is: a Subnet may be gone.
-func noteNet(tx *kind.Tx, net *Net, done driver.Net, _ struct{}) error {
+func noteNet(tx *resource.Tx, net *Net, done driver.Net, _ struct{}) error {
 	if err := Nets.Put(tx, net); err != nil {
 		return err
 	}
@@ -91,18 +91,18 @@ func noteNet(tx *kind.Tx, net *Net, done driver.Net, _ struct{}) error {
 // newExpiryLoop makes the loop that ends the resources of a kind that wait for an
 // answer, once their time has passed. It leaves that time to the sweeps, which come
 // often enough: a resource is shown as expired from the very moment.
-func newExpiryLoop[T any, I kind.ID](
-	db *kind.DB, k *kind.Kind[T, I], isOver func(v *T, now time.Time) bool, expire func(v *T, tx *kind.Tx) error,
+func newExpiryLoop[T any, I resource.ID](
+	db *resource.DB, k *resource.Kind[T, I], isOver func(v *T, now time.Time) bool, expire func(v *T, tx *resource.Tx) error,
 ) reconcile.Loop {
 	return reconcile.For(db, k, reconcile.Ops[T, struct{}, struct{}]{
-		Want: func(tx *kind.Tx, v *T) (over *struct{}, again time.Time, err error) {
+		Want: func(tx *resource.Tx, v *T) (over *struct{}, again time.Time, err error) {
 			if isOver(v, tx.Now()) {
 				over = &struct{}{}
 			}
 			return over, again, nil
 		},
 		Ensure: func(context.Context, struct{}) (struct{}, error) { return struct{}{}, nil },
-		Note: func(tx *kind.Tx, v *T, _, _ struct{}) error {
+		Note: func(tx *resource.Tx, v *T, _, _ struct{}) error {
 			if !isOver(v, tx.Now()) {
 				return nil
 			}
@@ -114,10 +114,10 @@ func newExpiryLoop[T any, I kind.ID](
 // families are what a Net as the world should have it is made of.
 var families = []struct {
 	// want adds what a family has in a Net.
-	want func(*kind.Tx, *Net, *driver.Net) error
+	want func(*resource.Tx, *Net, *driver.Net) error
 	// settle moves on what waited for the world to have it. What became of it
 	// since the world was asked stays as it is. nil: nothing waits.
-	settle func(*kind.Tx, driver.Net) error
+	settle func(*resource.Tx, driver.Net) error
 }{
 	{wantSubnets, nil},
 	{wantVirtualGateway, nil},

@@ -18,8 +18,8 @@ import (
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/driver/drivertest"
 	"github.com/bastide-cloud/bastide/internal/driver/sim"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/reconcile"
+	"github.com/bastide-cloud/bastide/internal/resource"
 	"github.com/bastide-cloud/bastide/internal/store"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -96,7 +96,7 @@ func (r *region) wanted() (nets []driver.Net) {
 		services = append(services, driver.Service{ID: s.id("ServiceId"), Ranges: []netip.Prefix{ipRange}})
 	}
 	for _, account := range []string{alice, bob} {
-		err := r.db.View(context.Background(), kind.Caller{Account: account}, func(tx *kind.Tx) error {
+		err := r.db.View(context.Background(), resource.Caller{Account: account}, func(tx *resource.Tx) error {
 			for n := range network.Nets.All(tx) {
 				set, err := network.DhcpOptionsSets.Get(tx, n.DhcpOptionsSetId)
 				if err != nil {
@@ -215,7 +215,7 @@ func TestLoop(t *testing.T) {
 // behind checks that the world does not have a Net yet as it is.
 func (r *region) behind(account, net string) {
 	r.Helper()
-	r.update(account, func(tx *kind.Tx) error {
+	r.update(account, func(tx *resource.Tx) error {
 		n, err := network.Nets.Get(tx, id.Net(net))
 		if err == nil && !n.Unsettled() {
 			r.Errorf("the world has the Net %s as it is", net)
@@ -309,7 +309,7 @@ func TestStepTwice(t *testing.T) {
 	step()
 	step()
 	r.clock.Advance(network.Nets.Keep)
-	r.update(alice, func(tx *kind.Tx) error { network.Nets.Purge(tx); return nil })
+	r.update(alice, func(tx *resource.Tx) error { network.Nets.Purge(tx); return nil })
 	r.agrees(world)
 }
 

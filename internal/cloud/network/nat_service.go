@@ -6,7 +6,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // NatService lets VMs without a public IP reach the Internet, under its own.
@@ -30,12 +30,12 @@ type PublicIpLight struct {
 }
 
 // NatServices are the NAT services of the region.
-var NatServices = &kind.Kind[NatService, id.NatService]{
+var NatServices = &resource.Kind[NatService, id.NatService]{
 	Name:    "NatService",
 	Tag:     "natgateway",
 	Missing: apierror.NatServiceNotFound,
 	Held:    apierror.InUse,
-	Quota:   &kind.Quota{Name: "nat_gateway_limit", Code: apierror.TooManyNatServices},
+	Quota:   &resource.Quota{Name: "nat_gateway_limit", Code: apierror.TooManyNatServices},
 	Unique:  []string{"ClientToken"},
 	Taken:   apierror.NatServiceExists,
 	Life:    gatewayLife,
@@ -51,7 +51,7 @@ func natServiceActions() []api.Action {
 	}
 }
 
-func viewNatService(tx *kind.Tx, n *NatService) *NatService {
+func viewNatService(tx *resource.Tx, n *NatService) *NatService {
 	for ip := range PublicIps.Of(tx, n.NatServiceId) {
 		n.PublicIps = append(n.PublicIps, PublicIpLight{PublicIp: ip.PublicIp, PublicIpId: ip.PublicIpId})
 	}
@@ -71,7 +71,7 @@ type CreateNatServiceResponse struct {
 	NatService *NatService // The NAT service.
 }
 
-func createNatService(tx *kind.Tx, req *CreateNatServiceRequest) (*CreateNatServiceResponse, error) {
+func createNatService(tx *resource.Tx, req *CreateNatServiceRequest) (*CreateNatServiceResponse, error) {
 	for n := range NatServices.Find(tx, "ClientToken", req.ClientToken) {
 		n = viewNatService(tx, n)
 		if n.SubnetId != req.SubnetId || n.PublicIps[0].PublicIpId != req.PublicIpId {
@@ -118,7 +118,7 @@ func createNatService(tx *kind.Tx, req *CreateNatServiceRequest) (*CreateNatServ
 }
 
 // checkPublic refuses a Subnet that has no route to the Internet.
-func (s *Subnet) checkPublic(tx *kind.Tx) error {
+func (s *Subnet) checkPublic(tx *resource.Tx) error {
 	table, err := s.routeTable(tx)
 	if err != nil {
 		return err
@@ -154,7 +154,7 @@ type DeleteNatServiceRequest struct {
 	NatServiceId id.NatService `api:"required"` // The ID of the NAT service to delete.
 }
 
-func dropNatService(tx *kind.Tx, n *NatService) error {
+func dropNatService(tx *resource.Tx, n *NatService) error {
 	for ip := range PublicIps.Of(tx, n.NatServiceId) {
 		ip.NatServiceId = ""
 		if err := PublicIps.Put(tx, ip); err != nil {

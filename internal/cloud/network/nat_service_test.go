@@ -13,7 +13,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/driver/sim"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
@@ -22,7 +22,7 @@ import (
 func (r *region) spareIp(account string) string {
 	r.Helper()
 	var ip *network.PublicIp
-	r.update(account, func(tx *kind.Tx) error {
+	r.update(account, func(tx *resource.Tx) error {
 		ip = &network.PublicIp{PublicIp: api.IPv4(fmt.Sprintf("198.18.0.%d", 1+network.PublicIps.Count(tx)))}
 		return network.PublicIps.Insert(tx, ip)
 	})
@@ -59,7 +59,7 @@ func TestNatService(t *testing.T) {
 
 	// It has an address of its Subnet, and its public IP.
 	var nic *network.Nic
-	r.update(alice, func(tx *kind.Tx) error {
+	r.update(alice, func(tx *resource.Tx) error {
 		for n := range network.Nics.Find(tx, "SubnetId", subnet) {
 			nic = n
 		}
@@ -86,7 +86,7 @@ func TestNatService(t *testing.T) {
 	if left := r.worldNet(net).Nats; len(left) != 0 {
 		t.Errorf("in the world, %v is left", left)
 	}
-	r.update(alice, func(tx *kind.Tx) error {
+	r.update(alice, func(tx *resource.Tx) error {
 		if network.Nics.Has(tx, nic.NicId) {
 			t.Error("its NIC is left")
 		}
@@ -188,7 +188,7 @@ func TestNatServiceRefusals(t *testing.T) {
 	spare, linked, lent := r.spareIp(alice), r.spareIp(alice), r.spareIp(alice)
 	nic := r.placeNic(alice, private, "10.0.1.9", "")
 	r.linkPublicIp(alice, linked, nic)
-	r.update(alice, func(tx *kind.Tx) error {
+	r.update(alice, func(tx *resource.Tx) error {
 		ip, err := network.PublicIps.Get(tx, id.PublicIp(lent))
 		if err != nil {
 			return err
@@ -222,7 +222,7 @@ func TestNatServiceRefusals(t *testing.T) {
 	r.call(alice, "DeleteNatService", fmt.Sprintf(`{"NatServiceId": %q}`, nat))
 	service := r.list("InternetServices", alice, "ReadInternetServices", `{}`)[0].id("InternetServiceId")
 	link := fmt.Sprintf(`{"InternetServiceId": %q, "NetId": %q}`, service, net)
-	r.update(alice, func(tx *kind.Tx) error { return network.Nics.Delete(tx, &network.Nic{NicId: id.Nic(nic)}) })
+	r.update(alice, func(tx *resource.Tx) error { return network.Nics.Delete(tx, &network.Nic{NicId: id.Nic(nic)}) })
 	r.call(alice, "CreateRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0", "GatewayId": %q}`, table, service))
 	r.call(alice, "UnlinkInternetService", link)
 	r.refuse(apierror.NoInternetRoute, alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, private, spare))

@@ -8,8 +8,8 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // Net is a private network of an account, in one region.
@@ -39,7 +39,7 @@ type Net struct {
 func (n *Net) Unsettled() bool { return n.Applied < n.Generation }
 
 // touch makes the world hear of a change in a Net.
-func touch(tx *kind.Tx, netID id.Net) error {
+func touch(tx *resource.Tx, netID id.Net) error {
 	net, err := Nets.Get(tx, netID)
 	if err != nil {
 		return err
@@ -49,12 +49,12 @@ func touch(tx *kind.Tx, netID id.Net) error {
 }
 
 // Nets are the Nets of the region.
-var Nets = &kind.Kind[Net, id.Net]{
+var Nets = &resource.Kind[Net, id.Net]{
 	Name:    "Net",
 	Tag:     "vpc",
 	Missing: apierror.NetNotFound,
 	Held:    apierror.NetInUse,
-	Quota:   &kind.Quota{Name: "vpc_limit", Code: apierror.TooManyNets},
+	Quota:   &resource.Quota{Name: "vpc_limit", Code: apierror.TooManyNets},
 	Life:    netLife,
 	Keep:    2 * time.Second, // as long as clients that expect it to be deleting may take to look
 }
@@ -123,11 +123,11 @@ func netActions() []api.Action {
 }
 
 // netRules see to what goes with a Net that is deleted.
-var netRules = []func(*kind.Tx, *Net) error{dropMainTable, dropDefaultGroup, expirePeerings, fadeNet}
+var netRules = []func(*resource.Tx, *Net) error{dropMainTable, dropDefaultGroup, expirePeerings, fadeNet}
 
 // fadeNet makes a Net that is deleted what is shown of it for a moment: without
 // tags, and with the DHCP options set that cannot be deleted meanwhile.
-func fadeNet(tx *kind.Tx, n *Net) (err error) {
+func fadeNet(tx *resource.Tx, n *Net) (err error) {
 	n.Tags = nil
 	n.DhcpOptionsSetId, err = defaultSet(tx)
 	return err
@@ -135,7 +135,7 @@ func fadeNet(tx *kind.Tx, n *Net) (err error) {
 
 // DeleteNet deletes a Net as the action does, for a rule that takes the Net
 // along: it is refused if something is in the Net.
-func DeleteNet(tx *kind.Tx, n *Net) error {
+func DeleteNet(tx *resource.Tx, n *Net) error {
 	for _, rule := range netRules {
 		if err := rule(tx, n); err != nil {
 			return err
@@ -161,7 +161,7 @@ var private = []netip.Prefix{
 	netip.MustParsePrefix("192.168.0.0/16"),
 }
 
-func createNet(tx *kind.Tx, req *CreateNetRequest) (*Net, error) {
+func createNet(tx *resource.Tx, req *CreateNetRequest) (*Net, error) {
 	ipRange := req.IpRange.Prefix()
 	if !slices.ContainsFunc(private, func(block netip.Prefix) bool { return within(ipRange, block) }) {
 		return nil, apierror.ReservedBlock.Errorf("The IpRange %s is not inside 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16.", req.IpRange)
@@ -222,7 +222,7 @@ func (c DhcpOptionsChoice) Check() error {
 // UpdateNetResponse shows the Net.
 type UpdateNetResponse struct{ Net *Net }
 
-func updateNet(tx *kind.Tx, req *UpdateNetRequest) (resp *UpdateNetResponse, err error) {
+func updateNet(tx *resource.Tx, req *UpdateNetRequest) (resp *UpdateNetResponse, err error) {
 	n := Nets.Living(tx, req.NetId)
 	if n == nil {
 		return updateDeletingNet(tx, req)
@@ -239,7 +239,7 @@ func updateNet(tx *kind.Tx, req *UpdateNetRequest) (resp *UpdateNetResponse, err
 
 // updateDeletingNet gives a Net that is being deleted the default set, which it
 // has already. Clients ask this of every Net that has a set they want to delete.
-func updateDeletingNet(tx *kind.Tx, req *UpdateNetRequest) (*UpdateNetResponse, error) {
+func updateDeletingNet(tx *resource.Tx, req *UpdateNetRequest) (*UpdateNetResponse, error) {
 	isIt := func(field string) ([]string, bool) { return []string{string(req.NetId)}, field == "NetId" }
 	for _, n := range Nets.Select(tx, 0, isIt) {
 		if req.DhcpOptionsSetId == chooseDefault {

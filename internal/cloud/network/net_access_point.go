@@ -7,8 +7,8 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // NetAccessPoint leads from a [Net] to a [Service] of the region without the
@@ -26,12 +26,12 @@ type NetAccessPoint struct {
 }
 
 // NetAccessPoints are the Net access points of the region.
-var NetAccessPoints = &kind.Kind[NetAccessPoint, id.NetAccessPoint]{
+var NetAccessPoints = &resource.Kind[NetAccessPoint, id.NetAccessPoint]{
 	Name:    "NetAccessPoint",
 	Tag:     "vpc-endpoint",
 	Missing: apierror.NetAccessPointNotFound,
 	Held:    apierror.InUse,
-	Quota:   &kind.Quota{Name: "network_endpoint_limit", Code: apierror.TooManyNetAccessPoints},
+	Quota:   &resource.Quota{Name: "network_endpoint_limit", Code: apierror.TooManyNetAccessPoints},
 	Life:    netAccessPointLife,
 	Keep:    time.Hour,
 }
@@ -63,7 +63,7 @@ type CreateNetAccessPointRequest struct {
 	ServiceName   string          `api:"required"` // The name of the service, as ReadNetAccessPointServices tells it.
 }
 
-func (region Region) createNetAccessPoint(tx *kind.Tx, req *CreateNetAccessPointRequest) (*NetAccessPoint, error) {
+func (region Region) createNetAccessPoint(tx *resource.Tx, req *CreateNetAccessPointRequest) (*NetAccessPoint, error) {
 	if err := touch(tx, req.NetId); err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ type UpdateNetAccessPointRequest struct {
 	RemoveRouteTableIds []id.RouteTable   // The IDs of the route tables that shall have none any more.
 }
 
-func updateNetAccessPoint(tx *kind.Tx, p *NetAccessPoint, req *UpdateNetAccessPointRequest) error {
+func updateNetAccessPoint(tx *resource.Tx, p *NetAccessPoint, req *UpdateNetAccessPointRequest) error {
 	added, gone := map[id.RouteTable]bool{}, map[id.RouteTable]bool{}
 	for _, table := range req.AddRouteTableIds {
 		added[table] = true
@@ -140,7 +140,7 @@ func updateNetAccessPoint(tx *kind.Tx, p *NetAccessPoint, req *UpdateNetAccessPo
 
 // addServiceRoutes gives each table of the access point that has none its
 // route.
-func addServiceRoutes(tx *kind.Tx, p *NetAccessPoint) error {
+func addServiceRoutes(tx *resource.Tx, p *NetAccessPoint) error {
 	for _, tableID := range p.RouteTableIds {
 		table, err := RouteTables.Get(tx, tableID)
 		if err != nil {
@@ -169,7 +169,7 @@ func (p *NetAccessPoint) isRoute(r Route) bool { return r.NetAccessPointId == p.
 
 // removeRoute takes the route of the access point out of a table, if it is
 // there.
-func (p *NetAccessPoint) removeRoute(tx *kind.Tx, tableID id.RouteTable) error {
+func (p *NetAccessPoint) removeRoute(tx *resource.Tx, tableID id.RouteTable) error {
 	table, err := RouteTables.Get(tx, tableID)
 	if err != nil {
 		return err
@@ -183,7 +183,7 @@ type DeleteNetAccessPointRequest struct {
 	NetAccessPointId id.NetAccessPoint `api:"required"` // The ID of the Net access point to delete.
 }
 
-func endNetAccessPoint(tx *kind.Tx, p *NetAccessPoint) error {
+func endNetAccessPoint(tx *resource.Tx, p *NetAccessPoint) error {
 	for _, table := range p.RouteTableIds {
 		if err := p.removeRoute(tx, table); err != nil {
 			return err

@@ -3,7 +3,7 @@ package network
 import (
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/driver"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // wantServices are the services that routes, rules and access points name.
@@ -14,20 +14,20 @@ func (region Region) wantServices() (services []driver.Service) {
 	return services
 }
 
-func wantNetAccessPoints(tx *kind.Tx, n *Net, want *driver.Net) error {
+func wantNetAccessPoints(tx *resource.Tx, n *Net, want *driver.Net) error {
 	for p := range NetAccessPoints.Of(tx, n.NetId) {
 		want.AccessPoints = append(want.AccessPoints, driver.AccessPoint{ID: string(p.NetAccessPointId), Service: p.ServiceId})
 	}
 	return nil
 }
 
-func settleNetAccessPoints(tx *kind.Tx, done driver.Net) error {
+func settleNetAccessPoints(tx *resource.Tx, done driver.Net) error {
 	for _, applied := range done.AccessPoints {
 		p := NetAccessPoints.Living(tx, id.NetAccessPoint(applied.ID))
 		if p == nil {
 			continue
 		}
-		if _, err := kind.Try(tx, NetAccessPoints, p, gatewayApplied); err != nil {
+		if _, err := resource.Try(tx, NetAccessPoints, p, gatewayApplied); err != nil {
 			return err
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/driver/drivertest"
 	"github.com/bastide-cloud/bastide/internal/driver/sim"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -30,7 +30,7 @@ func (r *region) accessPoint(account, net, service string) string {
 func (r *region) emptyTable(account, net string) string {
 	r.Helper()
 	t := &network.RouteTable{NetId: id.Net(net)}
-	r.update(account, func(tx *kind.Tx) error { return network.RouteTables.Insert(tx, t) })
+	r.update(account, func(tx *resource.Tx) error { return network.RouteTables.Insert(tx, t) })
 	return string(t.RouteTableId)
 }
 
@@ -39,7 +39,7 @@ func (r *region) emptyTable(account, net string) string {
 func (r *region) routes(account, table string, want ...string) {
 	r.Helper()
 	var got []string
-	r.update(account, func(tx *kind.Tx) error {
+	r.update(account, func(tx *resource.Tx) error {
 		t, err := network.RouteTables.Get(tx, id.RouteTable(table))
 		if err != nil {
 			return err
@@ -138,7 +138,7 @@ func TestNetAccessPoint(t *testing.T) {
 	r.refuse(apierror.NetAccessPointNotFound, alice, "UpdateNetAccessPoint", fmt.Sprintf(`{"NetAccessPointId": %q}`, point))
 	r.accessPoint(alice, net, apiService) // there is none to the service any more
 	r.clock.Advance(time.Hour)
-	r.update(alice, func(tx *kind.Tx) error { network.NetAccessPoints.Purge(tx); return nil })
+	r.update(alice, func(tx *resource.Tx) error { network.NetAccessPoints.Purge(tx); return nil })
 	if got := list().id("NetAccessPointId"); got != other {
 		t.Errorf("after an hour, the first is %s, want %s", got, other)
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // NetPeering joins two Nets, once the owner of the second has accepted. If they
@@ -55,7 +55,7 @@ type NetPeeringState struct {
 
 // NetPeerings are the Net peerings of the region. One that has ended, however
 // it did, is a deleted resource in its last state.
-var NetPeerings = &kind.Kind[NetPeering, id.NetPeering]{
+var NetPeerings = &resource.Kind[NetPeering, id.NetPeering]{
 	Name:    "NetPeering",
 	Tag:     "vpc-peering-connection",
 	Missing: apierror.NetPeeringNotFound,
@@ -128,7 +128,7 @@ func (p *NetPeering) isOver(now time.Time) bool {
 
 // expirePeerings ends the requests for a peering of the Net whose time has
 // passed, so that they do not keep it until the loop comes by.
-func expirePeerings(tx *kind.Tx, n *Net) error {
+func expirePeerings(tx *resource.Tx, n *Net) error {
 	for p := range NetPeerings.Find(tx, "OwnNets", string(n.NetId)) {
 		if !p.isOver(tx.Now()) {
 			continue
@@ -141,7 +141,7 @@ func expirePeerings(tx *kind.Tx, n *Net) error {
 }
 
 // expire ends a request whose time has passed.
-func (p *NetPeering) expire(tx *kind.Tx) error {
+func (p *NetPeering) expire(tx *resource.Tx) error {
 	return p.happens(tx, peeringExpired, expiredState.Message)
 }
 
@@ -165,7 +165,7 @@ func netPeeringActions() []api.Action {
 
 // viewPeering shows a peering as it is now. A request whose time has passed is
 // expired, whether or not the loop has noted it.
-func viewPeering(tx *kind.Tx, p *NetPeering) *NetPeering {
+func viewPeering(tx *resource.Tx, p *NetPeering) *NetPeering {
 	if p.isOver(tx.Now()) {
 		p.State = expiredState
 	}
@@ -174,7 +174,7 @@ func viewPeering(tx *kind.Tx, p *NetPeering) *NetPeering {
 
 // peerings are the peerings of the account as they are now, so that filters by
 // state see what is shown.
-func peerings(tx *kind.Tx) iter.Seq2[api.Position, NetPeering] {
+func peerings(tx *resource.Tx) iter.Seq2[api.Position, NetPeering] {
 	return func(yield func(api.Position, NetPeering) bool) {
 		for seq, p := range NetPeerings.Each(tx, 0) {
 			own := *p
@@ -187,7 +187,7 @@ func peerings(tx *kind.Tx) iter.Seq2[api.Position, NetPeering] {
 
 // findPeering finds a peering as it is now, be it one that has ended and is
 // still shown.
-func findPeering(tx *kind.Tx, peering id.NetPeering) (*NetPeering, error) {
+func findPeering(tx *resource.Tx, peering id.NetPeering) (*NetPeering, error) {
 	isIt := func(field string) ([]string, bool) { return []string{string(peering)}, field == "NetPeeringId" }
 	for _, p := range NetPeerings.Select(tx, 0, isIt) {
 		own := *p
@@ -208,7 +208,7 @@ type CreateNetPeeringRequest struct {
 // the two Nets cannot be joined.
 type CreateNetPeeringResponse struct{ NetPeering *NetPeering }
 
-func createNetPeering(tx *kind.Tx, req *CreateNetPeeringRequest) (*CreateNetPeeringResponse, error) {
+func createNetPeering(tx *resource.Tx, req *CreateNetPeeringRequest) (*CreateNetPeeringResponse, error) {
 	caller, owner := id.Account(tx.Account()), req.AccepterOwnerId
 	if owner == "" {
 		owner = caller
@@ -244,14 +244,14 @@ func createNetPeering(tx *kind.Tx, req *CreateNetPeeringRequest) (*CreateNetPeer
 			event, message = peeringRejected, "Rejected: "+string(other.NetPeeringId)+" joins the two Nets already"
 		}
 	}
-	var accounts []*kind.Tx
+	var accounts []*resource.Tx
 	for _, account := range p.sides() {
 		accounts = append(accounts, tx.In(string(account)))
 	}
 	p.NetPeeringId = NetPeerings.NewID(accounts...)
 	p.State.Message = message
 	if event != peeringRequested {
-		return &CreateNetPeeringResponse{p}, kind.Transition(tx, NetPeerings, p, event)
+		return &CreateNetPeeringResponse{p}, resource.Transition(tx, NetPeerings, p, event)
 	}
 	if err := tx.CheckLimit("networklink_request_limit", apierror.TooManyPeeringRequests, requests(tx)+1); err != nil {
 		return nil, err
@@ -269,10 +269,10 @@ func (p *NetPeering) overlaps() bool {
 }
 
 // request makes the peering a request, of which the owner who is asked has a copy.
-func (p *NetPeering) request(tx *kind.Tx) error {
+func (p *NetPeering) request(tx *resource.Tx) error {
 	owner, theirs := p.AccepterNet.AccountId, *p
 	p.OwnNets = p.netsOf(p.SourceNet.AccountId)
-	if err := kind.Transition(tx, NetPeerings, p, peeringRequested); err != nil || len(p.sides()) == 1 {
+	if err := resource.Transition(tx, NetPeerings, p, peeringRequested); err != nil || len(p.sides()) == 1 {
 		return err
 	}
 	in := tx.In(string(owner))
@@ -281,7 +281,7 @@ func (p *NetPeering) request(tx *kind.Tx) error {
 		return err
 	}
 	theirs.OwnNets, theirs.AccepterNet.IpRange = p.netsOf(owner), net.IpRange
-	return kind.Transition(in, NetPeerings, &theirs, peeringRequested)
+	return resource.Transition(in, NetPeerings, &theirs, peeringRequested)
 }
 
 // netsOf are those of the two Nets that are an account's.
@@ -304,7 +304,7 @@ func (p *NetPeering) leads(from SourceNet, to AccepterNet) bool {
 
 // rivals are the other peerings of the same two Nets, in either direction, that
 // live.
-func rivals(tx *kind.Tx, p *NetPeering) iter.Seq[*NetPeering] {
+func rivals(tx *resource.Tx, p *NetPeering) iter.Seq[*NetPeering] {
 	return func(yield func(*NetPeering) bool) {
 		for other := range NetPeerings.Find(tx, "OwnNets", string(p.netsOf(id.Account(tx.Account()))[0])) {
 			isSame := other.leads(p.SourceNet, p.AccepterNet)
@@ -317,7 +317,7 @@ func rivals(tx *kind.Tx, p *NetPeering) iter.Seq[*NetPeering] {
 }
 
 // requests counts the requests of the account that wait for an answer.
-func requests(tx *kind.Tx) (n int) {
+func requests(tx *resource.Tx) (n int) {
 	for p := range NetPeerings.All(tx) {
 		if p.State.Name == PeeringPending && p.SourceNet.AccountId == id.Account(tx.Account()) && !p.isOver(tx.Now()) {
 			n++
@@ -327,7 +327,7 @@ func requests(tx *kind.Tx) (n int) {
 }
 
 // activePeerings counts the active peerings of a Net.
-func activePeerings(tx *kind.Tx, net id.Net) (n int) {
+func activePeerings(tx *resource.Tx, net id.Net) (n int) {
 	for p := range NetPeerings.Find(tx, "OwnNets", string(net)) {
 		if p.State.Name == PeeringActive {
 			n++
@@ -336,10 +336,10 @@ func activePeerings(tx *kind.Tx, net id.Net) (n int) {
 	return n
 }
 
-func netPeeringMeters() []kind.Meter {
-	return []kind.Meter{
-		kind.GlobalMeter("networklink_request_limit", requests),
-		kind.GlobalMeter("networklink_limit", func(tx *kind.Tx) (most int) {
+func netPeeringMeters() []resource.Meter {
+	return []resource.Meter{
+		resource.GlobalMeter("networklink_request_limit", requests),
+		resource.GlobalMeter("networklink_limit", func(tx *resource.Tx) (most int) {
 			for n := range Nets.All(tx) {
 				most = max(most, activePeerings(tx, n.NetId))
 			}
@@ -350,9 +350,9 @@ func netPeeringMeters() []kind.Meter {
 
 // happens lets an event happen to a peering, in both accounts, and says what the
 // state means then.
-func (p *NetPeering) happens(tx *kind.Tx, event lifecycle.Event[NetPeeringName], message string) error {
+func (p *NetPeering) happens(tx *resource.Tx, event lifecycle.Event[NetPeeringName], message string) error {
 	isFelt := event == peeringAccepted || p.State.Name == PeeringActive
-	return onBothSidesLet(tx, NetPeerings, p, p.NetPeeringId, p.sides(), event, func(tx *kind.Tx, own *NetPeering) error {
+	return onBothSidesLet(tx, NetPeerings, p, p.NetPeeringId, p.sides(), event, func(tx *resource.Tx, own *NetPeering) error {
 		own.State.Message = message
 		if event != peeringExpired {
 			own.ExpirationDate = 0
@@ -374,7 +374,7 @@ func (p *NetPeering) happens(tx *kind.Tx, event lifecycle.Event[NetPeeringName],
 }
 
 // asked makes sure that the caller is the one whom a request asks.
-func (p *NetPeering) asked(tx *kind.Tx, what string) error {
+func (p *NetPeering) asked(tx *resource.Tx, what string) error {
 	if string(p.AccepterNet.AccountId) == tx.Account() {
 		return nil
 	}
@@ -391,7 +391,7 @@ type AcceptNetPeeringRequest struct {
 // the two Nets overlap.
 type AcceptNetPeeringResponse struct{ NetPeering *NetPeering }
 
-func acceptNetPeering(tx *kind.Tx, req *AcceptNetPeeringRequest) (*AcceptNetPeeringResponse, error) {
+func acceptNetPeering(tx *resource.Tx, req *AcceptNetPeeringRequest) (*AcceptNetPeeringResponse, error) {
 	p, err := findPeering(tx, req.NetPeeringId)
 	if err != nil {
 		return nil, err
@@ -435,7 +435,7 @@ type RejectNetPeeringRequest struct {
 // RejectNetPeeringResponse says nothing more than that the request is rejected.
 type RejectNetPeeringResponse struct{}
 
-func rejectNetPeering(tx *kind.Tx, req *RejectNetPeeringRequest) (*RejectNetPeeringResponse, error) {
+func rejectNetPeering(tx *resource.Tx, req *RejectNetPeeringRequest) (*RejectNetPeeringResponse, error) {
 	p, err := findPeering(tx, req.NetPeeringId)
 	if err != nil {
 		return nil, err
@@ -454,7 +454,7 @@ type DeleteNetPeeringRequest struct {
 // DeleteNetPeeringResponse says nothing more than that the peering is deleted.
 type DeleteNetPeeringResponse struct{}
 
-func deleteNetPeering(tx *kind.Tx, req *DeleteNetPeeringRequest) (*DeleteNetPeeringResponse, error) {
+func deleteNetPeering(tx *resource.Tx, req *DeleteNetPeeringRequest) (*DeleteNetPeeringResponse, error) {
 	p, err := findPeering(tx, req.NetPeeringId)
 	if err != nil {
 		return nil, err

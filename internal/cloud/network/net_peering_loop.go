@@ -2,12 +2,12 @@ package network
 
 import (
 	"github.com/bastide-cloud/bastide/internal/driver"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/reconcile"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // wantPeerings adds the active peerings of a Net, each as the other Net.
-func wantPeerings(tx *kind.Tx, n *Net, want *driver.Net) error {
+func wantPeerings(tx *resource.Tx, n *Net, want *driver.Net) error {
 	for p := range NetPeerings.Find(tx, "OwnNets", string(n.NetId)) {
 		if p.State.Name != PeeringActive {
 			continue
@@ -25,6 +25,6 @@ func wantPeerings(tx *kind.Tx, n *Net, want *driver.Net) error {
 
 // NewPeeringLoop makes the loop that ends the requests for Net peerings that were
 // not answered in time, in both accounts.
-func NewPeeringLoop(db *kind.DB) reconcile.Loop {
+func NewPeeringLoop(db *resource.DB) reconcile.Loop {
 	return newExpiryLoop(db, NetPeerings, (*NetPeering).isOver, (*NetPeering).expire)
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/driver/sim"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
@@ -172,7 +172,7 @@ func TestPeeringWithNobodyKeepsNoPlace(t *testing.T) {
 	// A transaction that reaches an account which is not in memory runs twice.
 	for want := 2; want >= 1; want-- {
 		runs := 0
-		r.update(alice, func(tx *kind.Tx) error {
+		r.update(alice, func(tx *resource.Tx) error {
 			runs++
 			network.Nets.Has(tx.In(nobody), id.Net(net))
 			return nil
@@ -464,7 +464,7 @@ func TestPeeringQuotas(t *testing.T) {
 // uses checks what a meter of a quota reads.
 func (r *region) uses(account, quota string, want int) {
 	r.Helper()
-	err := r.db.View(context.Background(), kind.Caller{Account: account}, func(tx *kind.Tx) error {
+	err := r.db.View(context.Background(), resource.Caller{Account: account}, func(tx *resource.Tx) error {
 		for _, m := range network.Meters() {
 			if m.Quota != quota {
 				continue
@@ -608,7 +608,7 @@ func (r *region) agree(peerings map[string]bool) {
 		}
 	}
 	for _, account := range []string{alice, bob} {
-		err := r.db.View(context.Background(), kind.Caller{Account: account}, func(tx *kind.Tx) error {
+		err := r.db.View(context.Background(), resource.Caller{Account: account}, func(tx *resource.Tx) error {
 			joined := map[[2]id.Net]bool{}
 			for p := range network.NetPeerings.All(tx) {
 				if len(p.OwnNets) != 1 || !network.Nets.Has(tx, p.OwnNets[0]) {

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // Region is what the rules must know of the region they are in.
@@ -31,8 +31,8 @@ type Region struct {
 }
 
 // Kinds are the kinds of the package.
-func Kinds() []kind.Any {
-	return []kind.Any{
+func Kinds() []resource.Any {
+	return []resource.Any{
 		DhcpOptionsSets, Nets, Subnets,
 		RouteTables, InternetServices, NatServices,
 		Nics, PublicIps, pool,
@@ -69,7 +69,7 @@ func Actions(region Region) []api.Action {
 // Welcome gives a new account, the one the transaction is in, what every
 // account has from the beginning: its default DHCP options set, and its default
 // security group for the public Cloud. Other accounts can then name it.
-func Welcome(tx *kind.Tx, region Region) error {
+func Welcome(tx *resource.Tx, region Region) error {
 	if err := settleIn(tx); err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func Welcome(tx *kind.Tx, region Region) error {
 }
 
 // Meters read the use of the quotas that do not count the resources of a kind.
-func Meters() []kind.Meter {
+func Meters() []resource.Meter {
 	return slices.Concat(nicMeters(), publicIpMeters(), routeMeters(), securityGroupMeters(), netPeeringMeters(), vpnMeters())
 }
 
@@ -93,7 +93,7 @@ func first[T any](found iter.Seq[*T]) *T {
 }
 
 // unused makes an identifier that is not in use.
-func unused[I kind.ID](tx *kind.Tx, used func(value string) bool) I {
+func unused[I resource.ID](tx *resource.Tx, used func(value string) bool) I {
 	var form I
 	for {
 		if value := form.Form().Random(tx.Chance()); !used(value) {

@@ -17,7 +17,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/clock"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 	"github.com/bastide-cloud/bastide/internal/seal"
 	"github.com/bastide-cloud/bastide/internal/store"
 	"github.com/google/go-cmp/cmp"
@@ -46,7 +46,7 @@ type tester interface {
 type region struct {
 	tester
 	api     *api.API
-	db      *kind.DB
+	db      *resource.DB
 	clock   *clock.Virtual
 	version api.Version
 	changed atomic.Pointer[func([]store.Change)] // who hears of changes
@@ -60,11 +60,11 @@ type Guest struct {
 
 type guestID string
 
-func (guestID) Form() kind.Form {
-	return kind.Form{Prefix: "guest-", Length: 8, Alphabet: kind.Hexadecimal}
+func (guestID) Form() resource.Form {
+	return resource.Form{Prefix: "guest-", Length: 8, Alphabet: resource.Hexadecimal}
 }
 
-var guests = &kind.Kind[Guest, guestID]{Name: "Guest"}
+var guests = &resource.Kind[Guest, guestID]{Name: "Guest"}
 
 // open makes a region over a journal; nil: over none.
 func open(t tester, journal store.Journal, limits map[string]int) *region {
@@ -80,7 +80,7 @@ func openAt(t tester, here network.Region, journal store.Journal, limits map[str
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.db = kind.Open(kind.Options{
+	r.db = resource.Open(resource.Options{
 		Kinds: append(network.Kinds(), guests), Journal: journal, Seal: key, Limits: limits, Chance: chance,
 		Now: func() time.Time { return r.clock.Now() }, // that of the clock that it has by then
 		Changed: func(changes []store.Change) {
@@ -104,14 +104,14 @@ func setup(t *testing.T, limits ...map[string]int) *region {
 func (r *region) welcome() {
 	r.Helper()
 	for _, account := range []string{alice, bob, carol} {
-		r.update(account, func(tx *kind.Tx) error { return network.Welcome(tx, here) })
+		r.update(account, func(tx *resource.Tx) error { return network.Welcome(tx, here) })
 	}
 }
 
 // update runs a transaction that must succeed.
-func (r *region) update(account string, fn func(*kind.Tx) error) {
+func (r *region) update(account string, fn func(*resource.Tx) error) {
 	r.Helper()
-	if err := r.db.Update(context.Background(), kind.Caller{Account: account}, fn); err != nil {
+	if err := r.db.Update(context.Background(), resource.Caller{Account: account}, fn); err != nil {
 		r.Fatal(err)
 	}
 }
@@ -132,7 +132,7 @@ func (r *region) try(account, action, body string) (object, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := call.Run(context.Background(), r.db, kind.Caller{Account: account})
+	v, err := call.Run(context.Background(), r.db, resource.Caller{Account: account})
 	if err != nil {
 		return nil, err
 	}
@@ -238,7 +238,7 @@ func (r *region) shows(got object, want string) {
 // tag gives the resource tags, by key and value.
 func (r *region) tag(account, id, key, value string) {
 	r.Helper()
-	r.update(account, func(tx *kind.Tx) error {
+	r.update(account, func(tx *resource.Tx) error {
 		t, ok := tx.Tagged(id)
 		if !ok {
 			return fmt.Errorf("%s has no tags", id)

@@ -8,7 +8,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // Nic is a network interface card in a [Subnet]. Whoever uses an address of a
@@ -68,7 +68,7 @@ type SecurityGroupLight struct {
 }
 
 // Nics are the NICs of the region.
-var Nics = &kind.Kind[Nic, id.Nic]{
+var Nics = &resource.Kind[Nic, id.Nic]{
 	Name:    "Nic",
 	Tag:     "network-interface",
 	Missing: apierror.NicNotFound,
@@ -90,8 +90,8 @@ func (NicState) Literals() []string { return []string{"available", "attaching", 
 
 // nicMeters read how many security groups a NIC has: a VM is in those of its
 // NICs.
-func nicMeters() []kind.Meter {
-	return []kind.Meter{kind.GlobalMeter("vm_sg_limit", func(tx *kind.Tx) (most int) {
+func nicMeters() []resource.Meter {
+	return []resource.Meter{resource.GlobalMeter("vm_sg_limit", func(tx *resource.Tx) (most int) {
 		for _, n := range Nics.Each(tx, 0) {
 			most = max(most, len(n.SecurityGroups))
 		}
@@ -118,7 +118,7 @@ func (n *Nic) Hidden() bool { return n.Service != "" }
 
 // ShowNic completes a NIC, of whatever making, with all that is shown of it.
 // What it answers is not to be stored.
-func (region Region) ShowNic(tx *kind.Tx, n *Nic) *Nic {
+func (region Region) ShowNic(tx *resource.Tx, n *Nic) *Nic {
 	n.AccountId = id.Account(tx.Account())
 	n.State = NicAvailable
 	if n.LinkNic != nil {
@@ -148,7 +148,7 @@ func (region Region) ShowNic(tx *kind.Tx, n *Nic) *Nic {
 
 // OwnNic finds a NIC that is the account's own, and none that the region made
 // for its own needs.
-func OwnNic(tx *kind.Tx, nicID id.Nic) (*Nic, error) {
+func OwnNic(tx *resource.Tx, nicID id.Nic) (*Nic, error) {
 	n, err := Nics.Get(tx, nicID)
 	if err == nil && n.Hidden() {
 		return nil, Nics.Absent(nicID)
@@ -189,7 +189,7 @@ func (n *Nic) addresses() []api.IPv4 {
 }
 
 // save writes a NIC that the world must hear of.
-func (n *Nic) save(tx *kind.Tx) error {
+func (n *Nic) save(tx *resource.Tx) error {
 	if err := Nics.Put(tx, n); err != nil {
 		return err
 	}
@@ -197,7 +197,7 @@ func (n *Nic) save(tx *kind.Tx) error {
 }
 
 // touch makes the world hear of a change of a NIC, if it is in a Net.
-func (n *Nic) touch(tx *kind.Tx) error {
+func (n *Nic) touch(tx *resource.Tx) error {
 	if n.LinkNic != nil {
 		tx.Touch(n.LinkNic.VmId)
 	}
@@ -216,7 +216,7 @@ func (n *Nic) touch(tx *kind.Tx) error {
 }
 
 // InWorld reports whether the world has the NIC as it is.
-func (n *Nic) InWorld(tx *kind.Tx) bool {
+func (n *Nic) InWorld(tx *resource.Tx) bool {
 	net, err := Nets.Get(tx, n.NetId)
 	return n.NetId == "" || err == nil && net.Applied >= n.Told
 }
@@ -224,7 +224,7 @@ func (n *Nic) InWorld(tx *kind.Tx) bool {
 // Remove deletes a NIC, whatever it is linked to: its private addresses are
 // free again, public IPs of the account's are unlinked, and one that the region
 // lent goes back.
-func (n *Nic) Remove(tx *kind.Tx) error {
+func (n *Nic) Remove(tx *resource.Tx) error {
 	if err := n.noteVmEnd(tx); err != nil {
 		return err
 	}
@@ -235,7 +235,7 @@ func (n *Nic) Remove(tx *kind.Tx) error {
 }
 
 // disconnect is what goes before the end of a NIC.
-func disconnect(tx *kind.Tx, n *Nic) error {
+func disconnect(tx *resource.Tx, n *Nic) error {
 	if err := n.TakePublicIps(tx); err != nil {
 		return err
 	}
@@ -247,7 +247,7 @@ func disconnect(tx *kind.Tx, n *Nic) error {
 
 // SetSecurityGroups puts a NIC into other security groups, all of its Net, or
 // of the public Cloud. There is at least one.
-func (n *Nic) SetSecurityGroups(tx *kind.Tx, groups []id.SecurityGroup) (err error) {
+func (n *Nic) SetSecurityGroups(tx *resource.Tx, groups []id.SecurityGroup) (err error) {
 	if n.SecurityGroups, err = groupsIn(tx, n.NetId, groups); err != nil {
 		return err
 	}
@@ -256,7 +256,7 @@ func (n *Nic) SetSecurityGroups(tx *kind.Tx, groups []id.SecurityGroup) (err err
 
 // CheckSource says whether a NIC only receives and sends packets that are
 // addressed to or by it.
-func (n *Nic) CheckSource(tx *kind.Tx, checked bool) error {
+func (n *Nic) CheckSource(tx *resource.Tx, checked bool) error {
 	n.IsSourceDestChecked = checked
 	return n.save(tx)
 }
@@ -313,7 +313,7 @@ type LinkNicToUpdate struct {
 	LinkNicId          id.LinkNic // The ID of the link.
 }
 
-func updateNic(tx *kind.Tx, n *Nic, req *UpdateNicRequest) (err error) {
+func updateNic(tx *resource.Tx, n *Nic, req *UpdateNicRequest) (err error) {
 	if req.Description == nil && req.LinkNic == nil && len(req.SecurityGroupIds) == 0 {
 		return apierror.MissingParameter.Errorf("At least one of Description, LinkNic and SecurityGroupIds is required.")
 	}
@@ -345,7 +345,7 @@ type DeleteNicRequest struct {
 	NicId id.Nic `api:"required"` // The ID of the NIC to delete.
 }
 
-func keepLinked(_ *kind.Tx, n *Nic) error {
+func keepLinked(_ *resource.Tx, n *Nic) error {
 	if n.LinkNic != nil {
 		return apierror.InUse.Errorf("The NIC %s is linked to %s: unlink it first.", n.NicId, n.LinkNic.VmId)
 	}

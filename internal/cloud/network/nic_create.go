@@ -6,7 +6,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // CreateNicRequest asks for a NIC in a Subnet.
@@ -17,7 +17,7 @@ type CreateNicRequest struct {
 	SubnetId         id.Subnet          `api:"required"` // The ID of the Subnet to create the NIC in.
 }
 
-func createNic(tx *kind.Tx, req *CreateNicRequest) (*Nic, error) {
+func createNic(tx *resource.Tx, req *CreateNicRequest) (*Nic, error) {
 	w := NewNic{SubnetId: req.SubnetId, Description: req.Description, PrivateIps: req.PrivateIps, SecurityGroups: req.SecurityGroupIds}
 	return w.plan(tx)
 }
@@ -38,7 +38,7 @@ type PrivateIpLight struct {
 }
 
 // Create makes the NIC, with a public IP if its Subnet says so.
-func (w NewNic) Create(tx *kind.Tx, region Region) (*Nic, error) {
+func (w NewNic) Create(tx *resource.Tx, region Region) (*Nic, error) {
 	n, err := w.plan(tx)
 	if err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func (w NewNic) Create(tx *kind.Tx, region Region) (*Nic, error) {
 }
 
 // plan is the NIC before it is there.
-func (w NewNic) plan(tx *kind.Tx) (*Nic, error) {
+func (w NewNic) plan(tx *resource.Tx) (*Nic, error) {
 	subnet, err := Subnets.Get(tx, w.SubnetId)
 	if err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func checkPrivateIps(n int) error {
 }
 
 // addresses are the private IPs that the NIC shall have, the primary one first.
-func (w NewNic) addresses(tx *kind.Tx, subnet *Subnet) ([]api.IPv4, error) {
+func (w NewNic) addresses(tx *resource.Tx, subnet *Subnet) ([]api.IPv4, error) {
 	// This bounds the work that follows, after which the whole number is known.
 	if err := checkPrivateIps(len(w.PrivateIps)); err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func (w NewNic) addresses(tx *kind.Tx, subnet *Subnet) ([]api.IPv4, error) {
 
 // groupsIn are security groups of a Net, or of the public Cloud if there is no
 // Net, by their ids; none: the default one.
-func groupsIn(tx *kind.Tx, netID id.Net, ids []id.SecurityGroup) (groups []SecurityGroupLight, err error) {
+func groupsIn(tx *resource.Tx, netID id.Net, ids []id.SecurityGroup) (groups []SecurityGroupLight, err error) {
 	if len(ids) == 0 {
 		chosen, err := defaultGroupOf(tx, netID)
 		if err != nil {
@@ -153,7 +153,7 @@ func groupsIn(tx *kind.Tx, netID id.Net, ids []id.SecurityGroup) (groups []Secur
 // add makes a NIC in its Subnet, with the given addresses, of which the first
 // is the primary one, or with one that is free. The NIC says its SubnetId, its
 // groups and what it is for.
-func (n *Nic) add(tx *kind.Tx, ips ...api.IPv4) error {
+func (n *Nic) add(tx *resource.Tx, ips ...api.IPv4) error {
 	if err := n.fill(tx, ips...); err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func (n *Nic) add(tx *kind.Tx, ips ...api.IPv4) error {
 }
 
 // fill gives a NIC all that follows from its Subnet and its addresses.
-func (n *Nic) fill(tx *kind.Tx, ips ...api.IPv4) error {
+func (n *Nic) fill(tx *resource.Tx, ips ...api.IPv4) error {
 	subnet, err := Subnets.Get(tx, n.SubnetId)
 	if err != nil {
 		return err
@@ -182,9 +182,9 @@ func (n *Nic) fill(tx *kind.Tx, ips ...api.IPv4) error {
 
 // randomMac is an address that no manufacturer gives, for a single receiver,
 // and that no NIC of the account has.
-func randomMac(tx *kind.Tx) string {
+func randomMac(tx *resource.Tx) string {
 	for {
-		digits := kind.Random(tx.Chance(), 10, kind.Hexadecimal)
+		digits := resource.Random(tx.Chance(), 10, resource.Hexadecimal)
 		mac := "aa"
 		for i := 0; i < len(digits); i += 2 {
 			mac += ":" + digits[i:i+2]
@@ -197,7 +197,7 @@ func randomMac(tx *kind.Tx) string {
 
 // connect does what follows the making of a NIC in a Net: the world hears of
 // it, and it gets a public IP if its Subnet says so.
-func (region Region) connect(tx *kind.Tx, n *Nic) error {
+func (region Region) connect(tx *resource.Tx, n *Nic) error {
 	subnet, err := Subnets.Get(tx, n.SubnetId)
 	if err != nil {
 		return err

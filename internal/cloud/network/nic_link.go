@@ -7,7 +7,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // LinkNic is the link between a NIC and a VM.
@@ -36,14 +36,14 @@ func (LinkNicState) Literals() []string {
 
 // VmNics are the NICs of a VM by device number, those that nobody is shown
 // among them. A VM has one as long as it is there: the primary one.
-func VmNics(tx *kind.Tx, vm id.Vm) []*Nic {
+func VmNics(tx *resource.Tx, vm id.Vm) []*Nic {
 	nics := slices.Collect(Nics.Find(tx, "LinkNic.VmId", string(vm)))
 	slices.SortFunc(nics, func(a, b *Nic) int { return cmp.Compare(a.LinkNic.DeviceNumber, b.LinkNic.DeviceNumber) })
 	return nics
 }
 
 // vmNics are the NICs of a VM that is there.
-func vmNics(tx *kind.Tx, vm id.Vm) ([]*Nic, error) {
+func vmNics(tx *resource.Tx, vm id.Vm) ([]*Nic, error) {
 	nics := VmNics(tx, vm)
 	if len(nics) == 0 || nics[0].LinkNic.DeviceNumber != 0 {
 		return nil, apierror.VmNotFound.Missing("VmId", string(vm))
@@ -55,7 +55,7 @@ func vmNics(tx *kind.Tx, vm id.Vm) ([]*Nic, error) {
 // which is its primary one and which nobody is shown. Its private address is
 // one that no other VM there has. It has a public one once it is given to
 // [Region.Lend]. No groups: the default one of the public Cloud.
-func (region Region) AddCloudNic(tx *kind.Tx, vm id.Vm, subregion string, groups []id.SecurityGroup) (*Nic, error) {
+func (region Region) AddCloudNic(tx *resource.Tx, vm id.Vm, subregion string, groups []id.SecurityGroup) (*Nic, error) {
 	lights, err := groupsIn(tx, "", groups)
 	if err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func (region Region) AddCloudNic(tx *kind.Tx, vm id.Vm, subregion string, groups
 
 // Link links a NIC to a VM: device 0 makes the VM known here, and the others
 // follow, from the same Net and Subregion.
-func (n *Nic) Link(tx *kind.Tx, vm id.Vm, device int, deleteOnVmDeletion bool) error {
+func (n *Nic) Link(tx *resource.Tx, vm id.Vm, device int, deleteOnVmDeletion bool) error {
 	if err := n.join(tx, vm, device, deleteOnVmDeletion); err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (n *Nic) Link(tx *kind.Tx, vm id.Vm, device int, deleteOnVmDeletion bool) e
 
 // join is the part of [Nic.Link] before the NIC is written, be it one that is only
 // being made.
-func (n *Nic) join(tx *kind.Tx, vm id.Vm, device int, deleteOnVmDeletion bool) error {
+func (n *Nic) join(tx *resource.Tx, vm id.Vm, device int, deleteOnVmDeletion bool) error {
 	nics := VmNics(tx, vm)
 	if device > 0 {
 		var err error
@@ -116,7 +116,7 @@ func (n *Nic) join(tx *kind.Tx, vm id.Vm, device int, deleteOnVmDeletion bool) e
 
 // noteVmEnd notes the end of the VM that a NIC is about to leave, if it is the
 // primary one, which a VM has until it ends.
-func (n *Nic) noteVmEnd(tx *kind.Tx) error {
+func (n *Nic) noteVmEnd(tx *resource.Tx) error {
 	if n.LinkNic == nil || n.LinkNic.DeviceNumber != 0 {
 		return nil
 	}
@@ -124,7 +124,7 @@ func (n *Nic) noteVmEnd(tx *kind.Tx) error {
 }
 
 // Unlink takes a NIC from its VM. Its public IPs stay with it.
-func (n *Nic) Unlink(tx *kind.Tx) error {
+func (n *Nic) Unlink(tx *resource.Tx) error {
 	if err := n.noteVmEnd(tx); err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ type LinkNicResponse struct {
 	LinkNicId id.LinkNic // The ID of the link.
 }
 
-func linkNic(tx *kind.Tx, req *LinkNicRequest) (*LinkNicResponse, error) {
+func linkNic(tx *resource.Tx, req *LinkNicRequest) (*LinkNicResponse, error) {
 	n, err := OwnNic(tx, req.NicId)
 	if err != nil {
 		return nil, err
@@ -173,7 +173,7 @@ type UnlinkNicRequest struct {
 // UnlinkNicResponse says nothing more than that the link is gone.
 type UnlinkNicResponse struct{}
 
-func unlinkNic(tx *kind.Tx, req *UnlinkNicRequest) (*UnlinkNicResponse, error) {
+func unlinkNic(tx *resource.Tx, req *UnlinkNicRequest) (*UnlinkNicResponse, error) {
 	n := first(Nics.Find(tx, "LinkNic.LinkNicId", string(req.LinkNicId)))
 	if n == nil || n.Hidden() {
 		return nil, apierror.NicLinkNotFound.Missing("LinkNicId", string(req.LinkNicId))

@@ -5,10 +5,10 @@ import (
 
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/driver"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
-func wantNics(tx *kind.Tx, net *Net, want *driver.Net) error {
+func wantNics(tx *resource.Tx, net *Net, want *driver.Net) error {
 	for n := range Nics.Find(tx, "NetId", string(net.NetId)) {
 		nic := driver.Nic{ID: string(n.NicId), Subnet: string(n.SubnetId), MAC: n.MacAddress, SourceDestCheck: n.IsSourceDestChecked}
 		if n.LinkNic != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // LinkPrivateIpsRequest gives a NIC secondary private IPs: those of the list,
@@ -21,7 +21,7 @@ type LinkPrivateIpsRequest struct {
 // LinkPrivateIpsResponse says nothing more than that the NIC has them.
 type LinkPrivateIpsResponse struct{}
 
-func linkPrivateIps(tx *kind.Tx, req *LinkPrivateIpsRequest) (*LinkPrivateIpsResponse, error) {
+func linkPrivateIps(tx *resource.Tx, req *LinkPrivateIpsRequest) (*LinkPrivateIpsResponse, error) {
 	n, err := OwnNic(tx, req.NicId)
 	if err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func linkPrivateIps(tx *kind.Tx, req *LinkPrivateIpsRequest) (*LinkPrivateIpsRes
 
 // take gives a NIC addresses, if need be those of other NICs. What it has
 // already, it keeps.
-func (n *Nic) take(tx *kind.Tx, subnet *Subnet, wanted []api.IPv4, relink bool) error {
+func (n *Nic) take(tx *resource.Tx, subnet *Subnet, wanted []api.IPv4, relink bool) error {
 	ips := n.addresses()
 	for _, ip := range wanted {
 		if slices.Contains(ips, ip) {
@@ -86,7 +86,7 @@ func (n *Nic) take(tx *kind.Tx, subnet *Subnet, wanted []api.IPv4, relink bool) 
 
 // yield takes a secondary address from a NIC for another one. The public IP of
 // the address goes with it.
-func (n *Nic) yield(tx *kind.Tx, to *Nic, ip api.IPv4) error {
+func (n *Nic) yield(tx *resource.Tx, to *Nic, ip api.IPv4) error {
 	n.have(slices.DeleteFunc(n.addresses(), func(other api.IPv4) bool { return other == ip }))
 	if err := n.save(tx); err != nil {
 		return err
@@ -108,7 +108,7 @@ type UnlinkPrivateIpsRequest struct {
 // UnlinkPrivateIpsResponse says nothing more than that the NIC has them no more.
 type UnlinkPrivateIpsResponse struct{}
 
-func unlinkPrivateIps(tx *kind.Tx, req *UnlinkPrivateIpsRequest) (*UnlinkPrivateIpsResponse, error) {
+func unlinkPrivateIps(tx *resource.Tx, req *UnlinkPrivateIpsRequest) (*UnlinkPrivateIpsResponse, error) {
 	n, err := OwnNic(tx, req.NicId)
 	if err != nil {
 		return nil, err

@@ -12,7 +12,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // place is a Subnet in a Net with its default security group, and another
@@ -25,7 +25,7 @@ func (r *region) place(account string) place {
 	p := place{net: r.net(account, "10.0.0.0/16")}
 	p.subnet = r.subnet(account, p.net, "10.0.0.0/24")
 	p.other = r.group(account, p.net, "web")
-	r.update(account, func(tx *kind.Tx) error {
+	r.update(account, func(tx *resource.Tx) error {
 		for g := range network.SecurityGroups.Of(tx, id.Net(p.net)) {
 			if g.SecurityGroupName == "default" {
 				p.group = string(g.SecurityGroupId)
@@ -57,7 +57,7 @@ func (r *region) nicWith(account, subnet string, ips ...string) string {
 // ID and that of its primary NIC.
 func (r *region) vm(account, subnet string) (vm, nic string) {
 	r.Helper()
-	r.update(account, func(tx *kind.Tx) error {
+	r.update(account, func(tx *resource.Tx) error {
 		n, err := network.NewNic{SubnetId: id.Subnet(subnet), Description: "Primary network interface"}.Create(tx, here)
 		if err != nil {
 			return err
@@ -73,7 +73,7 @@ func (r *region) vm(account, subnet string) (vm, nic string) {
 func (r *region) service(account, subnet, service string) string {
 	r.Helper()
 	var n *network.Nic
-	r.update(account, func(tx *kind.Tx) (err error) {
+	r.update(account, func(tx *resource.Tx) (err error) {
 		n, err = network.NewNic{SubnetId: id.Subnet(subnet)}.Create(tx, here)
 		if err != nil {
 			return err
@@ -343,7 +343,7 @@ func TestNicSecurityGroupQuota(t *testing.T) {
 // meter reads how much of a quota of an account is used.
 func (r *region) meter(account, quota string) (used int) {
 	r.Helper()
-	err := r.db.View(context.Background(), kind.Caller{Account: account}, func(tx *kind.Tx) error {
+	err := r.db.View(context.Background(), resource.Caller{Account: account}, func(tx *resource.Tx) error {
 		for _, m := range network.Meters() {
 			if m.Quota == quota {
 				for _, used = range m.Read(tx) {
@@ -370,7 +370,7 @@ func TestNicFilters(t *testing.T) {
 	vm, second := r.vm(alice, p.subnet)
 	third := r.nicWith(alice, there, "10.0.1.10")
 	fourth := r.nic(alice, q.subnet)
-	r.update(alice, func(tx *kind.Tx) error {
+	r.update(alice, func(tx *resource.Tx) error {
 		n, err := network.Nics.Get(tx, id.Nic(fourth))
 		if err == nil {
 			n.IsSourceDestChecked = false
@@ -474,7 +474,7 @@ func TestSubnetNamesWhatLivesInIt(t *testing.T) {
 	}
 	r.refuse(apierror.NetInUse, alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, p.net))
 
-	r.update(alice, func(tx *kind.Tx) error {
+	r.update(alice, func(tx *resource.Tx) error {
 		for n := range network.Nics.All(tx) {
 			if err := n.Remove(tx); err != nil {
 				return err
@@ -519,7 +519,7 @@ func TestLinkNic(t *testing.T) {
 	r.call(alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q, "DeviceNumber": 1}`, nics[0], other))
 
 	// What computing sees.
-	r.update(alice, func(tx *kind.Tx) error {
+	r.update(alice, func(tx *resource.Tx) error {
 		got := network.VmNics(tx, id.Vm(vm))
 		if len(got) != 7 || string(got[0].NicId) != primary || string(got[6].NicId) != nics[1] {
 			t.Errorf("the NICs of the VM are %v", got)
@@ -564,7 +564,7 @@ func TestLinkPrivateIps(t *testing.T) {
 	refused("10.0.0.20", `, "AllowRelink": true`)
 	var services string
 	hidden := r.service(alice, p.subnet, "nat-00000001")
-	r.update(alice, func(tx *kind.Tx) error {
+	r.update(alice, func(tx *resource.Tx) error {
 		n, err := network.Nics.Get(tx, id.Nic(hidden))
 		services = string(n.PrivateIps[0].PrivateIp)
 		return err
@@ -613,7 +613,7 @@ func TestNicsOfNewVms(t *testing.T) {
 			private[ip] = true
 		}
 	}
-	r.update(alice, func(tx *kind.Tx) error {
+	r.update(alice, func(tx *resource.Tx) error {
 		if _, err := here.AddCloudNic(tx, "i-00000001", "test-1a", []id.SecurityGroup{id.SecurityGroup(p.group)}); !apierror.NotInPublicCloud.Is(err) {
 			t.Errorf("a VM of the public Cloud in a group of a Net: %v", err)
 		}

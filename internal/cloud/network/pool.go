@@ -9,7 +9,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // The pool has the addresses of the region that are in use: public ones, and
@@ -26,13 +26,13 @@ type taken struct {
 	Account id.Account `ref:"-"`
 }
 
-var pool = &kind.Kind[taken, address]{Name: "TakenAddress", Plural: "TakenAddresses"}
+var pool = &resource.Kind[taken, address]{Name: "TakenAddress", Plural: "TakenAddresses"}
 
 // address is an address of the pool, which identifies what is kept of it.
 type address string
 
 // Form is only here to make an address an identifier: it is chosen otherwise.
-func (address) Form() kind.Form { return kind.Form{} }
+func (address) Form() resource.Form { return resource.Form{} }
 
 // blockBits is the size of a block.
 const blockBits = 24
@@ -53,7 +53,7 @@ const guesses = 20
 const crowded = 75
 
 // take takes an address of some ranges for the account of the transaction.
-func take(tx *kind.Tx, ranges []api.CIDR) (api.IPv4, error) {
+func take(tx *resource.Tx, ranges []api.CIDR) (api.IPv4, error) {
 	free := func(a address) bool { return !pool.Has(tx.In(a.block()), a) }
 	// An account takes its addresses from the same blocks for as long as there is
 	// room: a call that takes many needs few accounts of the region's, and rarely
@@ -87,7 +87,7 @@ func take(tx *kind.Tx, ranges []api.CIDR) (api.IPv4, error) {
 // fullHomes is how many blocks an account has filled before the one that it takes
 // addresses from. They were filled in order: for one with thousands of addresses,
 // few need a look. That one of them may have room again does not matter.
-func fullHomes(tx *kind.Tx, ranges []api.CIDR) int {
+func fullHomes(tx *resource.Tx, ranges []api.CIDR) int {
 	crowded := func(i int) bool { return isCrowded(tx, homeOf(tx.Account(), ranges, i)) }
 	low, high := 0, 0
 	for high < mostHomes(ranges) && crowded(high) {
@@ -101,7 +101,7 @@ func mostHomes(ranges []api.CIDR) int { return 1 + sizeOfAll(ranges)>>(32-blockB
 
 // isCrowded reports whether a block, or the part of it that is in the ranges, has
 // little room.
-func isCrowded(tx *kind.Tx, home netip.Prefix) bool {
+func isCrowded(tx *resource.Tx, home netip.Prefix) bool {
 	return pool.Count(tx.In(address(home.Addr().String()).block()))*100 >= sizeOf(home)*crowded
 }
 
@@ -120,7 +120,7 @@ func homeOf(account string, ranges []api.CIDR, i int) netip.Prefix {
 }
 
 // guess is any address of the ranges, each as likely as any other.
-func guess(tx *kind.Tx, ranges []api.CIDR) address {
+func guess(tx *resource.Tx, ranges []api.CIDR) address {
 	return address(at(ranges, number(tx, sizeOfAll(ranges))).String())
 }
 
@@ -144,12 +144,12 @@ func at(ranges []api.CIDR, n int) netip.Addr {
 	panic("network: a region without addresses")
 }
 
-func (a address) take(tx *kind.Tx) (api.IPv4, error) {
+func (a address) take(tx *resource.Tx) (api.IPv4, error) {
 	return api.IPv4(a), pool.Insert(tx.In(a.block()), &taken{Address: a, Account: id.Account(tx.Account())})
 }
 
 // giveBack returns an address to the pool.
-func giveBack(tx *kind.Tx, ip api.IPv4) error {
+func giveBack(tx *resource.Tx, ip api.IPv4) error {
 	a := address(ip)
 	return pool.Delete(tx.In(a.block()), &taken{Address: a})
 }

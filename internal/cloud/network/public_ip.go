@@ -4,7 +4,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // PublicIp is an address on the Internet that an account has to itself until
@@ -29,7 +29,7 @@ type PublicIp struct {
 }
 
 // PublicIps are the public IPs of the region.
-var PublicIps = &kind.Kind[PublicIp, id.PublicIp]{
+var PublicIps = &resource.Kind[PublicIp, id.PublicIp]{
 	Name:    "PublicIp",
 	Tag:     "public-ip",
 	Missing: apierror.PublicIpNotFound,
@@ -49,12 +49,12 @@ const (
 )
 
 // publicIpMeters read how many public IPs an account has of its own.
-func publicIpMeters() []kind.Meter {
-	return []kind.Meter{kind.GlobalMeter("ip_limit", ownPublicIps)}
+func publicIpMeters() []resource.Meter {
+	return []resource.Meter{resource.GlobalMeter("ip_limit", ownPublicIps)}
 }
 
 // ownPublicIps is how many public IPs an account has, without those lent to it.
-func ownPublicIps(tx *kind.Tx) (n int) {
+func ownPublicIps(tx *resource.Tx) (n int) {
 	for _, ip := range PublicIps.Each(tx, 0) {
 		if !ip.Lent {
 			n++
@@ -77,7 +77,7 @@ func publicIpActions(region Region) []api.Action {
 // Hidden reports that the region lends the address.
 func (ip *PublicIp) Hidden() bool { return ip.Lent }
 
-func viewPublicIp(tx *kind.Tx, ip *PublicIp) *PublicIp {
+func viewPublicIp(tx *resource.Tx, ip *PublicIp) *PublicIp {
 	ip.Placement = InNet
 	if n := Nics.Living(tx, ip.NicId); n != nil {
 		ip.NicAccountId = id.Account(tx.Account())
@@ -92,7 +92,7 @@ func viewPublicIp(tx *kind.Tx, ip *PublicIp) *PublicIp {
 }
 
 // linkOf is a public IP as its NIC shows it.
-func (region Region) linkOf(tx *kind.Tx, ip *PublicIp) *LinkPublicIp {
+func (region Region) linkOf(tx *resource.Tx, ip *PublicIp) *LinkPublicIp {
 	link := &LinkPublicIp{PublicDnsName: region.publicName(ip.PublicIp), PublicIp: ip.PublicIp}
 	if !ip.Lent {
 		link.LinkPublicIpId, link.PublicIpAccountId, link.PublicIpId = ip.LinkPublicIpId, id.Account(tx.Account()), ip.PublicIpId
@@ -103,7 +103,7 @@ func (region Region) linkOf(tx *kind.Tx, ip *PublicIp) *LinkPublicIp {
 // CreatePublicIpRequest asks for a public IP.
 type CreatePublicIpRequest struct{}
 
-func (region Region) createPublicIp(tx *kind.Tx, _ *CreatePublicIpRequest) (*PublicIp, error) {
+func (region Region) createPublicIp(tx *resource.Tx, _ *CreatePublicIpRequest) (*PublicIp, error) {
 	if err := tx.CheckLimit("ip_limit", apierror.TooManyPublicIps, ownPublicIps(tx)+1); err != nil {
 		return nil, err
 	}
@@ -132,7 +132,7 @@ type FiltersPublicIp struct {
 
 // findPublicIp finds a public IP of the account by its address or its id, of
 // which one is given.
-func findPublicIp(tx *kind.Tx, address api.IPv4, publicIpID id.PublicIp) (*PublicIp, error) {
+func findPublicIp(tx *resource.Tx, address api.IPv4, publicIpID id.PublicIp) (*PublicIp, error) {
 	switch {
 	case address == "" && publicIpID == "":
 		return nil, apierror.MissingParameter.Errorf("PublicIp or PublicIpId is required.")
@@ -154,7 +154,7 @@ func findPublicIp(tx *kind.Tx, address api.IPv4, publicIpID id.PublicIp) (*Publi
 
 // checkMovable refuses to take a public IP from a service: it has it as long as
 // it is there.
-func (ip *PublicIp) checkMovable(tx *kind.Tx) error {
+func (ip *PublicIp) checkMovable(tx *resource.Tx) error {
 	if ip.NatServiceId != "" {
 		return apierror.InUse.Errorf("The public IP %s is of %s, which keeps it.", ip.PublicIp, ip.NatServiceId)
 	}
@@ -174,7 +174,7 @@ type DeletePublicIpRequest struct {
 // DeletePublicIpResponse says nothing more than that the public IP is gone.
 type DeletePublicIpResponse struct{}
 
-func (region Region) deletePublicIp(tx *kind.Tx, req *DeletePublicIpRequest) (*DeletePublicIpResponse, error) {
+func (region Region) deletePublicIp(tx *resource.Tx, req *DeletePublicIpRequest) (*DeletePublicIpResponse, error) {
 	ip, err := findPublicIp(tx, req.PublicIp, req.PublicIpId)
 	if err != nil {
 		return nil, err

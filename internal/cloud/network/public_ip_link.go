@@ -6,11 +6,11 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // publicIp is the public IP of a private one of the NIC, or nil.
-func (n *Nic) publicIp(tx *kind.Tx, private api.IPv4) *PublicIp {
+func (n *Nic) publicIp(tx *resource.Tx, private api.IPv4) *PublicIp {
 	for ip := range PublicIps.Find(tx, "NicId", string(n.NicId)) {
 		if ip.PrivateIp == private {
 			return ip
@@ -20,7 +20,7 @@ func (n *Nic) publicIp(tx *kind.Tx, private api.IPv4) *PublicIp {
 }
 
 // unlink takes a public IP from its NIC. One that the region lent goes back.
-func (ip *PublicIp) unlink(tx *kind.Tx) error {
+func (ip *PublicIp) unlink(tx *resource.Tx) error {
 	n, err := Nics.Get(tx, ip.NicId)
 	if err != nil {
 		return err
@@ -43,7 +43,7 @@ func (ip *PublicIp) unlink(tx *kind.Tx) error {
 
 // release takes a public IP from its NIC, which the region then lends another
 // one if it does so.
-func (region Region) release(tx *kind.Tx, ip *PublicIp) error {
+func (region Region) release(tx *resource.Tx, ip *PublicIp) error {
 	n, err := Nics.Get(tx, ip.NicId)
 	if err != nil {
 		return err
@@ -55,7 +55,7 @@ func (region Region) release(tx *kind.Tx, ip *PublicIp) error {
 }
 
 // lend gives the primary address of a NIC a public IP of the region's choice.
-func (region Region) lend(tx *kind.Tx, n *Nic) error {
+func (region Region) lend(tx *resource.Tx, n *Nic) error {
 	ip, err := take(tx, region.PublicIps)
 	if err != nil {
 		return err
@@ -65,7 +65,7 @@ func (region Region) lend(tx *kind.Tx, n *Nic) error {
 
 // Lend gives a NIC of the public Cloud a public IP whenever it has none of the
 // account's, from now on until [Nic.TakePublicIps]: as long as its VM runs.
-func (region Region) Lend(tx *kind.Tx, n *Nic) error {
+func (region Region) Lend(tx *resource.Tx, n *Nic) error {
 	n.Lends = true
 	if err := Nics.Put(tx, n); err != nil {
 		return err
@@ -78,7 +78,7 @@ func (region Region) Lend(tx *kind.Tx, n *Nic) error {
 
 // TakePublicIps takes all public IPs from a NIC: those of the account are
 // unlinked, and what the region lent goes back.
-func (n *Nic) TakePublicIps(tx *kind.Tx) error {
+func (n *Nic) TakePublicIps(tx *resource.Tx) error {
 	for ip := range PublicIps.Find(tx, "NicId", string(n.NicId)) {
 		if err := ip.unlink(tx); err != nil {
 			return err
@@ -94,7 +94,7 @@ func (n *Nic) TakePublicIps(tx *kind.Tx) error {
 // Rest does what a stop of its VM does to the public IPs of a NIC: those of the
 // account are unlinked, but for the one that is to stay, and in the public Cloud
 // what the region lent goes back.
-func (n *Nic) Rest(tx *kind.Tx, stays api.IPv4) error {
+func (n *Nic) Rest(tx *resource.Tx, stays api.IPv4) error {
 	for ip := range PublicIps.Find(tx, "NicId", string(n.NicId)) {
 		if ip.PublicIp == stays || ip.Lent && n.NetId != "" {
 			continue
@@ -113,7 +113,7 @@ func (n *Nic) Rest(tx *kind.Tx, stays api.IPv4) error {
 
 // Attach links a public IP of the account to the primary private IP of a NIC if
 // it is there and linked to nothing else.
-func (region Region) Attach(tx *kind.Tx, n *Nic, address api.IPv4) error {
+func (region Region) Attach(tx *resource.Tx, n *Nic, address api.IPv4) error {
 	ip := first(PublicIps.Find(tx, "PublicIp", string(address)))
 	if ip == nil || ip.Hidden() || ip.NicId != "" || ip.checkMovable(tx) != nil {
 		return nil
@@ -138,7 +138,7 @@ type LinkPublicIpResponse struct {
 }
 
 // target is the NIC that the request is about.
-func (req *LinkPublicIpRequest) target(tx *kind.Tx) (*Nic, error) {
+func (req *LinkPublicIpRequest) target(tx *resource.Tx) (*Nic, error) {
 	switch {
 	case req.VmId == "" && req.NicId == "":
 		return nil, apierror.MissingParameter.Errorf("VmId or NicId is required.")
@@ -157,7 +157,7 @@ func (req *LinkPublicIpRequest) target(tx *kind.Tx) (*Nic, error) {
 	return nics[0], nil
 }
 
-func (region Region) linkPublicIp(tx *kind.Tx, req *LinkPublicIpRequest) (*LinkPublicIpResponse, error) {
+func (region Region) linkPublicIp(tx *resource.Tx, req *LinkPublicIpRequest) (*LinkPublicIpResponse, error) {
 	n, err := req.target(tx)
 	if err != nil {
 		return nil, err
@@ -194,7 +194,7 @@ func (region Region) linkPublicIp(tx *kind.Tx, req *LinkPublicIpRequest) (*LinkP
 
 // link makes a public IP stand for a private one of the NIC, in place of the
 // one that does so far.
-func (region Region) link(tx *kind.Tx, ip *PublicIp, n *Nic, private api.IPv4, relink bool) error {
+func (region Region) link(tx *resource.Tx, ip *PublicIp, n *Nic, private api.IPv4, relink bool) error {
 	if ip.NicId != "" {
 		if !relink {
 			return apierror.InUse.Errorf("The public IP %s is linked already, as %s. With AllowRelink, it is taken from there.", ip.PublicIp, ip.LinkPublicIpId)
@@ -229,7 +229,7 @@ type UnlinkPublicIpRequest struct {
 // UnlinkPublicIpResponse says nothing more than that the link is gone.
 type UnlinkPublicIpResponse struct{}
 
-func (region Region) unlinkPublicIp(tx *kind.Tx, req *UnlinkPublicIpRequest) (*UnlinkPublicIpResponse, error) {
+func (region Region) unlinkPublicIp(tx *resource.Tx, req *UnlinkPublicIpRequest) (*UnlinkPublicIpResponse, error) {
 	ip, err := req.find(tx)
 	if err != nil {
 		return nil, err
@@ -244,7 +244,7 @@ func (region Region) unlinkPublicIp(tx *kind.Tx, req *UnlinkPublicIpRequest) (*U
 }
 
 // find is the public IP that the request is about.
-func (req *UnlinkPublicIpRequest) find(tx *kind.Tx) (*PublicIp, error) {
+func (req *UnlinkPublicIpRequest) find(tx *resource.Tx) (*PublicIp, error) {
 	switch {
 	case req.LinkPublicIpId == "" && req.PublicIp == "":
 		return nil, apierror.MissingParameter.Errorf("LinkPublicIpId or PublicIp is required.")

@@ -12,13 +12,13 @@ import (
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // internet links an internet service to a Net.
 func (r *region) internet(account, net string) {
 	r.Helper()
-	r.update(account, func(tx *kind.Tx) error {
+	r.update(account, func(tx *resource.Tx) error {
 		return network.InternetServices.Insert(tx, &network.InternetService{NetId: id.Net(net)})
 	})
 }
@@ -49,7 +49,7 @@ func (r *region) readIp(account, ip string) object {
 // of VMs, and answers its ID and that of its NIC.
 func (r *region) cloudVm(account string) (vm, nic string) {
 	r.Helper()
-	r.update(account, func(tx *kind.Tx) error {
+	r.update(account, func(tx *resource.Tx) error {
 		vm = id.Vm("").Form().Random(tx.Chance())
 		n, err := here.AddCloudNic(tx, id.Vm(vm), "test-1a", nil)
 		if err != nil {
@@ -64,7 +64,7 @@ func (r *region) cloudVm(account string) (vm, nic string) {
 // show is a NIC, of whatever making, as the region would show it.
 func (r *region) show(account, nic string) (n *network.Nic) {
 	r.Helper()
-	r.update(account, func(tx *kind.Tx) (err error) {
+	r.update(account, func(tx *resource.Tx) (err error) {
 		if n, err = network.Nics.Get(tx, id.Nic(nic)); err == nil {
 			n = here.ShowNic(tx, n)
 		}
@@ -122,7 +122,7 @@ func TestPublicIpRefusals(t *testing.T) {
 	link := r.linkIp(alice, used.id("PublicIpId"), `"NicId": "`+nic+`"`)
 	nats, locked := r.publicIp(alice), r.publicIp(alice)
 	var lent *network.PublicIp
-	r.update(alice, func(tx *kind.Tx) error {
+	r.update(alice, func(tx *resource.Tx) error {
 		nat := &network.NatService{NetId: id.Net(p.net), SubnetId: id.Subnet(p.subnet)}
 		if err := network.NatServices.Insert(tx, nat); err != nil {
 			return err
@@ -387,8 +387,8 @@ func TestPublicIpsInThePublicCloud(t *testing.T) {
 	// A VM that stops has none, and one that starts has one.
 	second := r.publicIp(alice)
 	r.linkIp(alice, second.id("PublicIpId"), fmt.Sprintf(`"VmId": %q`, vm))
-	stored := func(change func(*kind.Tx, *network.Nic) error) {
-		r.update(alice, func(tx *kind.Tx) error {
+	stored := func(change func(*resource.Tx, *network.Nic) error) {
+		r.update(alice, func(tx *resource.Tx) error {
 			n, err := network.Nics.Get(tx, id.Nic(nic))
 			if err != nil {
 				return err
@@ -396,7 +396,7 @@ func TestPublicIpsInThePublicCloud(t *testing.T) {
 			return change(tx, n)
 		})
 	}
-	stored(func(tx *kind.Tx, n *network.Nic) error { return n.TakePublicIps(tx) })
+	stored(func(tx *resource.Tx, n *network.Nic) error { return n.TakePublicIps(tx) })
 	if got := r.show(alice, nic).LinkPublicIp; got != nil {
 		t.Errorf("a VM that does not run has %v", got)
 	}
@@ -405,15 +405,15 @@ func TestPublicIpsInThePublicCloud(t *testing.T) {
 	if got := r.show(alice, nic).LinkPublicIp; got != nil {
 		t.Errorf("a VM that does not run is lent %v", got)
 	}
-	stored(func(tx *kind.Tx, n *network.Nic) error { return here.Lend(tx, n) })
+	stored(func(tx *resource.Tx, n *network.Nic) error { return here.Lend(tx, n) })
 	has(nic, "", false)
 	r.linkIp(alice, second.id("PublicIpId"), fmt.Sprintf(`"VmId": %q`, vm))
-	stored(func(tx *kind.Tx, n *network.Nic) error { return here.Lend(tx, n) })
+	stored(func(tx *resource.Tx, n *network.Nic) error { return here.Lend(tx, n) })
 	has(nic, second.id("PublicIp"), true)
 
 	// When it goes, nothing of it is left.
 	private := r.show(alice, nic).PrivateIps[0].PrivateIp
-	stored(func(tx *kind.Tx, n *network.Nic) error { return n.Remove(tx) })
+	stored(func(tx *resource.Tx, n *network.Nic) error { return n.Remove(tx) })
 	if left := r.readIp(alice, second.id("PublicIpId")); left["NicId"] != nil || left["VmId"] != nil {
 		t.Errorf("the public IP is %v", left)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // Route says where packets to a destination go. What it leads to may be gone:
@@ -64,7 +64,7 @@ func routeActions() []api.Action {
 
 // viewNewRoute shows a table to which a route was added: that one comes last, as
 // in the real service, and the others by destination.
-func viewNewRoute(tx *kind.Tx, t *RouteTable) *RouteTable {
+func viewNewRoute(tx *resource.Tx, t *RouteTable) *RouteTable {
 	t = completeRouteTable(tx, t)
 	sortRoutes(t.Routes[:len(t.Routes)-1])
 	return t
@@ -87,7 +87,7 @@ func sortRoutes(routes []Route) {
 }
 
 // complete fills in what is not stored of a route in a Net.
-func (r *Route) complete(tx *kind.Tx, netID id.Net) {
+func (r *Route) complete(tx *resource.Tx, netID id.Net) {
 	r.State = RouteBlackhole
 	if r.works(tx, netID) {
 		r.State = RouteActive
@@ -101,7 +101,7 @@ func (r *Route) complete(tx *kind.Tx, netID id.Net) {
 }
 
 // works reports whether the target of a route in a Net is there and leads on.
-func (r *Route) works(tx *kind.Tx, netID id.Net) bool {
+func (r *Route) works(tx *resource.Tx, netID id.Net) bool {
 	switch {
 	case r.checkTarget(tx, netID) != nil:
 		return false
@@ -117,7 +117,7 @@ func (r *Route) works(tx *kind.Tx, netID id.Net) bool {
 
 // checkTarget refuses a target that is not there, or not of the Net. An internet
 // service need not be linked yet, nor a Net peering accepted.
-func (r *Route) checkTarget(tx *kind.Tx, netID id.Net) error {
+func (r *Route) checkTarget(tx *resource.Tx, netID id.Net) error {
 	switch {
 	case r.GatewayId == local:
 		return nil
@@ -160,7 +160,7 @@ func (r *Route) checkTarget(tx *kind.Tx, netID id.Net) error {
 func (r *Route) leadsToInternet() bool { return hasForm[id.InternetService](r.GatewayId) }
 
 // hasForm tells the identifiers of a kind from those of others.
-func hasForm[I kind.ID](text string) bool {
+func hasForm[I resource.ID](text string) bool {
 	var form I
 	return strings.HasPrefix(text, form.Form().Prefix)
 }
@@ -190,7 +190,7 @@ type RouteTarget struct {
 }
 
 // route is the route to a destination in a table.
-func (to RouteTarget) route(tx *kind.Tx, t *RouteTable, destination api.CIDR) (r Route, err error) {
+func (to RouteTarget) route(tx *resource.Tx, t *RouteTable, destination api.CIDR) (r Route, err error) {
 	given := 0
 	for _, target := range []string{string(to.GatewayId), string(to.NatServiceId), string(to.NetPeeringId), string(to.NicId), string(to.VmId)} {
 		if target != "" {
@@ -218,7 +218,7 @@ func (to RouteTarget) route(tx *kind.Tx, t *RouteTable, destination api.CIDR) (r
 }
 
 // onlyNic finds the NIC of a VM in a Net that has one.
-func onlyNic(tx *kind.Tx, vm id.Vm, netID id.Net) (id.Nic, error) {
+func onlyNic(tx *resource.Tx, vm id.Vm, netID id.Net) (id.Nic, error) {
 	nics, err := vmNics(tx, vm)
 	switch {
 	case err != nil:
@@ -235,8 +235,8 @@ func onlyNic(tx *kind.Tx, vm id.Vm, netID id.Net) (id.Nic, error) {
 const routeLimit = "rtb_rule_limit"
 
 // routeMeters read the use of the quota of routes: that of the fullest table.
-func routeMeters() []kind.Meter {
-	return []kind.Meter{kind.GlobalMeter(routeLimit, func(tx *kind.Tx) (most int) {
+func routeMeters() []resource.Meter {
+	return []resource.Meter{resource.GlobalMeter(routeLimit, func(tx *resource.Tx) (most int) {
 		for t := range RouteTables.All(tx) {
 			most = max(most, countRoutes(t.Routes))
 		}
@@ -261,7 +261,7 @@ type CreateRouteRequest struct {
 	RouteTableId id.RouteTable `api:"required"` // The ID of the route table.
 }
 
-func createRoute(tx *kind.Tx, t *RouteTable, req *CreateRouteRequest) error {
+func createRoute(tx *resource.Tx, t *RouteTable, req *CreateRouteRequest) error {
 	route, err := req.route(tx, t, req.DestinationIpRange)
 	if err != nil {
 		return err
@@ -293,7 +293,7 @@ type UpdateRouteRequest struct {
 	RouteTableId id.RouteTable `api:"required"` // The ID of the route table.
 }
 
-func updateRoute(tx *kind.Tx, t *RouteTable, req *UpdateRouteRequest) error {
+func updateRoute(tx *resource.Tx, t *RouteTable, req *UpdateRouteRequest) error {
 	at, err := t.ownRoute(req.DestinationIpRange)
 	if err != nil {
 		return err
@@ -313,7 +313,7 @@ type DeleteRouteRequest struct {
 	RouteTableId       id.RouteTable `api:"required"` // The ID of the route table.
 }
 
-func deleteRoute(tx *kind.Tx, t *RouteTable, req *DeleteRouteRequest) error {
+func deleteRoute(tx *resource.Tx, t *RouteTable, req *DeleteRouteRequest) error {
 	at, err := t.ownRoute(req.DestinationIpRange)
 	if err != nil {
 		return err

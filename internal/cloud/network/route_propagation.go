@@ -7,7 +7,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // A route table can take over what the VPN connections of a virtual gateway
@@ -25,7 +25,7 @@ type UpdateRoutePropagationRequest struct {
 // UpdateRoutePropagationResponse shows the route table.
 type UpdateRoutePropagationResponse struct{ RouteTable *RouteTable }
 
-func updateRoutePropagation(tx *kind.Tx, req *UpdateRoutePropagationRequest) (*UpdateRoutePropagationResponse, error) {
+func updateRoutePropagation(tx *resource.Tx, req *UpdateRoutePropagationRequest) (*UpdateRoutePropagationResponse, error) {
 	table, err := RouteTables.Get(tx, req.RouteTableId)
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (t *RouteTable) ignore(gateway id.VirtualGateway) {
 // away another route does it as well: one that was made by hand, or leads to
 // the Net itself, hides propagated ones of the same destination, and the Net
 // also those inside of it.
-func (t *RouteTable) takeOver(tx *kind.Tx) {
+func (t *RouteTable) takeOver(tx *resource.Tx) {
 	routes := slices.DeleteFunc(slices.Clone(t.Routes), func(r Route) bool { return r.CreationMethod == ByRoutePropagation })
 	taken, ranges := map[api.CIDR]bool{}, []netip.Prefix{}
 	for _, r := range routes {
@@ -90,7 +90,7 @@ func (t *RouteTable) takeOver(tx *kind.Tx) {
 
 // propagate brings changed routes of a gateway's VPN connections to the tables
 // that take them over, and makes the world hear of it.
-func propagate(tx *kind.Tx, gatewayID id.VirtualGateway) error {
+func propagate(tx *resource.Tx, gatewayID id.VirtualGateway) error {
 	gateway, err := VirtualGateways.Get(tx, gatewayID)
 	if err != nil || gateway.NetId == "" {
 		return err
@@ -105,7 +105,7 @@ func propagate(tx *kind.Tx, gatewayID id.VirtualGateway) error {
 }
 
 // endPropagation makes all tables take over nothing from a gateway any more.
-func endPropagation(tx *kind.Tx, gateway id.VirtualGateway) error {
+func endPropagation(tx *resource.Tx, gateway id.VirtualGateway) error {
 	for table := range RouteTables.Of(tx, gateway) {
 		table.ignore(gateway)
 		table.takeOver(tx)

@@ -10,14 +10,14 @@ import (
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // tableByHand makes a route table with its local route, and routes by hand, and
 // answers its ID.
 func (r *region) tableByHand(account, net string, byHand ...api.CIDR) (table string) {
 	r.Helper()
-	r.update(account, func(tx *kind.Tx) error {
+	r.update(account, func(tx *resource.Tx) error {
 		n, err := network.Nets.Get(tx, id.Net(net))
 		if err != nil {
 			return err
@@ -51,7 +51,7 @@ func (r *region) propagate(account, table, gateway string, enable bool) {
 func (r *region) propagated(account, table string, want ...string) {
 	r.Helper()
 	var got []string
-	err := r.db.View(context.Background(), kind.Caller{Account: account}, func(tx *kind.Tx) error {
+	err := r.db.View(context.Background(), resource.Caller{Account: account}, func(tx *resource.Tx) error {
 		got = nil
 		t, err := network.RouteTables.Get(tx, id.RouteTable(table))
 		if err != nil {
@@ -75,7 +75,7 @@ func (r *region) propagated(account, table string, want ...string) {
 // generationOf is how often the world was to hear of a Net.
 func (r *region) generationOf(account, net string) (generation uint64) {
 	r.Helper()
-	r.update(account, func(tx *kind.Tx) error {
+	r.update(account, func(tx *resource.Tx) error {
 		n, err := network.Nets.Get(tx, id.Net(net))
 		if err == nil {
 			generation = n.Generation

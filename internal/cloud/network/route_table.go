@@ -8,7 +8,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // RouteTable says where what leaves a Subnet goes. Each [Net] has a main one,
@@ -42,12 +42,12 @@ type RoutePropagatingVirtualGateway struct {
 }
 
 // RouteTables are the route tables of the region.
-var RouteTables = &kind.Kind[RouteTable, id.RouteTable]{
+var RouteTables = &resource.Kind[RouteTable, id.RouteTable]{
 	Name:    "RouteTable",
 	Tag:     "route-table",
 	Missing: apierror.RouteTableNotFound,
 	Held:    apierror.InUse,
-	Quota:   &kind.Quota{Name: "rtb_limit", Code: apierror.TooManyRouteTables, Per: "NetId"},
+	Quota:   &resource.Quota{Name: "rtb_limit", Code: apierror.TooManyRouteTables, Per: "NetId"},
 	Unique:  []string{"LinkRouteTables.LinkRouteTableId"},
 	Taken:   apierror.SubnetLinked,
 }
@@ -65,14 +65,14 @@ func routeTableActions() []api.Action {
 }
 
 // viewRouteTable shows a table with its routes by destination.
-func viewRouteTable(tx *kind.Tx, t *RouteTable) *RouteTable {
+func viewRouteTable(tx *resource.Tx, t *RouteTable) *RouteTable {
 	t = completeRouteTable(tx, t)
 	sortRoutes(t.Routes)
 	return t
 }
 
 // completeRouteTable fills in what is not stored of a table.
-func completeRouteTable(tx *kind.Tx, t *RouteTable) *RouteTable {
+func completeRouteTable(tx *resource.Tx, t *RouteTable) *RouteTable {
 	t.Main = t.isMain()
 	t.LinkRouteTables = slices.Clone(t.LinkRouteTables)
 	for i := range t.LinkRouteTables {
@@ -94,7 +94,7 @@ func newRouteTable(n *Net) *RouteTable {
 }
 
 // addMainTable makes the main route table of a new Net.
-func addMainTable(tx *kind.Tx, n *Net) error {
+func addMainTable(tx *resource.Tx, n *Net) error {
 	t := newRouteTable(n)
 	t.LinkRouteTables = []LinkRouteTable{{LinkRouteTableId: newRouteTableLink(tx), Main: true, NetId: n.NetId}}
 	return RouteTables.Insert(tx, t)
@@ -102,7 +102,7 @@ func addMainTable(tx *kind.Tx, n *Net) error {
 
 // dropMainTable deletes the main route table along with its Net. One that was
 // the main one before and is no longer keeps the Net, as any other does.
-func dropMainTable(tx *kind.Tx, n *Net) error {
+func dropMainTable(tx *resource.Tx, n *Net) error {
 	t, err := mainTable(tx, n.NetId)
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ func dropMainTable(tx *kind.Tx, n *Net) error {
 func (t *RouteTable) isMain() bool { return len(t.LinkRouteTables) > 0 && t.LinkRouteTables[0].Main }
 
 // mainTable finds the main route table of a Net.
-func mainTable(tx *kind.Tx, netID id.Net) (*RouteTable, error) {
+func mainTable(tx *resource.Tx, netID id.Net) (*RouteTable, error) {
 	for t := range RouteTables.Of(tx, netID) {
 		if t.isMain() {
 			return t, nil
@@ -126,12 +126,12 @@ func mainTable(tx *kind.Tx, netID id.Net) (*RouteTable, error) {
 
 // linkedTable finds the route table that a Subnet is linked to; nil: it is
 // linked to none.
-func linkedTable(tx *kind.Tx, subnetID id.Subnet) *RouteTable {
+func linkedTable(tx *resource.Tx, subnetID id.Subnet) *RouteTable {
 	return first(RouteTables.Of(tx, subnetID))
 }
 
 // routeTable finds the route table that routes what leaves the Subnet.
-func (s *Subnet) routeTable(tx *kind.Tx) (*RouteTable, error) {
+func (s *Subnet) routeTable(tx *resource.Tx) (*RouteTable, error) {
 	if t := linkedTable(tx, s.SubnetId); t != nil {
 		return t, nil
 	}
@@ -139,7 +139,7 @@ func (s *Subnet) routeTable(tx *kind.Tx) (*RouteTable, error) {
 }
 
 // newRouteTableLink chooses the ID of a link.
-func newRouteTableLink(tx *kind.Tx) id.LinkRouteTable {
+func newRouteTableLink(tx *resource.Tx) id.LinkRouteTable {
 	return unused[id.LinkRouteTable](tx, func(link string) bool {
 		return first(RouteTables.Find(tx, "LinkRouteTables.LinkRouteTableId", link)) != nil
 	})
@@ -147,7 +147,7 @@ func newRouteTableLink(tx *kind.Tx) id.LinkRouteTable {
 
 // findRouteTableLink finds the table that has a link, and which of its links
 // that is; nil: there is none.
-func findRouteTableLink(tx *kind.Tx, link id.LinkRouteTable) (*RouteTable, int) {
+func findRouteTableLink(tx *resource.Tx, link id.LinkRouteTable) (*RouteTable, int) {
 	t := first(RouteTables.Find(tx, "LinkRouteTables.LinkRouteTableId", string(link)))
 	if t == nil {
 		return nil, 0
@@ -165,7 +165,7 @@ type CreateRouteTableRequest struct {
 	NetId id.Net `api:"required"` // The ID of the Net.
 }
 
-func createRouteTable(tx *kind.Tx, req *CreateRouteTableRequest) (*RouteTable, error) {
+func createRouteTable(tx *resource.Tx, req *CreateRouteTableRequest) (*RouteTable, error) {
 	net, err := Nets.Get(tx, req.NetId)
 	if err != nil {
 		return nil, err
@@ -204,7 +204,7 @@ type DeleteRouteTableRequest struct {
 	RouteTableId id.RouteTable `api:"required"` // The ID of the route table to delete.
 }
 
-func dropRouteTable(tx *kind.Tx, t *RouteTable) error {
+func dropRouteTable(tx *resource.Tx, t *RouteTable) error {
 	if t.isMain() {
 		return apierror.InUse.Errorf("The route table %s is the main one of the Net %s, which goes with its Net only.", t.RouteTableId, t.NetId)
 	}
@@ -235,7 +235,7 @@ type LinkRouteTableResponse struct {
 	LinkRouteTableId id.LinkRouteTable // The ID of the link.
 }
 
-func linkRouteTable(tx *kind.Tx, req *LinkRouteTableRequest) (*LinkRouteTableResponse, error) {
+func linkRouteTable(tx *resource.Tx, req *LinkRouteTableRequest) (*LinkRouteTableResponse, error) {
 	t, err := RouteTables.Get(tx, req.RouteTableId)
 	if err != nil {
 		return nil, err
@@ -255,7 +255,7 @@ func linkRouteTable(tx *kind.Tx, req *LinkRouteTableRequest) (*LinkRouteTableRes
 }
 
 // link gives the table a link: the one that makes it the main one as the first.
-func (t *RouteTable) link(tx *kind.Tx, link LinkRouteTable) error {
+func (t *RouteTable) link(tx *resource.Tx, link LinkRouteTable) error {
 	at := len(t.LinkRouteTables)
 	if link.Main {
 		at = 0
@@ -268,7 +268,7 @@ func (t *RouteTable) link(tx *kind.Tx, link LinkRouteTable) error {
 }
 
 // unlink takes a link of the table away.
-func (t *RouteTable) unlink(tx *kind.Tx, at int) error {
+func (t *RouteTable) unlink(tx *resource.Tx, at int) error {
 	t.LinkRouteTables = slices.Delete(slices.Clone(t.LinkRouteTables), at, at+1)
 	if err := RouteTables.Put(tx, t); err != nil {
 		return err
@@ -281,7 +281,7 @@ type UnlinkRouteTableRequest struct {
 	LinkRouteTableId id.LinkRouteTable `api:"required"` // The ID of the link between a route table and a Subnet.
 }
 
-func unlinkRouteTable(tx *kind.Tx, req *UnlinkRouteTableRequest) (*struct{}, error) {
+func unlinkRouteTable(tx *resource.Tx, req *UnlinkRouteTableRequest) (*struct{}, error) {
 	t, at := findRouteTableLink(tx, req.LinkRouteTableId)
 	if t == nil {
 		return nil, noRouteTableLink(req.LinkRouteTableId)
@@ -294,7 +294,7 @@ func unlinkRouteTable(tx *kind.Tx, req *UnlinkRouteTableRequest) (*struct{}, err
 }
 
 // unlinkSubnet takes the link of a Subnet that is deleted along.
-func unlinkSubnet(tx *kind.Tx, s *Subnet) error {
+func unlinkSubnet(tx *resource.Tx, s *Subnet) error {
 	t := linkedTable(tx, s.SubnetId)
 	if t == nil {
 		return nil
@@ -314,7 +314,7 @@ type UpdateRouteTableLinkResponse struct {
 	LinkRouteTableId id.LinkRouteTable // The ID of the link of the route table that was named.
 }
 
-func updateRouteTableLink(tx *kind.Tx, req *UpdateRouteTableLinkRequest) (*UpdateRouteTableLinkResponse, error) {
+func updateRouteTableLink(tx *resource.Tx, req *UpdateRouteTableLinkRequest) (*UpdateRouteTableLinkResponse, error) {
 	to, err := RouteTables.Get(tx, req.RouteTableId)
 	if err != nil {
 		return nil, err

@@ -2,10 +2,10 @@ package network
 
 import (
 	"github.com/bastide-cloud/bastide/internal/driver"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
-func wantRouteTables(tx *kind.Tx, n *Net, want *driver.Net) error {
+func wantRouteTables(tx *resource.Tx, n *Net, want *driver.Net) error {
 	for t := range RouteTables.Of(tx, n.NetId) {
 		table := driver.RouteTable{ID: string(t.RouteTableId), Propagates: len(t.RoutePropagatingVirtualGateways) > 0}
 		for _, r := range t.Routes {
@@ -17,7 +17,7 @@ func wantRouteTables(tx *kind.Tx, n *Net, want *driver.Net) error {
 }
 
 // wantRoute is a route as the world should have it, however it was made.
-func wantRoute(tx *kind.Tx, n *Net, r Route) driver.Route {
+func wantRoute(tx *resource.Tx, n *Net, r Route) driver.Route {
 	want := driver.Route{Destination: r.DestinationIpRange.Prefix(), Service: r.DestinationServiceId}
 	switch {
 	case !r.works(tx, n.NetId):

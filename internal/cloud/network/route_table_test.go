@@ -7,7 +7,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // table makes a route table and answers its ID.
@@ -177,9 +177,9 @@ func TestRouteTableLeavesItsAccessPoints(t *testing.T) {
 	net := r.net(alice, "10.0.0.0/16")
 	table, other := r.table(alice, net), r.table(alice, net)
 	point := &network.NetAccessPoint{NetId: id.Net(net), RouteTableIds: []id.RouteTable{id.RouteTable(table), id.RouteTable(other)}}
-	r.update(alice, func(tx *kind.Tx) error { return network.NetAccessPoints.Insert(tx, point) })
+	r.update(alice, func(tx *resource.Tx) error { return network.NetAccessPoints.Insert(tx, point) })
 	r.call(alice, "DeleteRouteTable", fmt.Sprintf(`{"RouteTableId": %q}`, table))
-	r.update(alice, func(tx *kind.Tx) error {
+	r.update(alice, func(tx *resource.Tx) error {
 		got, err := network.NetAccessPoints.Get(tx, point.NetAccessPointId)
 		if err == nil && (len(got.RouteTableIds) != 1 || string(got.RouteTableIds[0]) != other) {
 			t.Errorf("the access point has %q left, want %q", got.RouteTableIds, other)

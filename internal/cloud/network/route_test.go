@@ -12,7 +12,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/driver/sim"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
@@ -24,7 +24,7 @@ func (r *region) placeNic(account, subnet, ip, vm string) string {
 		SubnetId: id.Subnet(subnet), MacAddress: "aa:" + subnet + ip, Places: []string{subnet + "/" + ip},
 		PrivateIps: []network.PrivateIp{{IsPrimary: true, PrivateIp: api.IPv4(ip)}},
 	}
-	r.update(account, func(tx *kind.Tx) error {
+	r.update(account, func(tx *resource.Tx) error {
 		s, err := network.Subnets.Get(tx, nic.SubnetId)
 		if err != nil {
 			return err
@@ -45,7 +45,7 @@ func (r *region) placePeering(account string, state network.NetPeeringName, nets
 		SourceNet: network.SourceNet{NetId: id.Net(nets[0])}, AccepterNet: network.AccepterNet{NetId: id.Net(nets[1])},
 		OwnNets: []id.Net{id.Net(nets[0]), id.Net(nets[1])},
 	}
-	r.update(account, func(tx *kind.Tx) error { return network.PlacePeering(tx, p, state == network.PeeringActive) })
+	r.update(account, func(tx *resource.Tx) error { return network.PlacePeering(tx, p, state == network.PeeringActive) })
 	return string(p.NetPeeringId)
 }
 
@@ -54,7 +54,7 @@ func (r *region) placePeering(account string, state network.NetPeeringName, nets
 func (r *region) placeGateway(account, net string) string {
 	r.Helper()
 	g := &network.VirtualGateway{NetId: id.Net(net)}
-	r.update(account, func(tx *kind.Tx) error { return network.VirtualGateways.Insert(tx, g) })
+	r.update(account, func(tx *resource.Tx) error { return network.VirtualGateways.Insert(tx, g) })
 	return string(g.VirtualGatewayId)
 }
 
@@ -140,7 +140,7 @@ func TestRoute(t *testing.T) {
 
 func (r *region) netGeneration(account, net string) (generation uint64) {
 	r.Helper()
-	r.update(account, func(tx *kind.Tx) error {
+	r.update(account, func(tx *resource.Tx) error {
 		n, err := network.Nets.Get(tx, id.Net(net))
 		generation = n.Generation
 		return err
@@ -167,7 +167,7 @@ func (r *region) worldRoute(net, table, destination string) driver.Route {
 func (r *region) worldNet(net string) driver.Net {
 	r.Helper()
 	world := sim.New(r.clock.Now, 0)
-	r.update(alice, func(tx *kind.Tx) error { // so that it is asked, whatever was done before
+	r.update(alice, func(tx *resource.Tx) error { // so that it is asked, whatever was done before
 		n, err := network.Nets.Get(tx, id.Net(net))
 		if err != nil {
 			return err
@@ -219,7 +219,7 @@ func TestBlackhole(t *testing.T) {
 			name:   "a deleted NIC",
 			target: func(has routeTargets) string { return fmt.Sprintf(`"NicId": %q`, has.nic) },
 			end: func(r *region, has routeTargets) {
-				r.update(alice, func(tx *kind.Tx) error { return network.Nics.Delete(tx, &network.Nic{NicId: id.Nic(has.nic)}) })
+				r.update(alice, func(tx *resource.Tx) error { return network.Nics.Delete(tx, &network.Nic{NicId: id.Nic(has.nic)}) })
 			},
 		}, {
 			name:   "a peering that is not active",
@@ -257,7 +257,7 @@ func TestBlackhole(t *testing.T) {
 // moveGateway links a virtual gateway to a Net; empty: to none.
 func (r *region) moveGateway(account, gateway, net string) {
 	r.Helper()
-	r.update(account, func(tx *kind.Tx) error {
+	r.update(account, func(tx *resource.Tx) error {
 		g, err := network.VirtualGateways.Get(tx, id.VirtualGateway(gateway))
 		if err != nil {
 			return err
@@ -270,7 +270,7 @@ func (r *region) moveGateway(account, gateway, net string) {
 // endPeering ends a Net peering of two Nets of an account.
 func (r *region) endPeering(account, peering string) {
 	r.Helper()
-	r.update(account, func(tx *kind.Tx) error {
+	r.update(account, func(tx *resource.Tx) error {
 		p, err := network.NetPeerings.Get(tx, id.NetPeering(peering))
 		if err != nil {
 			return err
@@ -286,7 +286,7 @@ func TestRouteRefusals(t *testing.T) {
 	twoNics := "i-0000000b"
 	r.placeNic(alice, has.subnet, "10.0.0.10", twoNics)
 	r.placeNic(alice, has.subnet, "10.0.0.11", twoNics)
-	r.update(alice, func(tx *kind.Tx) error { // so that the VMs of both are not one
+	r.update(alice, func(tx *resource.Tx) error { // so that the VMs of both are not one
 		for nic := range network.Nics.Find(tx, "NetId", far.net) {
 			if nic.LinkNic != nil {
 				link := *nic.LinkNic
@@ -299,13 +299,13 @@ func TestRouteRefusals(t *testing.T) {
 		return nil
 	})
 	var hidden string
-	r.update(alice, func(tx *kind.Tx) error {
+	r.update(alice, func(tx *resource.Tx) error {
 		nat, err := network.NatServices.Get(tx, id.NatService(has.nat))
 		hidden = string(nat.NicId)
 		return err
 	})
 	r.call(alice, "CreateRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0", "GatewayId": %q}`, has.table, has.service))
-	r.update(alice, func(tx *kind.Tx) error {
+	r.update(alice, func(tx *resource.Tx) error {
 		table, err := network.RouteTables.Get(tx, id.RouteTable(has.table))
 		if err != nil {
 			return err
@@ -370,7 +370,7 @@ func TestRouteBeforePropagatedOnes(t *testing.T) {
 	t.Parallel()
 	r := setup(t, map[string]int{"rtb_rule_limit": 2})
 	has := r.targets(alice)
-	r.update(alice, func(tx *kind.Tx) error {
+	r.update(alice, func(tx *resource.Tx) error {
 		table, err := network.RouteTables.Get(tx, id.RouteTable(has.table))
 		if err != nil {
 			return err
@@ -393,10 +393,10 @@ func TestRouteBeforePropagatedOnes(t *testing.T) {
 
 	// Propagated ones do not count: two others are there.
 	r.refuse(apierror.TooManyRouteTables, alice, "CreateRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0", "NatServiceId": %q}`, has.table, has.nat))
-	r.update(alice, func(tx *kind.Tx) error {
+	r.update(alice, func(tx *resource.Tx) error {
 		for _, meter := range network.Meters() {
 			for typ, use := range meter.Read(tx) {
-				if meter.Quota == "rtb_rule_limit" && (typ != kind.Global || use != 2) {
+				if meter.Quota == "rtb_rule_limit" && (typ != resource.Global || use != 2) {
 					t.Errorf("%d routes are used by %s, want 2", use, typ)
 				}
 			}

@@ -11,7 +11,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // SecurityGroup filters what the VMs and NICs in it receive and send. It is of
@@ -51,7 +51,7 @@ type SecurityGroup struct {
 func (g *SecurityGroup) Unsettled() bool { return g.Applied < g.Generation }
 
 // SecurityGroups are the security groups of the region.
-var SecurityGroups = &kind.Kind[SecurityGroup, id.SecurityGroup]{
+var SecurityGroups = &resource.Kind[SecurityGroup, id.SecurityGroup]{
 	Name:    "SecurityGroup",
 	Tag:     "security-group",
 	Missing: apierror.SecurityGroupNotFound,
@@ -120,7 +120,7 @@ func securityGroupActions(region Region) []api.Action {
 	}
 }
 
-func viewSecurityGroup(tx *kind.Tx, g *SecurityGroup) *SecurityGroup {
+func viewSecurityGroup(tx *resource.Tx, g *SecurityGroup) *SecurityGroup {
 	g.AccountId = id.Account(tx.Account())
 	g.InboundGroups, g.OutboundGroups = g.groupsIn(g.InboundRules), g.groupsIn(g.OutboundRules)
 	if g.NetId != "" {
@@ -162,7 +162,7 @@ type CreateSecurityGroupRequest struct {
 	SecurityGroupName GroupName        `api:"required"` // The name of the security group, which no other of the Net, or of the public Cloud of the account, has: from 1 to 255 letters without accents, digits, spaces and any of `_.-:/()#,@[]+=&;{}!$*`. It does not begin with `sg-`.
 }
 
-func createSecurityGroup(tx *kind.Tx, req *CreateSecurityGroupRequest) (*SecurityGroup, error) {
+func createSecurityGroup(tx *resource.Tx, req *CreateSecurityGroupRequest) (*SecurityGroup, error) {
 	g := newGroup(req.NetId, string(req.SecurityGroupName), string(req.Description))
 	if g.NetId != "" { // which is found here, before what is in it
 		if err := touch(tx, g.NetId); err != nil {
@@ -190,13 +190,13 @@ func groupPlace(net id.Net, name string) string { return string(net) + "/" + nam
 
 // groupNamed is the security group of a Net or, without one, of the public Cloud
 // that has a name; nil: there is none.
-func groupNamed(tx *kind.Tx, net id.Net, name string) *SecurityGroup {
+func groupNamed(tx *resource.Tx, net id.Net, name string) *SecurityGroup {
 	return first(SecurityGroups.Find(tx, "Place", groupPlace(net, name)))
 }
 
 // siblings is the number of groups of a Net or, without one, of the public
 // Cloud.
-func siblings(tx *kind.Tx, net id.Net) (n int) {
+func siblings(tx *resource.Tx, net id.Net) (n int) {
 	groups := SecurityGroups.All(tx)
 	if net != "" {
 		groups = SecurityGroups.Of(tx, net)
@@ -227,9 +227,9 @@ func (g *SecurityGroup) ruleQuota() string {
 
 // securityGroupMeters read the quotas of groups and of their rules. Those of a
 // Net or of a group show what the fullest one uses.
-func securityGroupMeters() []kind.Meter {
-	mostGroups := func(quota string) kind.Meter {
-		return kind.GlobalMeter(quota, func(tx *kind.Tx) (most int) {
+func securityGroupMeters() []resource.Meter {
+	mostGroups := func(quota string) resource.Meter {
+		return resource.GlobalMeter(quota, func(tx *resource.Tx) (most int) {
 			used := map[id.Net]int{}
 			for g := range SecurityGroups.All(tx) {
 				if g.groupQuota() == quota {
@@ -240,8 +240,8 @@ func securityGroupMeters() []kind.Meter {
 			return most
 		})
 	}
-	mostRules := func(quota string) kind.Meter {
-		return kind.GlobalMeter(quota, func(tx *kind.Tx) (most int) {
+	mostRules := func(quota string) resource.Meter {
+		return resource.GlobalMeter(quota, func(tx *resource.Tx) (most int) {
 			for g := range SecurityGroups.All(tx) {
 				if g.ruleQuota() == quota {
 					most = max(most, g.ruleCount())
@@ -250,7 +250,7 @@ func securityGroupMeters() []kind.Meter {
 			return most
 		})
 	}
-	return []kind.Meter{mostGroups("sg_limit"), mostGroups("vpc_sg_limit"), mostRules("sg_rule_limit"), mostRules("vpc_sg_rule_limit")}
+	return []resource.Meter{mostGroups("sg_limit"), mostGroups("vpc_sg_limit"), mostRules("sg_rule_limit"), mostRules("vpc_sg_rule_limit")}
 }
 
 // ReadSecurityGroupsRequest asks for security groups.
@@ -306,7 +306,7 @@ func (region Region) rest() time.Duration {
 // noteVmEnd notes the end of a VM in the security groups that it was the last VM
 // of. It is called while its NICs are still linked. Default groups are not
 // deleted by themselves, and so need no note.
-func noteVmEnd(tx *kind.Tx, vm id.Vm) error {
+func noteVmEnd(tx *resource.Tx, vm id.Vm) error {
 	seen := map[id.SecurityGroup]bool{}
 	for _, n := range VmNics(tx, vm) {
 		for _, light := range n.SecurityGroups {
@@ -324,7 +324,7 @@ func noteVmEnd(tx *kind.Tx, vm id.Vm) error {
 }
 
 // hasVmBut reports whether another VM is in the group.
-func (g *SecurityGroup) hasVmBut(tx *kind.Tx, vm id.Vm) bool {
+func (g *SecurityGroup) hasVmBut(tx *resource.Tx, vm id.Vm) bool {
 	for n := range Nics.Of(tx, g.SecurityGroupId) {
 		if n.LinkNic != nil && n.LinkNic.VmId != vm {
 			return true
@@ -333,7 +333,7 @@ func (g *SecurityGroup) hasVmBut(tx *kind.Tx, vm id.Vm) bool {
 	return false
 }
 
-func (region Region) deleteSecurityGroup(tx *kind.Tx, req *DeleteSecurityGroupRequest) (*struct{}, error) {
+func (region Region) deleteSecurityGroup(tx *resource.Tx, req *DeleteSecurityGroupRequest) (*struct{}, error) {
 	g, err := groupToDelete(tx, req)
 	if err != nil {
 		return nil, err
@@ -351,7 +351,7 @@ func (region Region) deleteSecurityGroup(tx *kind.Tx, req *DeleteSecurityGroupRe
 	return &struct{}{}, g.touch(tx)
 }
 
-func groupToDelete(tx *kind.Tx, req *DeleteSecurityGroupRequest) (*SecurityGroup, error) {
+func groupToDelete(tx *resource.Tx, req *DeleteSecurityGroupRequest) (*SecurityGroup, error) {
 	name := req.SecurityGroupName
 	switch {
 	case req.SecurityGroupId == "" && name == "":
@@ -370,7 +370,7 @@ func groupToDelete(tx *kind.Tx, req *DeleteSecurityGroupRequest) (*SecurityGroup
 }
 
 // touch makes the world hear of a change of the group, which the caller writes.
-func (g *SecurityGroup) touch(tx *kind.Tx) error {
+func (g *SecurityGroup) touch(tx *resource.Tx) error {
 	if g.NetId == "" {
 		g.Generation++
 		return nil
@@ -383,11 +383,11 @@ func (g *SecurityGroup) touch(tx *kind.Tx) error {
 const defaultGroup = "default"
 
 // addDefaultGroup makes the default group of a new Net.
-func addDefaultGroup(tx *kind.Tx, net *Net) error { return insertDefaultGroup(tx, net.NetId) }
+func addDefaultGroup(tx *resource.Tx, net *Net) error { return insertDefaultGroup(tx, net.NetId) }
 
 // insertDefaultGroup makes the default group of a Net or, without one, of the
 // public Cloud: what is in it may talk to each other.
-func insertDefaultGroup(tx *kind.Tx, net id.Net) error {
+func insertDefaultGroup(tx *resource.Tx, net id.Net) error {
 	g := newGroup(net, defaultGroup, "default security group")
 	if net != "" {
 		g.OutboundRules = []SecurityGroupRule{everywhere(tx)}
@@ -402,7 +402,7 @@ func insertDefaultGroup(tx *kind.Tx, net id.Net) error {
 }
 
 // dropDefaultGroup deletes the default group of a Net that is deleted.
-func dropDefaultGroup(tx *kind.Tx, net *Net) error {
+func dropDefaultGroup(tx *resource.Tx, net *Net) error {
 	g := groupNamed(tx, net.NetId, defaultGroup)
 	if g == nil {
 		return nil
@@ -416,7 +416,7 @@ func dropDefaultGroup(tx *kind.Tx, net *Net) error {
 
 // defaultGroupOf finds the default group of a Net or, without one, of the
 // public Cloud.
-func defaultGroupOf(tx *kind.Tx, net id.Net) (id.SecurityGroup, error) {
+func defaultGroupOf(tx *resource.Tx, net id.Net) (id.SecurityGroup, error) {
 	if g := groupNamed(tx, net, defaultGroup); g != nil {
 		return g.SecurityGroupId, nil
 	}

@@ -7,11 +7,11 @@ import (
 
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/driver"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/reconcile"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
-func wantSecurityGroups(tx *kind.Tx, n *Net, want *driver.Net) error {
+func wantSecurityGroups(tx *resource.Tx, n *Net, want *driver.Net) error {
 	for g := range SecurityGroups.Of(tx, n.NetId) {
 		want.SecurityGroups = append(want.SecurityGroups, driver.SecurityGroup{
 			ID: string(g.SecurityGroupId), Inbound: driverRules(g.InboundRules), Outbound: driverRules(g.OutboundRules),
@@ -22,9 +22,9 @@ func wantSecurityGroups(tx *kind.Tx, n *Net, want *driver.Net) error {
 
 // NewGroupLoop makes the loop that brings the security groups for the public Cloud
 // to a driver. A driver has the groups of Nets with their Nets.
-func NewGroupLoop(db *kind.DB, d driver.PublicCloud) reconcile.Loop {
+func NewGroupLoop(db *resource.DB, d driver.PublicCloud) reconcile.Loop {
 	return reconcile.For(db, SecurityGroups, reconcile.Ops[SecurityGroup, driver.PublicGroup, struct{}]{
-		Want: func(tx *kind.Tx, g *SecurityGroup) (*driver.PublicGroup, time.Time, error) {
+		Want: func(tx *resource.Tx, g *SecurityGroup) (*driver.PublicGroup, time.Time, error) {
 			return &driver.PublicGroup{
 				Account: tx.Account(), ID: string(g.SecurityGroupId), Generation: g.Generation,
 				Name: g.SecurityGroupName, Inbound: driverRules(g.InboundRules),

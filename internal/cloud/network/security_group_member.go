@@ -5,7 +5,7 @@ import (
 
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // SecurityGroupsMember is a security group that a rule names. One of another
@@ -25,7 +25,7 @@ func (m SecurityGroupsMember) String() string {
 
 // findMember completes a member that a rule of the group is to name. In a Net
 // it is a group of the same Net or of one of its peers.
-func (g *SecurityGroup) findMember(tx *kind.Tx, peers map[peer]bool, m SecurityGroupsMember) (SecurityGroupsMember, error) {
+func (g *SecurityGroup) findMember(tx *resource.Tx, peers map[peer]bool, m SecurityGroupsMember) (SecurityGroupsMember, error) {
 	if m.SecurityGroupId == "" && g.NetId != "" {
 		return m, apierror.InvalidParameter.Errorf("A rule of a group of a Net names other groups by ID, and not by name: '%s'.", m.SecurityGroupName)
 	}
@@ -51,7 +51,7 @@ func (g *SecurityGroup) findMember(tx *kind.Tx, peers map[peer]bool, m SecurityG
 
 // GroupNamed finds a security group of the account by its name, in a Net or, if
 // there is none, in the public Cloud.
-func GroupNamed(tx *kind.Tx, net id.Net, name string) (*SecurityGroup, error) {
+func GroupNamed(tx *resource.Tx, net id.Net, name string) (*SecurityGroup, error) {
 	if g := groupNamed(tx, net, name); g != nil {
 		return g, nil
 	}
@@ -60,7 +60,7 @@ func GroupNamed(tx *kind.Tx, net id.Net, name string) (*SecurityGroup, error) {
 
 // groupSaid finds the account's group that a member says, by its ID or by its
 // name in the public Cloud; nil: there is none.
-func groupSaid(tx *kind.Tx, m SecurityGroupsMember) *SecurityGroup {
+func groupSaid(tx *resource.Tx, m SecurityGroupsMember) *SecurityGroup {
 	if m.SecurityGroupId != "" {
 		return SecurityGroups.Living(tx, m.SecurityGroupId)
 	}
@@ -75,7 +75,7 @@ type peer struct {
 }
 
 // peersOf are the peers of a Net; none if there is no Net.
-func peersOf(tx *kind.Tx, net id.Net) map[peer]bool {
+func peersOf(tx *resource.Tx, net id.Net) map[peer]bool {
 	peers := map[peer]bool{}
 	if net == "" {
 		return peers

@@ -7,7 +7,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // SecurityGroupRule lets some packets through: of one protocol, with a port in
@@ -65,7 +65,7 @@ type CreateSecurityGroupRuleRequest struct {
 	ToPortRange                  int                 `default:"-1"` // The last port, or the code of ICMP. Not with `Rules`.
 }
 
-func (region Region) createSecurityGroupRule(tx *kind.Tx, g *SecurityGroup, req *CreateSecurityGroupRuleRequest) error {
+func (region Region) createSecurityGroupRule(tx *resource.Tx, g *SecurityGroup, req *CreateSecurityGroupRuleRequest) error {
 	flat := SecurityGroupRule{IpProtocol: req.IpProtocol, FromPortRange: req.FromPortRange, ToPortRange: req.ToPortRange}
 	said, err := g.said(tx, req.Flow, flat.among(req.IpRange, req.SecurityGroupAccountIdToLink, req.SecurityGroupNameToLink), req.Rules)
 	if err != nil {
@@ -107,7 +107,7 @@ type DeleteSecurityGroupRuleRequest struct {
 	ToPortRange                    int                 `default:"-1"` // The last port, or the code of ICMP. Not with `Rules`.
 }
 
-func deleteSecurityGroupRule(tx *kind.Tx, g *SecurityGroup, req *DeleteSecurityGroupRuleRequest) error {
+func deleteSecurityGroupRule(tx *resource.Tx, g *SecurityGroup, req *DeleteSecurityGroupRuleRequest) error {
 	flat := SecurityGroupRule{IpProtocol: req.IpProtocol, FromPortRange: req.FromPortRange, ToPortRange: req.ToPortRange}
 	said, err := g.said(tx, req.Flow, flat.among(req.IpRange, req.SecurityGroupAccountIdToUnlink, req.SecurityGroupNameToUnlink), req.Rules)
 	if err != nil {
@@ -136,7 +136,7 @@ func (r SecurityGroupRule) among(ipRange api.CIDR, account id.Account, group str
 
 // said are the rules that a request says, one itself or several in a list, in
 // the form in which groups keep them.
-func (g *SecurityGroup) said(tx *kind.Tx, flow Flow, flat SecurityGroupRule, list []SecurityGroupRule) ([]SecurityGroupRule, error) {
+func (g *SecurityGroup) said(tx *resource.Tx, flow Flow, flat SecurityGroupRule, list []SecurityGroupRule) ([]SecurityGroupRule, error) {
 	switch given := flat.traffic() != everything || len(flat.ends()) > 0; {
 	case flow == Outbound && g.NetId == "":
 		return nil, apierror.InvalidParameter.Errorf("The security group %s is for the public Cloud, where no rule says what may be sent.", g.SecurityGroupId)
@@ -154,7 +154,7 @@ func (g *SecurityGroup) said(tx *kind.Tx, flow Flow, flat SecurityGroupRule, lis
 }
 
 // completed are the rules of a list in the form in which groups keep them.
-func completed(tx *kind.Tx, list []SecurityGroupRule, flow Flow, inNet bool) ([]SecurityGroupRule, error) {
+func completed(tx *resource.Tx, list []SecurityGroupRule, flow Flow, inNet bool) ([]SecurityGroupRule, error) {
 	list = slices.Clone(list)
 	for i := range list {
 		if err := list[i].complete(tx, flow, inNet); err != nil {
@@ -165,7 +165,7 @@ func completed(tx *kind.Tx, list []SecurityGroupRule, flow Flow, inNet bool) ([]
 }
 
 // complete brings a rule to the form in which groups keep it.
-func (r *SecurityGroupRule) complete(tx *kind.Tx, flow Flow, inNet bool) error {
+func (r *SecurityGroupRule) complete(tx *resource.Tx, flow Flow, inNet bool) error {
 	t, err := r.traffic().normal(inNet)
 	if err != nil {
 		return err
@@ -193,14 +193,14 @@ func (r *SecurityGroupRule) complete(tx *kind.Tx, flow Flow, inNet bool) error {
 }
 
 // newRule is a rule for some traffic that lets nothing through yet.
-func newRule(tx *kind.Tx, t traffic) SecurityGroupRule {
+func newRule(tx *resource.Tx, t traffic) SecurityGroupRule {
 	ruleID := id.SecurityGroupRule(id.SecurityGroupRule.Form("").Random(tx.Chance()))
 	return SecurityGroupRule{IpProtocol: t.protocol, FromPortRange: t.from, ToPortRange: t.to, SecurityGroupRuleId: ruleID}
 }
 
 // everywhere is the rule that a group of a Net has from the beginning: whatever
 // is in it may send everything.
-func everywhere(tx *kind.Tx) SecurityGroupRule {
+func everywhere(tx *resource.Tx) SecurityGroupRule {
 	r := newRule(tx, everything)
 	r.IpRanges = []api.CIDR{"0.0.0.0/0"}
 	return r
@@ -221,7 +221,7 @@ type opening struct {
 }
 
 // add lets through what some rules say, all of which is new.
-func (g *SecurityGroup) add(tx *kind.Tx, flow Flow, said []SecurityGroupRule) error {
+func (g *SecurityGroup) add(tx *resource.Tx, flow Flow, said []SecurityGroupRule) error {
 	rules := slices.Clone(*g.rules(flow))
 	ends, place, has := make([][]end, len(rules)), map[traffic]int{}, map[opening]bool{}
 	note := func(t traffic, e end) {
@@ -307,7 +307,7 @@ func (g *SecurityGroup) take(flow Flow, said []SecurityGroupRule) error {
 
 // changed notes what follows from other rules: which groups they keep, and that
 // the world must hear of them.
-func (g *SecurityGroup) changed(tx *kind.Tx) error {
+func (g *SecurityGroup) changed(tx *resource.Tx) error {
 	g.Members = nil
 	seen := map[id.SecurityGroup]bool{g.SecurityGroupId: true}
 	for _, r := range slices.Concat(g.InboundRules, g.OutboundRules) {

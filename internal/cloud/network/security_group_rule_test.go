@@ -16,7 +16,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/driver/drivertest"
 	"github.com/bastide-cloud/bastide/internal/driver/sim"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
@@ -311,7 +311,7 @@ func TestSecurityGroupMembersOfPeers(t *testing.T) {
 		if account == alice {
 			p.OwnNets = append(p.OwnNets, id.Net(net))
 		}
-		r.update(alice, func(tx *kind.Tx) error { return network.PlacePeering(tx, p, state == network.PeeringActive) })
+		r.update(alice, func(tx *resource.Tx) error { return network.PlacePeering(tx, p, state == network.PeeringActive) })
 	}
 	rule := ask(group, "Inbound", fmt.Sprintf(`"SecurityGroupNameToLink": %q`, member))
 	back := ask(member, "Outbound", fmt.Sprintf(`"SecurityGroupNameToLink": %q`, group))

@@ -10,7 +10,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // group makes a security group, for the public Cloud if no Net is named, and
@@ -156,10 +156,10 @@ func TestSecurityGroupInUse(t *testing.T) {
 		NetId: id.Net(net), SubnetId: id.Subnet(subnet), MacAddress: "aa:00:00:00:00:01",
 		SecurityGroups: []network.SecurityGroupLight{{SecurityGroupId: id.SecurityGroup(group)}},
 	}
-	r.update(alice, func(tx *kind.Tx) error { return network.Nics.Insert(tx, nic) })
+	r.update(alice, func(tx *resource.Tx) error { return network.Nics.Insert(tx, nic) })
 	remove := fmt.Sprintf(`{"SecurityGroupId": %q}`, group)
 	r.refuse(apierror.SecurityGroupInUse, alice, "DeleteSecurityGroup", remove)
-	r.update(alice, func(tx *kind.Tx) error { return network.Nics.Delete(tx, nic) })
+	r.update(alice, func(tx *resource.Tx) error { return network.Nics.Delete(tx, nic) })
 
 	// A group that another one names stays; one that names itself does not.
 	own := fmt.Sprintf(`{"SecurityGroupId": %[1]q, "Flow": "Inbound", "SecurityGroupNameToLink": %[1]q}`, group)
@@ -296,7 +296,7 @@ func TestSecurityGroupOutlastsItsLastVm(t *testing.T) {
 				}
 				r.refuse(apierror.SecurityGroupInUse, alice, "DeleteSecurityGroup", remove)
 				r.clock.Advance(time.Minute)
-				r.update(alice, func(tx *kind.Tx) error {
+				r.update(alice, func(tx *resource.Tx) error {
 					for _, n := range network.VmNics(tx, id.Vm(vm)) {
 						away := n.Remove
 						if string(n.NicId) != nic {
@@ -339,7 +339,7 @@ func TestNetDoesNotWaitForItsLastVm(t *testing.T) {
 	p := r.place(alice)
 	r.call(alice, "DeleteSecurityGroup", naming("SecurityGroupId", p.other))
 	vm, _ := r.vm(alice, p.subnet)
-	r.update(alice, func(tx *kind.Tx) error { return network.VmNics(tx, id.Vm(vm))[0].Remove(tx) })
+	r.update(alice, func(tx *resource.Tx) error { return network.VmNics(tx, id.Vm(vm))[0].Remove(tx) })
 	r.call(alice, "DeleteSubnet", naming("SubnetId", p.subnet))
 	r.call(alice, "DeleteNet", naming("NetId", p.net))
 }

@@ -2,8 +2,8 @@ package network
 
 import (
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // Some resources belong to two accounts: a Net peering joins the Nets of both,
@@ -27,10 +27,10 @@ func sides(one, other id.Account) []id.Account {
 
 // onBothSides hands each copy of a living resource to a function that changes
 // it, with the transaction over its account.
-func onBothSides[T any, I kind.ID](tx *kind.Tx, k *kind.Kind[T, I], resource I, sides []id.Account, change func(tx *kind.Tx, own *T) error) error {
+func onBothSides[T any, I resource.ID](tx *resource.Tx, k *resource.Kind[T, I], rid I, sides []id.Account, change func(tx *resource.Tx, own *T) error) error {
 	for _, account := range sides {
 		in := tx.In(string(account))
-		own, err := k.Get(in, resource)
+		own, err := k.Get(in, rid)
 		if err != nil {
 			return err
 		}
@@ -44,17 +44,17 @@ func onBothSides[T any, I kind.ID](tx *kind.Tx, k *kind.Kind[T, I], resource I, 
 // onBothSidesLet lets an event happen to each copy of a resource, after a function
 // has changed what goes along with it. It refuses an event that the state of own,
 // the copy that a caller sees, does not allow.
-func onBothSidesLet[T any, I kind.ID, S ~string](
-	tx *kind.Tx, k *kind.Kind[T, I], own *T, resource I, sides []id.Account, event lifecycle.Event[S], along func(tx *kind.Tx, own *T) error,
+func onBothSidesLet[T any, I resource.ID, S ~string](
+	tx *resource.Tx, k *resource.Kind[T, I], own *T, rid I, sides []id.Account, event lifecycle.Event[S], along func(tx *resource.Tx, own *T) error,
 ) error {
-	if !kind.Allows(k, own, event) {
-		return kind.Transition(tx, k, own, event)
+	if !resource.Allows(k, own, event) {
+		return resource.Transition(tx, k, own, event)
 	}
-	return onBothSides(tx, k, resource, sides, func(tx *kind.Tx, own *T) error {
+	return onBothSides(tx, k, rid, sides, func(tx *resource.Tx, own *T) error {
 		if err := along(tx, own); err != nil {
 			return err
 		}
-		return kind.Transition(tx, k, own, event)
+		return resource.Transition(tx, k, own, event)
 	})
 }
 
@@ -64,26 +64,26 @@ func onBothSidesLet[T any, I kind.ID, S ~string](
 // there are a million million to guess.
 type resident struct{ Name residentName }
 
-var residents = &kind.Kind[resident, residentName]{Name: "Resident"}
+var residents = &resource.Kind[resident, residentName]{Name: "Resident"}
 
 // residentName is the ID of an account.
 type residentName string
 
 // Form is only here to make a name an identifier: it is chosen otherwise.
-func (residentName) Form() kind.Form { return kind.Form{} }
+func (residentName) Form() resource.Form { return resource.Form{} }
 
 // street is the account of the region that keeps a name: one for each two last
 // digits, so that reading one name loads little of a large region.
 func (n residentName) street() string { return "residents-" + string(n[len(n)-2:]) }
 
 // settleIn notes that the account of the transaction is one of the region's.
-func settleIn(tx *kind.Tx) error {
+func settleIn(tx *resource.Tx) error {
 	n := residentName(tx.Account())
 	return residents.Insert(tx.In(n.street()), &resident{Name: n})
 }
 
 // isResident reports whether there is such an account.
-func isResident(tx *kind.Tx, account id.Account) bool {
+func isResident(tx *resource.Tx, account id.Account) bool {
 	n := residentName(account)
 	return residents.Has(tx.In(n.street()), n)
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // Subnet is a part of the range of a [Net], in one Subregion.
@@ -24,13 +24,13 @@ type Subnet struct {
 }
 
 // Subnets are the Subnets of the region.
-var Subnets = &kind.Kind[Subnet, id.Subnet]{
+var Subnets = &resource.Kind[Subnet, id.Subnet]{
 	Name:    "Subnet",
 	Tag:     "subnet",
 	Missing: apierror.SubnetNotFound,
 	Held:    apierror.SubnetInUse,
 	// The catalogue has no code for too many Subnets: that of Nets is nearest.
-	Quota: &kind.Quota{Name: "subnet_limit", Code: apierror.TooManyNets, Per: "NetId"},
+	Quota: &resource.Quota{Name: "subnet_limit", Code: apierror.TooManyNets, Per: "NetId"},
 	Life:  subnetLife,
 }
 
@@ -66,7 +66,7 @@ func subnetActions(region Region) []api.Action {
 	}
 }
 
-func viewSubnet(tx *kind.Tx, s *Subnet) *Subnet {
+func viewSubnet(tx *resource.Tx, s *Subnet) *Subnet {
 	s.AvailableIpsCount = s.free(tx)
 	return s
 }
@@ -81,7 +81,7 @@ type CreateSubnetRequest struct {
 // The sizes of a Subnet, in bits of its prefix.
 const widestSubnet, narrowestSubnet = 16, 29
 
-func (region Region) createSubnet(tx *kind.Tx, req *CreateSubnetRequest) (*Subnet, error) {
+func (region Region) createSubnet(tx *resource.Tx, req *CreateSubnetRequest) (*Subnet, error) {
 	net, err := Nets.Get(tx, req.NetId)
 	if err != nil {
 		return nil, err
@@ -134,7 +134,7 @@ type UpdateSubnetRequest struct {
 	SubnetId            id.Subnet `api:"required"` // The ID of the Subnet.
 }
 
-func updateSubnet(_ *kind.Tx, s *Subnet, req *UpdateSubnetRequest) error {
+func updateSubnet(_ *resource.Tx, s *Subnet, req *UpdateSubnetRequest) error {
 	s.MapPublicIpOnLaunch = req.MapPublicIpOnLaunch
 	return nil
 }
@@ -146,7 +146,7 @@ type DeleteSubnetRequest struct {
 
 // keepInhabited refuses to delete a Subnet that NICs are in, and names them, or
 // the services that they were made for.
-func keepInhabited(tx *kind.Tx, s *Subnet) error {
+func keepInhabited(tx *resource.Tx, s *Subnet) error {
 	const most = 5 // that a refusal names
 	var holders []string
 	for n := range Nics.Of(tx, s.SubnetId) {
@@ -161,4 +161,4 @@ func keepInhabited(tx *kind.Tx, s *Subnet) error {
 }
 
 // leaveNet makes the world hear that a Net has lost a Subnet.
-func leaveNet(tx *kind.Tx, s *Subnet) error { return touch(tx, s.NetId) }
+func leaveNet(tx *resource.Tx, s *Subnet) error { return touch(tx, s.NetId) }

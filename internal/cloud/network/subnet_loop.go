@@ -5,10 +5,10 @@ import (
 
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/driver"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
-func wantSubnets(tx *kind.Tx, n *Net, want *driver.Net) error {
+func wantSubnets(tx *resource.Tx, n *Net, want *driver.Net) error {
 	main, linked := "", map[id.Subnet]string{}
 	for t := range RouteTables.Of(tx, n.NetId) {
 		for _, link := range t.LinkRouteTables {

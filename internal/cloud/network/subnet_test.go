@@ -6,7 +6,7 @@ import (
 
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 func TestSubnet(t *testing.T) {
@@ -124,9 +124,9 @@ func TestSubnetInUse(t *testing.T) {
 	r := setup(t)
 	subnet := r.subnet(alice, r.net(alice, "10.0.0.0/16"), "10.0.0.0/24")
 	guest := &Guest{SubnetId: id.Subnet(subnet)}
-	r.update(alice, func(tx *kind.Tx) error { return guests.Insert(tx, guest) })
+	r.update(alice, func(tx *resource.Tx) error { return guests.Insert(tx, guest) })
 	r.refuse(apierror.SubnetInUse, alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, subnet))
-	r.update(alice, func(tx *kind.Tx) error { return guests.Delete(tx, guest) })
+	r.update(alice, func(tx *resource.Tx) error { return guests.Delete(tx, guest) })
 	r.call(alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, subnet))
 }
 

@@ -7,8 +7,8 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // VirtualGateway is where VPN connections and DirectLink interfaces end, and
@@ -31,13 +31,13 @@ type NetToVirtualGatewayLink struct {
 }
 
 // VirtualGateways are the virtual gateways of the region.
-var VirtualGateways = &kind.Kind[VirtualGateway, id.VirtualGateway]{
+var VirtualGateways = &resource.Kind[VirtualGateway, id.VirtualGateway]{
 	Name:    "VirtualGateway",
 	Tag:     "virtual-private-gateway",
 	Missing: apierror.VirtualGatewayNotFound,
 	Held:    apierror.InUse,
 	// The catalogue has no code for too many virtual gateways: that of their links is nearest.
-	Quota: &kind.Quota{Name: "vpg_limit", Code: apierror.TooManyVirtualGatewayLinks},
+	Quota: &resource.Quota{Name: "vpg_limit", Code: apierror.TooManyVirtualGatewayLinks},
 	Life:  gatewayLife,
 	Keep:  time.Hour,
 }
@@ -139,7 +139,7 @@ type CreateVirtualGatewayRequest struct {
 	ConnectionType ConnectionType `api:"required"` // The type of VPN connection that it shall support: always `ipsec.1`.
 }
 
-func createVirtualGateway(_ *kind.Tx, req *CreateVirtualGatewayRequest) (*VirtualGateway, error) {
+func createVirtualGateway(_ *resource.Tx, req *CreateVirtualGatewayRequest) (*VirtualGateway, error) {
 	return &VirtualGateway{ConnectionType: req.ConnectionType}, nil
 }
 
@@ -166,7 +166,7 @@ type DeleteVirtualGatewayRequest struct {
 	VirtualGatewayId id.VirtualGateway `api:"required"` // The ID of the virtual gateway to delete.
 }
 
-func deleteVirtualGateway(_ *kind.Tx, g *VirtualGateway) error {
+func deleteVirtualGateway(_ *resource.Tx, g *VirtualGateway) error {
 	if g.NetId != "" {
 		return apierror.InUse.Errorf("The VirtualGateway %s is linked to the Net %s: unlink it first, with UnlinkVirtualGateway.", g.VirtualGatewayId, g.NetId)
 	}
@@ -183,7 +183,7 @@ type LinkVirtualGatewayRequest struct {
 // LinkVirtualGatewayResponse shows the link.
 type LinkVirtualGatewayResponse struct{ NetToVirtualGatewayLink *NetToVirtualGatewayLink }
 
-func linkVirtualGateway(tx *kind.Tx, req *LinkVirtualGatewayRequest) (*LinkVirtualGatewayResponse, error) {
+func linkVirtualGateway(tx *resource.Tx, req *LinkVirtualGatewayRequest) (*LinkVirtualGatewayResponse, error) {
 	gateway, err := VirtualGateways.Get(tx, req.VirtualGatewayId)
 	if err != nil {
 		return nil, err
@@ -209,7 +209,7 @@ type UnlinkVirtualGatewayRequest struct {
 	VirtualGatewayId id.VirtualGateway `api:"required"` // The ID of the virtual gateway.
 }
 
-func unlinkVirtualGateway(tx *kind.Tx, req *UnlinkVirtualGatewayRequest) (*struct{}, error) {
+func unlinkVirtualGateway(tx *resource.Tx, req *UnlinkVirtualGatewayRequest) (*struct{}, error) {
 	gateway, err := VirtualGateways.Get(tx, req.VirtualGatewayId)
 	if err != nil {
 		return nil, err
@@ -235,23 +235,23 @@ func unlinkVirtualGateway(tx *kind.Tx, req *UnlinkVirtualGatewayRequest) (*struc
 // note lets an event happen to the link with a Net, and puts the link first in the
 // list. Nets that are gone leave the list, which is so never longer than the list
 // of Nets.
-func (g *VirtualGateway) note(tx *kind.Tx, netID id.Net, event lifecycle.Event[GatewayLinkState]) *NetToVirtualGatewayLink {
+func (g *VirtualGateway) note(tx *resource.Tx, netID id.Net, event lifecycle.Event[GatewayLinkState]) *NetToVirtualGatewayLink {
 	link := NetToVirtualGatewayLink{NetId: netID}
 	others := slices.DeleteFunc(slices.Clone(g.NetToVirtualGatewayLinks), func(old NetToVirtualGatewayLink) bool {
 		if old.NetId == netID {
 			link = old
 			return true
 		}
-		return !Nets.Has(tx, old.NetId) && kind.Advance(tx, gatewayLinkLife, &old.State, gatewayLinkForgotten)
+		return !Nets.Has(tx, old.NetId) && resource.Advance(tx, gatewayLinkLife, &old.State, gatewayLinkForgotten)
 	})
-	kind.Advance(tx, gatewayLinkLife, &link.State, event)
+	resource.Advance(tx, gatewayLinkLife, &link.State, event)
 	g.NetToVirtualGatewayLinks = append([]NetToVirtualGatewayLink{link}, others...)
 	return &link
 }
 
 // moved writes a gateway that was linked to a Net, or unlinked from it, and
 // makes the world hear of it: of the Net and of each tunnel.
-func (g *VirtualGateway) moved(tx *kind.Tx, netID id.Net) error {
+func (g *VirtualGateway) moved(tx *resource.Tx, netID id.Net) error {
 	if err := VirtualGateways.Put(tx, g); err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/apierror"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // virtualGateway makes a virtual gateway and answers its ID.
@@ -140,7 +140,7 @@ func TestReadVirtualGateways(t *testing.T) {
 	r.refuse(apierror.VirtualGatewayNotFound, alice, "DeleteVirtualGateway", about("VirtualGatewayId", gone))
 	r.refuse(apierror.VirtualGatewayNotFound, alice, "LinkVirtualGateway", linking(gone, r.net(alice, "10.2.0.0/16")))
 	r.clock.Advance(time.Hour)
-	r.update(alice, func(tx *kind.Tx) error {
+	r.update(alice, func(tx *resource.Tx) error {
 		for _, k := range tx.Kinds() {
 			if k.Facts().Keep > 0 {
 				k.Purge(tx)

@@ -9,8 +9,8 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // VpnConnection is a tunnel over the Internet between a virtual gateway and a
@@ -77,12 +77,12 @@ const (
 func (TunnelState) Literals() []string { return []string{"UP", "DOWN"} }
 
 // VpnConnections are the VPN connections of the region.
-var VpnConnections = &kind.Kind[VpnConnection, id.VpnConnection]{
+var VpnConnections = &resource.Kind[VpnConnection, id.VpnConnection]{
 	Name:    "VpnConnection",
 	Tag:     "vpn-connection",
 	Missing: apierror.VpnConnectionNotFound,
 	// The catalogue has no code for too many connections of a gateway: that of its links is nearest.
-	Quota: &kind.Quota{Name: "vpnc_limit", Code: apierror.TooManyVirtualGatewayLinks, Per: "VirtualGatewayId"},
+	Quota: &resource.Quota{Name: "vpnc_limit", Code: apierror.TooManyVirtualGatewayLinks, Per: "VirtualGatewayId"},
 	Life:  vpnConnectionLife,
 	Keep:  time.Hour, // as the user guide says; clients fail if it is gone at once
 }
@@ -108,7 +108,7 @@ func vpnConnectionActions(region Region) []api.Action {
 	}
 }
 
-func viewVpnConnection(tx *kind.Tx, c *VpnConnection) *VpnConnection {
+func viewVpnConnection(tx *resource.Tx, c *VpnConnection) *VpnConnection {
 	c.Routes = c.routes(tx.Now())
 	c.VgwTelemetries = []VgwTelemetry{c.telemetry()}
 	// A deleted connection may have outlived the client gateway.
@@ -142,7 +142,7 @@ type CreateVpnConnectionRequest struct {
 	VirtualGatewayId id.VirtualGateway `api:"required"` // The ID of the virtual gateway.
 }
 
-func (region Region) createVpnConnection(tx *kind.Tx, req *CreateVpnConnectionRequest) (*VpnConnection, error) {
+func (region Region) createVpnConnection(tx *resource.Tx, req *CreateVpnConnectionRequest) (*VpnConnection, error) {
 	c := &VpnConnection{
 		ClientGatewayId: req.ClientGatewayId, VirtualGatewayId: req.VirtualGatewayId,
 		ConnectionType: req.ConnectionType, StaticRoutesOnly: req.StaticRoutesOnly,
@@ -162,7 +162,7 @@ func (region Region) createVpnConnection(tx *kind.Tx, req *CreateVpnConnectionRe
 
 // checkEnds makes sure that both gateways are there and that no other
 // connection joins them.
-func (c *VpnConnection) checkEnds(tx *kind.Tx) error {
+func (c *VpnConnection) checkEnds(tx *resource.Tx) error {
 	if _, err := VirtualGateways.Get(tx, c.VirtualGatewayId); err != nil {
 		return err
 	}
@@ -178,7 +178,7 @@ func (c *VpnConnection) checkEnds(tx *kind.Tx) error {
 }
 
 // siblings are the other connections of the virtual gateway.
-func (c *VpnConnection) siblings(tx *kind.Tx) iter.Seq[*VpnConnection] {
+func (c *VpnConnection) siblings(tx *resource.Tx) iter.Seq[*VpnConnection] {
 	return func(yield func(*VpnConnection) bool) {
 		for other := range VpnConnections.Of(tx, c.VirtualGatewayId) {
 			if other.VpnConnectionId != c.VpnConnectionId && !yield(other) {
@@ -217,7 +217,7 @@ type UpdateVpnConnectionRequest struct {
 	VpnOptions       *VpnOptions       // The options to change.
 }
 
-func updateVpnConnection(tx *kind.Tx, c *VpnConnection, req *UpdateVpnConnectionRequest) error {
+func updateVpnConnection(tx *resource.Tx, c *VpnConnection, req *UpdateVpnConnectionRequest) error {
 	before := c.VirtualGatewayId
 	if req.ClientGatewayId != "" {
 		c.ClientGatewayId = req.ClientGatewayId
@@ -234,7 +234,7 @@ func updateVpnConnection(tx *kind.Tx, c *VpnConnection, req *UpdateVpnConnection
 	if err := c.checkOptions(tx); err != nil {
 		return err
 	}
-	if err := kind.Transition(tx, VpnConnections, c, gatewayUpdated); err != nil {
+	if err := resource.Transition(tx, VpnConnections, c, gatewayUpdated); err != nil {
 		return err
 	}
 	if err := c.change(tx); err != nil || c.VirtualGatewayId == before {
@@ -248,7 +248,7 @@ func updateVpnConnection(tx *kind.Tx, c *VpnConnection, req *UpdateVpnConnection
 
 // checkConnections holds a virtual gateway that was given another connection to
 // the quota, which is otherwise looked at when one is made.
-func checkConnections(tx *kind.Tx, gateway id.VirtualGateway) error {
+func checkConnections(tx *resource.Tx, gateway id.VirtualGateway) error {
 	used := 0
 	for range VpnConnections.Of(tx, gateway) {
 		used++
@@ -258,7 +258,7 @@ func checkConnections(tx *kind.Tx, gateway id.VirtualGateway) error {
 
 // change writes a connection that is no longer as the world was told, and
 // brings its routes to the tables that take them over.
-func (c *VpnConnection) change(tx *kind.Tx) error {
+func (c *VpnConnection) change(tx *resource.Tx) error {
 	c.Generation++
 	if err := VpnConnections.Put(tx, c); err != nil {
 		return err
@@ -272,7 +272,7 @@ type DeleteVpnConnectionRequest struct {
 	VpnConnectionId id.VpnConnection `api:"required"` // The ID of the connection to delete.
 }
 
-func deleteVpnConnection(tx *kind.Tx, c *VpnConnection) error {
+func deleteVpnConnection(tx *resource.Tx, c *VpnConnection) error {
 	now := api.At(tx.Now())
 	c.VpnOptions = c.VpnOptions.withoutSecret()
 	if c.Report.Up {

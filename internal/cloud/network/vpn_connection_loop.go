@@ -8,8 +8,8 @@ import (
 
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/driver"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/reconcile"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // NewTunnelLoop makes the loop that brings VPN connections to a driver, moves those
@@ -17,10 +17,10 @@ import (
 //
 // The driver is asked how tunnels are doing at each sweep, of all of them at once,
 // and after a change of one.
-func NewTunnelLoop(db *kind.DB, d driver.Links) reconcile.Loop {
+func NewTunnelLoop(db *resource.DB, d driver.Links) reconcile.Loop {
 	reports := &tunnelReports{driver: d}
 	return reconcile.For(db, VpnConnections, reconcile.Ops[VpnConnection, driver.Tunnel, *tunnelReport]{
-		Want: func(tx *kind.Tx, c *VpnConnection) (*driver.Tunnel, time.Time, error) {
+		Want: func(tx *resource.Tx, c *VpnConnection) (*driver.Tunnel, time.Time, error) {
 			want, err := wantedTunnel(tx, c)
 			return &want, time.Time{}, err
 		},
@@ -33,12 +33,12 @@ func NewTunnelLoop(db *kind.DB, d driver.Links) reconcile.Loop {
 		},
 		Remove: d.RemoveTunnel,
 		Note:   noteTunnel,
-		Inspect: func(_ context.Context, account string, c *VpnConnection) (func(*kind.Tx, *VpnConnection) error, error) {
+		Inspect: func(_ context.Context, account string, c *VpnConnection) (func(*resource.Tx, *VpnConnection) error, error) {
 			report := reports.of(account, string(c.VpnConnectionId))
 			if report == nil || *report == c.Report {
 				return nil, nil
 			}
-			return func(tx *kind.Tx, c *VpnConnection) error {
+			return func(tx *resource.Tx, c *VpnConnection) error {
 				c.Report = *report
 				return VpnConnections.Put(tx, c)
 			}, nil
@@ -91,7 +91,7 @@ func (r *tunnelReports) of(account, id string) *tunnelReport {
 }
 
 // wantedTunnel is the connection as the driver must have it.
-func wantedTunnel(tx *kind.Tx, c *VpnConnection) (driver.Tunnel, error) {
+func wantedTunnel(tx *resource.Tx, c *VpnConnection) (driver.Tunnel, error) {
 	gateway, err := VirtualGateways.Get(tx, c.VirtualGatewayId)
 	if err != nil {
 		return driver.Tunnel{}, err
@@ -140,12 +140,12 @@ func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
 
 // noteTunnel notes that the driver has a connection, and how its tunnel is doing. A
 // connection that has changed since the driver was asked is still behind.
-func noteTunnel(tx *kind.Tx, c *VpnConnection, _ driver.Tunnel, report *tunnelReport) error {
+func noteTunnel(tx *resource.Tx, c *VpnConnection, _ driver.Tunnel, report *tunnelReport) error {
 	if report != nil {
 		c.Report = *report
 	}
 	if !c.Unsettled() {
-		if ok, err := kind.Try(tx, VpnConnections, c, gatewayApplied); ok || err != nil {
+		if ok, err := resource.Try(tx, VpnConnections, c, gatewayApplied); ok || err != nil {
 			return err
 		}
 	}

@@ -13,8 +13,8 @@ import (
 
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
 	"github.com/bastide-cloud/bastide/internal/driver"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/reconcile"
+	"github.com/bastide-cloud/bastide/internal/resource"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
@@ -244,7 +244,7 @@ func TestTunnelStepsMayComeLate(t *testing.T) {
 	if again, err := loop.Step(t.Context(), alice, vpn); err != nil || again.Sub(r.clock.Now()) != time.Second {
 		t.Errorf("a step ends with %s, %v", again, err)
 	}
-	r.update(alice, func(tx *kind.Tx) error {
+	r.update(alice, func(tx *resource.Tx) error {
 		for c := range network.VpnConnections.All(tx) {
 			if !c.Unsettled() {
 				t.Error("the connection is taken for settled")

@@ -13,7 +13,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -220,7 +220,7 @@ func FuzzPreSharedKey(f *testing.F) {
 		f.Add(key)
 	}
 	f.Fuzz(func(t *testing.T, key string) {
-		options := network.Phase2Options{PreSharedKey: kind.Secret(key)}
+		options := network.Phase2Options{PreSharedKey: resource.Secret(key)}
 		if options.Check() != nil {
 			return
 		}
@@ -305,7 +305,7 @@ func TestVpnOptions(t *testing.T) {
 	r.shows(object(r.connection(alice, vpn)["VpnOptions"].(map[string]any)), strings.Replace(want, "hunter2", "hunter3", 1))
 
 	// The key is sealed wherever it is kept, and printed by nobody.
-	r.update(alice, func(tx *kind.Tx) error {
+	r.update(alice, func(tx *resource.Tx) error {
 		c, err := network.VpnConnections.Get(tx, id.VpnConnection(vpn))
 		if printed := fmt.Sprintf("%v %+v %#v %s", c.VpnOptions, *c.VpnOptions.Phase2Options, *c.VpnOptions.Phase2Options, jsonOf(t, c.VpnOptions)); strings.Contains(printed, "hunter") {
 			t.Errorf("the key is printed: %s", printed)
@@ -551,7 +551,7 @@ func TestVpnMeters(t *testing.T) {
 	r.vpn(alice, e, "192.168.0.0/16", "172.16.0.0/12")
 	most := r.vpn(alice, ends{e.virtual, r.clientGateway(alice, 65000, "192.0.2.2")}, "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "0.0.0.0/0")
 	r.call(alice, "DeleteVpnConnectionRoute", routing(most, "0.0.0.0/0"))
-	r.update(alice, func(tx *kind.Tx) error {
+	r.update(alice, func(tx *resource.Tx) error {
 		c, err := network.VpnConnections.Get(tx, id.VpnConnection(most))
 		if err != nil {
 			return err
@@ -560,13 +560,13 @@ func TestVpnMeters(t *testing.T) {
 		return network.VpnConnections.Put(tx, c)
 	})
 	for quota, want := range map[string]int{"static_route_limit": 3, "bgp_route_limit": 7} {
-		at := slices.IndexFunc(network.Meters(), func(m kind.Meter) bool { return m.Quota == quota })
+		at := slices.IndexFunc(network.Meters(), func(m resource.Meter) bool { return m.Quota == quota })
 		if at < 0 {
 			t.Fatalf("%s has no meter", quota)
 		}
-		r.update(alice, func(tx *kind.Tx) error {
+		r.update(alice, func(tx *resource.Tx) error {
 			for typ, used := range network.Meters()[at].Read(tx) {
-				if typ != kind.Global || used != want {
+				if typ != resource.Global || used != want {
 					t.Errorf("of %s %d are used for %s, want %d", quota, used, typ, want)
 				}
 			}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // VpnOptions is how the two ends of a VPN connection find and trust each other.
@@ -37,11 +37,11 @@ type Phase1Options struct {
 
 // Phase2Options is the second phase of the key exchange of a VPN connection.
 type Phase2Options struct {
-	Phase2DhGroupNumbers       []int       // The Diffie-Hellman groups that may be used: 2, 5, 14 to 24.
-	Phase2EncryptionAlgorithms []string    // The encryptions that may be used: `AES128`, `AES256`, `AES128-GCM-16`, `AES256-GCM-16`.
-	Phase2IntegrityAlgorithms  []string    // The hashes that may be used: `SHA1`, `SHA2-256`, `SHA2-384`, `SHA2-512`.
-	Phase2LifetimeSeconds      int         // For how many seconds a key encrypts, between 900 and 3600, and less than the first phase lasts.
-	PreSharedKey               kind.Secret // The key by which the ends know each other. It has no line breaks and no double quotes.
+	Phase2DhGroupNumbers       []int           // The Diffie-Hellman groups that may be used: 2, 5, 14 to 24.
+	Phase2EncryptionAlgorithms []string        // The encryptions that may be used: `AES128`, `AES256`, `AES128-GCM-16`, `AES256-GCM-16`.
+	Phase2IntegrityAlgorithms  []string        // The hashes that may be used: `SHA1`, `SHA2-256`, `SHA2-384`, `SHA2-512`.
+	Phase2LifetimeSeconds      int             // For how many seconds a key encrypts, between 900 and 3600, and less than the first phase lasts.
+	PreSharedKey               resource.Secret // The key by which the ends know each other. It has no line breaks and no double quotes.
 }
 
 // What the options may be, all of which a new connection may use. These are
@@ -66,7 +66,7 @@ const (
 )
 
 // defaultVpnOptions are those of a new connection.
-func defaultVpnOptions(inside InsideRange, key kind.Secret) VpnOptions {
+func defaultVpnOptions(inside InsideRange, key resource.Secret) VpnOptions {
 	return VpnOptions{
 		Phase1Options: &Phase1Options{
 			DpdTimeoutAction:           dpdActions[0],
@@ -91,8 +91,8 @@ func defaultVpnOptions(inside InsideRange, key kind.Secret) VpnOptions {
 }
 
 // newPreSharedKey is a key that nobody guesses.
-func newPreSharedKey(tx *kind.Tx) kind.Secret {
-	return kind.Secret(kind.Random(tx.Chance(), 32, letters))
+func newPreSharedKey(tx *resource.Tx) resource.Secret {
+	return resource.Secret(resource.Random(tx.Chance(), 32, letters))
 }
 
 // Check reports an option that has a value it cannot have.
@@ -189,7 +189,7 @@ func (r InsideRange) Check() error {
 func (r InsideRange) Prefix() netip.Prefix { return netip.MustParsePrefix(string(r)).Masked() }
 
 // chooseInside finds a range that no connection of a virtual gateway has.
-func chooseInside(tx *kind.Tx, gateway id.VirtualGateway) (InsideRange, error) {
+func chooseInside(tx *resource.Tx, gateway id.VirtualGateway) (InsideRange, error) {
 	var free []netip.Prefix
 	for at := 0; at < sizeOf(insides); at += 1 << (32 - insideBits) {
 		free = append(free, netip.PrefixFrom(nth(insides, at), insideBits))
@@ -252,7 +252,7 @@ func (o VpnOptions) withoutSecret() VpnOptions {
 
 // checkOptions makes sure that the options go together, and with the other
 // connections of the virtual gateway.
-func (c *VpnConnection) checkOptions(tx *kind.Tx) error {
+func (c *VpnConnection) checkOptions(tx *resource.Tx) error {
 	first, second := c.VpnOptions.Phase1Options.Phase1LifetimeSeconds, c.VpnOptions.Phase2Options.Phase2LifetimeSeconds
 	if second >= first {
 		return apierror.InvalidParameter.Errorf("Phase2LifetimeSeconds, %d, is not less than Phase1LifetimeSeconds, %d.", second, first)

@@ -7,8 +7,8 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
-	"github.com/bastide-cloud/bastide/internal/kind"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // RouteLight is a static route of a VPN connection.
@@ -61,23 +61,23 @@ func (r staticRoute) state() VpnRouteState {
 }
 
 // newStaticRoute makes a route.
-func newStaticRoute(tx *kind.Tx, destination api.CIDR) staticRoute {
+func newStaticRoute(tx *resource.Tx, destination api.CIDR) staticRoute {
 	var before VpnRouteState
-	kind.Advance(tx, vpnRouteLife, &before, vpnRouteCreated)
+	resource.Advance(tx, vpnRouteLife, &before, vpnRouteCreated)
 	return staticRoute{Destination: destination}
 }
 
 // end deletes a route that works.
-func (r *staticRoute) end(tx *kind.Tx) {
-	if state := r.state(); kind.Advance(tx, vpnRouteLife, &state, vpnRouteDeleted) {
+func (r *staticRoute) end(tx *resource.Tx) {
+	if state := r.state(); resource.Advance(tx, vpnRouteLife, &state, vpnRouteDeleted) {
 		r.Deleted = api.At(tx.Now())
 	}
 }
 
 // forget reports whether a route can be dropped, which is one that was deleted.
-func (r staticRoute) forget(tx *kind.Tx) bool {
+func (r staticRoute) forget(tx *resource.Tx) bool {
 	state := r.state()
-	return kind.Advance(tx, vpnRouteLife, &state, vpnRouteForgotten)
+	return resource.Advance(tx, vpnRouteLife, &state, vpnRouteForgotten)
 }
 
 // isForgotten reports a route that was deleted longer ago than a connection
@@ -116,7 +116,7 @@ type CreateVpnConnectionRouteRequest struct {
 	VpnConnectionId    id.VpnConnection `api:"required"` // The ID of the VPN connection.
 }
 
-func createVpnConnectionRoute(tx *kind.Tx, req *CreateVpnConnectionRouteRequest) (*struct{}, error) {
+func createVpnConnectionRoute(tx *resource.Tx, req *CreateVpnConnectionRouteRequest) (*struct{}, error) {
 	c, err := staticConnection(tx, req.VpnConnectionId)
 	if err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ type DeleteVpnConnectionRouteRequest struct {
 	VpnConnectionId    id.VpnConnection `api:"required"` // The ID of the VPN connection.
 }
 
-func deleteVpnConnectionRoute(tx *kind.Tx, req *DeleteVpnConnectionRouteRequest) (*struct{}, error) {
+func deleteVpnConnectionRoute(tx *resource.Tx, req *DeleteVpnConnectionRouteRequest) (*struct{}, error) {
 	c, err := staticConnection(tx, req.VpnConnectionId)
 	if err != nil {
 		return nil, err
@@ -157,7 +157,7 @@ func deleteVpnConnectionRoute(tx *kind.Tx, req *DeleteVpnConnectionRouteRequest)
 }
 
 // staticConnection finds a connection that has static routes.
-func staticConnection(tx *kind.Tx, connection id.VpnConnection) (*VpnConnection, error) {
+func staticConnection(tx *resource.Tx, connection id.VpnConnection) (*VpnConnection, error) {
 	c, err := VpnConnections.Get(tx, connection)
 	if err == nil && !c.StaticRoutesOnly {
 		return nil, apierror.VpnNotStatic.Errorf("The VpnConnection %s was not made with StaticRoutesOnly: its routes are those that the client gateway announces.", connection)
@@ -173,16 +173,16 @@ const (
 
 // vpnMeters read the use of the quotas of each connection: that of the one with
 // the most.
-func vpnMeters() []kind.Meter {
-	most := func(quota string, of func(*VpnConnection) int) kind.Meter {
-		return kind.GlobalMeter(quota, func(tx *kind.Tx) (used int) {
+func vpnMeters() []resource.Meter {
+	most := func(quota string, of func(*VpnConnection) int) resource.Meter {
+		return resource.GlobalMeter(quota, func(tx *resource.Tx) (used int) {
 			for c := range VpnConnections.All(tx) {
 				used = max(used, of(c))
 			}
 			return used
 		})
 	}
-	return []kind.Meter{
+	return []resource.Meter{
 		most(staticRouteLimit, func(c *VpnConnection) int { return len(c.destinations()) }),
 		most(bgpRouteLimit, func(c *VpnConnection) int { return c.Report.Routes }),
 	}

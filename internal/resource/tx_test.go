@@ -1,4 +1,4 @@
-package kind_test
+package resource_test
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/apierror"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 	"github.com/bastide-cloud/bastide/internal/store"
 )
 
@@ -21,11 +21,11 @@ func TestWhatARuleIsGiven(t *testing.T) {
 	now := &clock{}
 	db := open(t, at(now))
 	now.advance(time.Minute)
-	caller := kind.Caller{Account: alice, User: "U", AccessKey: "K"}
+	caller := resource.Caller{Account: alice, User: "U", AccessKey: "K"}
 	type hint struct{}
 	ctx := context.WithValue(t.Context(), hint{}, "here")
-	rule := func(tx *kind.Tx) error {
-		for _, tx := range []*kind.Tx{tx, tx.In(bob)} {
+	rule := func(tx *resource.Tx) error {
+		for _, tx := range []*resource.Tx{tx, tx.In(bob)} {
 			if tx.Caller != caller {
 				t.Errorf("the caller is %v, want %v", tx.Caller, caller)
 			}
@@ -53,13 +53,13 @@ func TestOtherAccounts(t *testing.T) {
 	t.Parallel()
 	db := open(t)
 	var his, hers town
-	update(t, db, alice, func(tx *kind.Tx) error {
+	update(t, db, alice, func(tx *resource.Tx) error {
 		his, hers = town{Name: "his"}, town{Name: "hers"}
 		must(towns.Insert(tx.In(bob), &his))
 		return towns.Insert(tx, &hers)
 	})
 	name := func(v *town) string { return v.Name }
-	view(t, db, alice, func(tx *kind.Tx) {
+	view(t, db, alice, func(tx *resource.Tx) {
 		if got := each(towns.All(tx), name); !slices.Equal(got, []string{"hers"}) {
 			t.Errorf("alice has %q", got)
 		}
@@ -68,17 +68,17 @@ func TestOtherAccounts(t *testing.T) {
 		}
 	})
 	// A reference leads to what is in the account of the one who refers.
-	update(t, db, alice, func(tx *kind.Tx) error { return houses.Insert(tx.In(bob), &house{TownId: his.TownId}) })
-	refused(t, db, alice, towns.Missing, string(hers.TownId), func(tx *kind.Tx) error {
+	update(t, db, alice, func(tx *resource.Tx) error { return houses.Insert(tx.In(bob), &house{TownId: his.TownId}) })
+	refused(t, db, alice, towns.Missing, string(hers.TownId), func(tx *resource.Tx) error {
 		return houses.Insert(tx.In(bob), &house{TownId: hers.TownId})
 	})
 
 	// What fails in one account is written in none.
-	refused(t, db, alice, towns.Held, "in use", func(tx *kind.Tx) error {
+	refused(t, db, alice, towns.Held, "in use", func(tx *resource.Tx) error {
 		must(towns.Delete(tx, &hers))
 		return towns.Delete(tx.In(bob), &his)
 	})
-	view(t, db, alice, func(tx *kind.Tx) {
+	view(t, db, alice, func(tx *resource.Tx) {
 		if !towns.Has(tx, hers.TownId) {
 			t.Error("a refused transaction deleted a town in another account")
 		}
@@ -95,7 +95,7 @@ func TestAbsentAccounts(t *testing.T) {
 	db := open(t, over(j))
 	runs := 0
 	var made town
-	update(t, db, alice, func(tx *kind.Tx) error {
+	update(t, db, alice, func(tx *resource.Tx) error {
 		runs++
 		made = town{Name: "hers"}
 		must(towns.Insert(tx, &made))
@@ -107,7 +107,7 @@ func TestAbsentAccounts(t *testing.T) {
 	if runs != 2 {
 		t.Errorf("the rule ran %d times, want again once its other account is there", runs)
 	}
-	view(t, db, alice, func(tx *kind.Tx) {
+	view(t, db, alice, func(tx *resource.Tx) {
 		if n := towns.Count(tx); n != 1 || !towns.Has(tx, made.TownId) {
 			t.Errorf("a rule that ran twice left %d towns", n)
 		}
@@ -126,15 +126,15 @@ func (*broken) Load(context.Context, string, func(store.Row) error) (uint64, err
 func TestAccountThatCannotBeLoaded(t *testing.T) {
 	t.Parallel()
 	db := open(t, over(&broken{}))
-	count := func(tx *kind.Tx) error {
+	count := func(tx *resource.Tx) error {
 		towns.Count(tx)
 		t.Error("the rule went on")
 		return nil
 	}
-	if err := db.View(t.Context(), kind.Caller{Account: alice}, count); !errors.Is(err, errBroken) {
+	if err := db.View(t.Context(), resource.Caller{Account: alice}, count); !errors.Is(err, errBroken) {
 		t.Errorf("the view answered %v, want %v", err, errBroken)
 	}
-	if err := db.Update(t.Context(), kind.Caller{Account: alice}, count); !errors.Is(err, errBroken) {
+	if err := db.Update(t.Context(), resource.Caller{Account: alice}, count); !errors.Is(err, errBroken) {
 		t.Errorf("the transaction answered %v, want %v", err, errBroken)
 	}
 }
@@ -144,40 +144,40 @@ func TestAccountThatCannotBeLoaded(t *testing.T) {
 func TestPanics(t *testing.T) {
 	t.Parallel()
 	db := open(t)
-	of := insert(t, db, alice, towns, town{Tags: []kind.ResourceTag{{Key: "k"}}})
+	of := insert(t, db, alice, towns, town{Tags: []resource.ResourceTag{{Key: "k"}}})
 	for _, test := range []struct {
 		name  string
-		write func(*kind.Tx)
+		write func(*resource.Tx)
 	}{
-		{"Insert", func(tx *kind.Tx) { _ = towns.Insert(tx, &town{}) }},
-		{"Put", func(tx *kind.Tx) { _ = towns.Put(tx, of) }},
-		{"Delete", func(tx *kind.Tx) { _ = towns.Delete(tx, of) }},
-		{"SetTags", func(tx *kind.Tx) {
+		{"Insert", func(tx *resource.Tx) { _ = towns.Insert(tx, &town{}) }},
+		{"Put", func(tx *resource.Tx) { _ = towns.Put(tx, of) }},
+		{"Delete", func(tx *resource.Tx) { _ = towns.Delete(tx, of) }},
+		{"SetTags", func(tx *resource.Tx) {
 			tagged, _ := tx.Tagged(string(of.TownId))
 			tx.SetTags(tagged, nil)
 		}},
-		{"in another account", func(tx *kind.Tx) { _ = towns.Insert(tx.In(bob), &town{}) }},
+		{"in another account", func(tx *resource.Tx) { _ = towns.Insert(tx.In(bob), &town{}) }},
 	} {
-		view(t, db, alice, func(tx *kind.Tx) {
+		view(t, db, alice, func(tx *resource.Tx) {
 			if said := panics(t, func() { test.write(tx) }); !strings.Contains(said, "only reads wrote") {
 				t.Errorf("%s in a view panics with %q", test.name, said)
 			}
 		})
 	}
 	said := panics(t, func() {
-		_ = db.View(t.Context(), kind.Caller{Account: alice}, func(*kind.Tx) error { panic("a rule's own") })
+		_ = db.View(t.Context(), resource.Caller{Account: alice}, func(*resource.Tx) error { panic("a rule's own") })
 	})
 	if said != "a rule's own" {
 		t.Errorf("a view turned a panic into %q", said)
 	}
-	err := db.Update(t.Context(), kind.Caller{Account: alice}, func(tx *kind.Tx) error {
+	err := db.Update(t.Context(), resource.Caller{Account: alice}, func(tx *resource.Tx) error {
 		must(towns.Delete(tx, of))
 		panic("a rule's own")
 	})
 	if p, ok := errors.AsType[*store.Panic](err); !ok || p.Value != "a rule's own" {
 		t.Errorf("a transaction that panicked answered %v", err)
 	}
-	view(t, db, alice, func(tx *kind.Tx) {
+	view(t, db, alice, func(tx *resource.Tx) {
 		if !towns.Has(tx, of.TownId) {
 			t.Error("a transaction that panicked has written")
 		}
@@ -188,11 +188,11 @@ func TestErrorsOfRules(t *testing.T) {
 	t.Parallel()
 	db := open(t)
 	mine := errors.New("mine")
-	rule := func(*kind.Tx) error { return mine }
-	if err := db.View(t.Context(), kind.Caller{Account: alice}, rule); err != mine {
+	rule := func(*resource.Tx) error { return mine }
+	if err := db.View(t.Context(), resource.Caller{Account: alice}, rule); err != mine {
 		t.Errorf("the view answered %v, not the rule's error", err)
 	}
-	if err := db.Update(t.Context(), kind.Caller{Account: alice}, rule); err != mine {
+	if err := db.Update(t.Context(), resource.Caller{Account: alice}, rule); err != mine {
 		t.Errorf("the transaction answered %v, not the rule's error", err)
 	}
 }
@@ -202,8 +202,8 @@ func TestErrorsOfRules(t *testing.T) {
 func TestBound(t *testing.T) {
 	t.Parallel()
 	db := open(t)
-	rule := func(bound, size int) func(tx *kind.Tx) error {
-		return func(tx *kind.Tx) error {
+	rule := func(bound, size int) func(tx *resource.Tx) error {
+		return func(tx *resource.Tx) error {
 			tx.Bound(bound)
 			for _, account := range []string{alice, bob} {
 				if err := letters.Insert(tx.In(account), &letter{Text: strings.Repeat("x", size)}); err != nil {
@@ -215,7 +215,7 @@ func TestBound(t *testing.T) {
 	}
 	refused(t, db, alice, apierror.InsufficientCapacity, "more than 1 MiB", rule(1<<20, 1<<19))
 	for _, account := range []string{alice, bob} {
-		view(t, db, account, func(tx *kind.Tx) {
+		view(t, db, account, func(tx *resource.Tx) {
 			if n := letters.Count(tx); n != 0 || tx.Version() != 0 {
 				t.Errorf("what was refused has left %d letters, at the version %d", n, tx.Version())
 			}
@@ -229,14 +229,14 @@ func TestVersion(t *testing.T) {
 	t.Parallel()
 	db := open(t)
 	version := func(account string) (v uint64) {
-		view(t, db, account, func(tx *kind.Tx) { v = tx.Version() })
+		view(t, db, account, func(tx *resource.Tx) { v = tx.Version() })
 		return v
 	}
 	if v := version(alice); v != 0 {
 		t.Errorf("an account that nobody wrote to has the version %d", v)
 	}
 	insert(t, db, alice, towns, town{})
-	update(t, db, alice, func(tx *kind.Tx) error {
+	update(t, db, alice, func(tx *resource.Tx) error {
 		if v := tx.Version(); v != 1 {
 			t.Errorf("a transaction begins at the version %d, want 1", v)
 		}
@@ -254,11 +254,11 @@ func TestATransactionHasOneValueOfAResource(t *testing.T) {
 	db := open(t)
 	made := insert(t, db, alice, towns, town{Name: "first"})
 	theirs := insert(t, db, bob, towns, town{TownId: made.TownId, Name: "bob's"})
-	update(t, db, alice, func(tx *kind.Tx) error {
+	update(t, db, alice, func(tx *resource.Tx) error {
 		mine, err := towns.Get(tx, made.TownId)
 		must(err)
 		for same := range towns.All(tx) {
-			same.Tags = []kind.ResourceTag{{Key: "by a helper"}}
+			same.Tags = []resource.ResourceTag{{Key: "by a helper"}}
 			must(towns.Put(tx, same))
 		}
 		mine.Name = "second"
@@ -279,12 +279,12 @@ func TestATransactionHasOneValueOfAResource(t *testing.T) {
 		}
 		return nil
 	})
-	view(t, db, alice, func(tx *kind.Tx) {
+	view(t, db, alice, func(tx *resource.Tx) {
 		if got, err := towns.Get(tx, made.TownId); err != nil || got.Name != "second" || len(got.Tags) != 1 {
 			t.Errorf("the town has become %+v (%v), want what both have changed", got, err)
 		}
 	})
-	err := db.Update(t.Context(), kind.Caller{Account: alice}, func(tx *kind.Tx) error {
+	err := db.Update(t.Context(), resource.Caller{Account: alice}, func(tx *resource.Tx) error {
 		got, err := towns.Get(tx, made.TownId)
 		must(err)
 		copied := *got
@@ -304,9 +304,9 @@ func TestViewSeesOneVersion(t *testing.T) {
 	build := func(account string) {
 		insert(t, db, account, houses, house{TownId: of[account].TownId})
 	}
-	count := func(tx *kind.Tx) int { return len(slices.Collect(houses.Of(tx, of[tx.Account()].TownId))) }
+	count := func(tx *resource.Tx) int { return len(slices.Collect(houses.Of(tx, of[tx.Account()].TownId))) }
 	runs := 0
-	view(t, db, alice, func(tx *kind.Tx) {
+	view(t, db, alice, func(tx *resource.Tx) {
 		if runs++; runs > 1 {
 			if a, b := count(tx), count(tx.In(bob)); a != 1 || b != 2 {
 				t.Errorf("run again, a view sees %d and %d houses, want 1 and 2", a, b)
@@ -337,7 +337,7 @@ func TestViewSeesOneVersion(t *testing.T) {
 	// moment all the same.
 	runs = 0
 	var a, b int
-	view(t, db, alice, func(tx *kind.Tx) {
+	view(t, db, alice, func(tx *resource.Tx) {
 		if runs++; runs > 100 {
 			t.Fatal("a view of two accounts that others write to is run again for ever")
 		}
@@ -354,7 +354,7 @@ func TestViewSeesOneVersion(t *testing.T) {
 	// one transaction each time, and readers always see one name.
 	moving := open(t)
 	const inhabitants = 50
-	update(t, moving, alice, func(tx *kind.Tx) error {
+	update(t, moving, alice, func(tx *resource.Tx) error {
 		for range inhabitants {
 			must(towns.Insert(tx, &town{Name: "0"}))
 		}
@@ -365,7 +365,7 @@ func TestViewSeesOneVersion(t *testing.T) {
 	for range 4 {
 		all.Go(func() {
 			for {
-				err := moving.View(t.Context(), kind.Caller{Account: alice}, func(tx *kind.Tx) error {
+				err := moving.View(t.Context(), resource.Caller{Account: alice}, func(tx *resource.Tx) error {
 					names := slices.Compact(each(towns.All(tx), func(v *town) string { return v.Name }))
 					if len(names) != 1 || towns.Count(tx) != inhabitants {
 						return fmt.Errorf("a view sees %d towns with the names %q", towns.Count(tx), names)
@@ -384,7 +384,7 @@ func TestViewSeesOneVersion(t *testing.T) {
 		})
 	}
 	for i := range 100 {
-		update(t, moving, alice, func(tx *kind.Tx) error {
+		update(t, moving, alice, func(tx *resource.Tx) error {
 			for v := range towns.All(tx) {
 				v.Name = string(rune('0' + i))
 				must(towns.Put(tx, v))
@@ -413,7 +413,7 @@ func TestUnsettled(t *testing.T) {
 	sent := insert(t, db, alice, letters, letter{Sent: true})
 	check(alice)
 	sent.Sent = false
-	update(t, db, alice, func(tx *kind.Tx) error { return letters.Put(tx, sent) })
+	update(t, db, alice, func(tx *resource.Tx) error { return letters.Put(tx, sent) })
 	check()
 }
 
@@ -430,7 +430,7 @@ func TestSeed(t *testing.T) {
 	if first, second := play(), play(); !slices.Equal(first, second) || first[0] == first[2] {
 		t.Errorf("the same seed made %s and %s", first, second)
 	}
-	other := open(t, func(o *kind.Options) {
+	other := open(t, func(o *resource.Options) {
 		o.Chance = io.MultiReader(strings.NewReader("abcdefgh"), strings.NewReader("ijklmnop"))
 	})
 	if a, b := insert(t, other, alice, towns, town{}).TownId, play()[0]; a == b {

@@ -1,4 +1,4 @@
-package kind_test
+package resource_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/apierror"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 	"github.com/bastide-cloud/bastide/internal/seal"
 	"github.com/bastide-cloud/bastide/internal/store"
 )
@@ -27,19 +27,19 @@ type (
 	Key    string
 )
 
-func hex(prefix string) kind.Form {
-	return kind.Form{Prefix: prefix, Length: 8, Alphabet: kind.Hexadecimal}
+func hex(prefix string) resource.Form {
+	return resource.Form{Prefix: prefix, Length: 8, Alphabet: resource.Hexadecimal}
 }
 
-func (Town) Form() kind.Form   { return hex("town-") }
-func (House) Form() kind.Form  { return hex("house-") }
-func (Letter) Form() kind.Form { return hex("letter-") }
-func (Key) Form() kind.Form    { return hex("key-") }
+func (Town) Form() resource.Form   { return hex("town-") }
+func (House) Form() resource.Form  { return hex("house-") }
+func (Letter) Form() resource.Form { return hex("letter-") }
+func (Key) Form() resource.Form    { return hex("key-") }
 
 type town struct {
 	TownId Town
 	Name   string
-	Tags   []kind.ResourceTag
+	Tags   []resource.ResourceTag
 }
 
 type house struct {
@@ -47,7 +47,7 @@ type house struct {
 	TownId  Town
 	Name    string
 	Guests  int `json:"-"` // a view counts them
-	Tags    []kind.ResourceTag
+	Tags    []resource.ResourceTag
 }
 
 // hideout is the name of a house that nobody is shown.
@@ -63,7 +63,7 @@ type letter struct {
 	Reader   House `ref:"-"` // of another account
 	Text     string
 	Sent     bool
-	Tags     []kind.ResourceTag
+	Tags     []resource.ResourceTag
 }
 
 type stop struct {
@@ -79,23 +79,23 @@ func (l *letter) Unsettled() bool { return l.Sent }
 type key struct {
 	KeyId  Key
 	Opens  House
-	Teeth  kind.Secret
-	Copies []kind.Secret
-	Spare  *kind.Secret
+	Teeth  resource.Secret
+	Copies []resource.Secret
+	Spare  *resource.Secret
 }
 
 var (
-	towns = &kind.Kind[town, Town]{
+	towns = &resource.Kind[town, Town]{
 		Name: "Town", Tag: "town", Missing: apierror.NetNotFound, Held: apierror.NetInUse,
-		Quota: &kind.Quota{Name: "towns", Code: apierror.TooManyNets},
+		Quota: &resource.Quota{Name: "towns", Code: apierror.TooManyNets},
 	}
-	houses = &kind.Kind[house, House]{
+	houses = &resource.Kind[house, House]{
 		Name: "House", Tag: "house", Missing: apierror.SubnetNotFound, Held: apierror.SubnetInUse,
-		Quota:  &kind.Quota{Name: "houses", Code: apierror.TooManyCertificates, Per: "TownId"},
+		Quota:  &resource.Quota{Name: "houses", Code: apierror.TooManyCertificates, Per: "TownId"},
 		Unique: []string{"Name"}, Taken: apierror.UserNameTaken,
 	}
-	letters = &kind.Kind[letter, Letter]{Name: "Letter", Tag: "letter", Keep: time.Hour}
-	keys    = &kind.Kind[key, Key]{Name: "Key", Plural: "Keyes"}
+	letters = &resource.Kind[letter, Letter]{Name: "Letter", Tag: "letter", Keep: time.Hour}
+	keys    = &resource.Kind[key, Key]{Name: "Key", Plural: "Keyes"}
 )
 
 // The accounts of the tests.
@@ -121,9 +121,9 @@ func masterKey(seed byte) *seal.Key {
 }
 
 // open opens a country of the four kinds, without a journal unless told so.
-func open(t testing.TB, set ...func(*kind.Options)) *kind.DB {
-	o := kind.Options{
-		Kinds:  []kind.Any{towns, houses, letters, keys},
+func open(t testing.TB, set ...func(*resource.Options)) *resource.DB {
+	o := resource.Options{
+		Kinds:  []resource.Any{towns, houses, letters, keys},
 		Seal:   masterKey(1),
 		Now:    (&clock{}).Now,
 		Chance: rand.NewChaCha8([32]byte{}),
@@ -131,21 +131,23 @@ func open(t testing.TB, set ...func(*kind.Options)) *kind.DB {
 	for _, set := range set {
 		set(&o)
 	}
-	db := kind.Open(o)
+	db := resource.Open(o)
 	t.Cleanup(func() { closed(t, db) })
 	return db
 }
 
-func closed(t testing.TB, db *kind.DB) {
+func closed(t testing.TB, db *resource.DB) {
 	if err := db.Close(); err != nil {
 		t.Errorf("closing: %v", err)
 	}
 }
 
-func over(j store.Journal) func(*kind.Options) { return func(o *kind.Options) { o.Journal = j } }
-func at(c *clock) func(*kind.Options)          { return func(o *kind.Options) { o.Now = c.Now } }
-func limits(l map[string]int) func(*kind.Options) {
-	return func(o *kind.Options) { o.Limits = l }
+func over(j store.Journal) func(*resource.Options) {
+	return func(o *resource.Options) { o.Journal = j }
+}
+func at(c *clock) func(*resource.Options) { return func(o *resource.Options) { o.Now = c.Now } }
+func limits(l map[string]int) func(*resource.Options) {
+	return func(o *resource.Options) { o.Limits = l }
 }
 
 // tb is what a test and a rapid check have in common.
@@ -156,26 +158,26 @@ type tb interface {
 }
 
 // update runs a rule that must succeed.
-func update(t tb, db *kind.DB, account string, rule func(*kind.Tx) error) {
+func update(t tb, db *resource.DB, account string, rule func(*resource.Tx) error) {
 	t.Helper()
-	if err := db.Update(context.Background(), kind.Caller{Account: account}, rule); err != nil {
+	if err := db.Update(context.Background(), resource.Caller{Account: account}, rule); err != nil {
 		t.Fatalf("the transaction answered %v", err)
 	}
 }
 
 // refused runs a rule that must fail with this code and these words.
-func refused(t tb, db *kind.DB, account string, code apierror.Code, words string, rule func(*kind.Tx) error) {
+func refused(t tb, db *resource.DB, account string, code apierror.Code, words string, rule func(*resource.Tx) error) {
 	t.Helper()
-	err := db.Update(context.Background(), kind.Caller{Account: account}, rule)
+	err := db.Update(context.Background(), resource.Caller{Account: account}, rule)
 	if !code.Is(err) || !strings.Contains(err.Error(), words) {
 		t.Errorf("the transaction answered %v, want the code %s and the words %q", err, code, words)
 	}
 }
 
 // view runs a rule that only reads.
-func view(t tb, db *kind.DB, account string, rule func(*kind.Tx)) {
+func view(t tb, db *resource.DB, account string, rule func(*resource.Tx)) {
 	t.Helper()
-	err := db.View(context.Background(), kind.Caller{Account: account}, func(tx *kind.Tx) error {
+	err := db.View(context.Background(), resource.Caller{Account: account}, func(tx *resource.Tx) error {
 		rule(tx)
 		return nil
 	})
@@ -185,9 +187,9 @@ func view(t tb, db *kind.DB, account string, rule func(*kind.Tx)) {
 }
 
 // insert makes a resource in a transaction of its own and answers it with its id.
-func insert[T any, I kind.ID](t tb, db *kind.DB, account string, k *kind.Kind[T, I], v T) *T {
+func insert[T any, I resource.ID](t tb, db *resource.DB, account string, k *resource.Kind[T, I], v T) *T {
 	t.Helper()
-	update(t, db, account, func(tx *kind.Tx) error { return k.Insert(tx, &v) })
+	update(t, db, account, func(tx *resource.Tx) error { return k.Insert(tx, &v) })
 	return &v
 }
 

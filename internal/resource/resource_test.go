@@ -1,4 +1,4 @@
-package kind_test
+package resource_test
 
 import (
 	"reflect"
@@ -10,13 +10,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bastide-cloud/bastide/internal/apierror"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 func TestFacts(t *testing.T) {
 	t.Parallel()
 	facts := houses.Facts()
-	want := kind.Facts{
+	want := resource.Facts{
 		Name: "House", Plural: "Houses", Tag: "house", Quota: houses.Quota,
 		Type: reflect.TypeFor[house](), ID: reflect.TypeFor[House](),
 	}
@@ -32,7 +32,7 @@ func TestInsert(t *testing.T) {
 	t.Parallel()
 	db := open(t)
 	var generated, given town
-	update(t, db, alice, func(tx *kind.Tx) error {
+	update(t, db, alice, func(tx *resource.Tx) error {
 		generated, given = town{Name: "Aigues"}, town{TownId: "town-00000001", Name: "Mortes"}
 		must(towns.Insert(tx, &generated))
 		must(towns.Insert(tx, &given))
@@ -48,14 +48,14 @@ func TestInsert(t *testing.T) {
 	if given.TownId != "town-00000001" {
 		t.Errorf("Insert changed the given id to %s", given.TownId)
 	}
-	view(t, db, alice, func(tx *kind.Tx) {
+	view(t, db, alice, func(tx *resource.Tx) {
 		for _, want := range []town{generated, given} {
 			if got, err := towns.Get(tx, want.TownId); err != nil || !reflect.DeepEqual(*got, want) {
 				t.Errorf("Get answers %v and %v, want %v", got, err, want)
 			}
 		}
 	})
-	refused(t, db, alice, apierror.AlreadyExists, "town-00000001", func(tx *kind.Tx) error {
+	refused(t, db, alice, apierror.AlreadyExists, "town-00000001", func(tx *resource.Tx) error {
 		return towns.Insert(tx, &town{TownId: "town-00000001"})
 	})
 	// An id belongs to an account.
@@ -76,22 +76,22 @@ func (c *chosen) Read(p []byte) (int, error) {
 func TestInsertAvoidsKnownIDs(t *testing.T) {
 	t.Parallel()
 	now := &clock{}
-	db := open(t, at(now), func(o *kind.Options) { o.Chance = &chosen{} })
+	db := open(t, at(now), func(o *resource.Options) { o.Chance = &chosen{} })
 	first := insert(t, db, alice, letters, letter{})
 	second := insert(t, db, alice, letters, letter{})
 	if first.LetterId == second.LetterId {
 		t.Fatalf("two letters are called %s", first.LetterId)
 	}
 	// The id of a letter that is only readable still is not free.
-	update(t, db, alice, func(tx *kind.Tx) error { return letters.Delete(tx, second) })
-	refused(t, db, alice, apierror.AlreadyExists, string(second.LetterId), func(tx *kind.Tx) error { return letters.Insert(tx, &letter{LetterId: second.LetterId}) })
+	update(t, db, alice, func(tx *resource.Tx) error { return letters.Delete(tx, second) })
+	refused(t, db, alice, apierror.AlreadyExists, string(second.LetterId), func(tx *resource.Tx) error { return letters.Insert(tx, &letter{LetterId: second.LetterId}) })
 }
 
 func TestNewIDIsFreeInAllAccounts(t *testing.T) {
 	t.Parallel()
-	db := open(t, func(o *kind.Options) { o.Chance = &chosen{} })
+	db := open(t, func(o *resource.Options) { o.Chance = &chosen{} })
 	theirs := insert(t, db, bob, letters, letter{})
-	update(t, db, alice, func(tx *kind.Tx) error {
+	update(t, db, alice, func(tx *resource.Tx) error {
 		if got := letters.NewID(tx, tx.In(bob)); got == theirs.LetterId {
 			t.Errorf("%s is bob's already", got)
 		}
@@ -104,9 +104,9 @@ func TestMissing(t *testing.T) {
 	now := &clock{}
 	db := open(t, at(now))
 	gone := insert(t, db, alice, letters, letter{})
-	update(t, db, alice, func(tx *kind.Tx) error { return letters.Delete(tx, gone) })
+	update(t, db, alice, func(tx *resource.Tx) error { return letters.Delete(tx, gone) })
 	foreign := insert(t, db, bob, towns, town{})
-	view(t, db, alice, func(tx *kind.Tx) {
+	view(t, db, alice, func(tx *resource.Tx) {
 		for _, test := range []struct {
 			name string
 			get  func() error
@@ -140,13 +140,13 @@ func TestGetAnswersACopy(t *testing.T) {
 	made.Name = "changed after Insert"
 	for _, way := range []struct {
 		name string
-		get  func(tx *kind.Tx) *town
+		get  func(tx *resource.Tx) *town
 	}{
-		{"Get", func(tx *kind.Tx) *town { v, _ := towns.Get(tx, made.TownId); return v }},
-		{"Living", func(tx *kind.Tx) *town { return towns.Living(tx, made.TownId) }},
-		{"All", func(tx *kind.Tx) *town { return slices.Collect(towns.All(tx))[0] }},
+		{"Get", func(tx *resource.Tx) *town { v, _ := towns.Get(tx, made.TownId); return v }},
+		{"Living", func(tx *resource.Tx) *town { return towns.Living(tx, made.TownId) }},
+		{"All", func(tx *resource.Tx) *town { return slices.Collect(towns.All(tx))[0] }},
 	} {
-		view(t, db, alice, func(tx *kind.Tx) {
+		view(t, db, alice, func(tx *resource.Tx) {
 			if got := way.get(tx); got.Name != "Aigues" {
 				t.Errorf("%s: the stored town was changed through another copy: %s", way.name, got.Name)
 			}
@@ -157,7 +157,7 @@ func TestGetAnswersACopy(t *testing.T) {
 		})
 	}
 	named := insert(t, db, alice, houses, house{TownId: made.TownId, Name: "mill"})
-	view(t, db, alice, func(tx *kind.Tx) {
+	view(t, db, alice, func(tx *resource.Tx) {
 		for _, found := range [][]*house{slices.Collect(houses.Find(tx, "Name", "mill")), slices.Collect(houses.Of(tx, made.TownId))} {
 			found[0].Name = "changed by a reader"
 		}
@@ -172,11 +172,11 @@ func TestPut(t *testing.T) {
 	db := open(t)
 	a, b := insert(t, db, alice, towns, town{Name: "A"}), insert(t, db, alice, towns, town{Name: "B"})
 	h := insert(t, db, alice, houses, house{TownId: a.TownId, Name: "mill"})
-	update(t, db, alice, func(tx *kind.Tx) error {
+	update(t, db, alice, func(tx *resource.Tx) error {
 		h.TownId, h.Name = b.TownId, "forge"
 		return houses.Put(tx, h)
 	})
-	view(t, db, alice, func(tx *kind.Tx) {
+	view(t, db, alice, func(tx *resource.Tx) {
 		for _, test := range []struct {
 			where string
 			got   []string
@@ -206,7 +206,7 @@ func TestComputedFieldsAreNotStored(t *testing.T) {
 	if h.Guests != 7 {
 		t.Error("Insert changed a field that the rule had computed")
 	}
-	view(t, db, alice, func(tx *kind.Tx) {
+	view(t, db, alice, func(tx *resource.Tx) {
 		if got, _ := houses.Get(tx, h.HouseId); got.Guests != 0 {
 			t.Errorf("a computed field was stored: %d", got.Guests)
 		}
@@ -217,8 +217,8 @@ func TestDelete(t *testing.T) {
 	t.Parallel()
 	db := open(t)
 	made := insert(t, db, alice, towns, town{Name: "Aigues"})
-	update(t, db, alice, func(tx *kind.Tx) error { return towns.Delete(tx, made) })
-	view(t, db, alice, func(tx *kind.Tx) {
+	update(t, db, alice, func(tx *resource.Tx) error { return towns.Delete(tx, made) })
+	view(t, db, alice, func(tx *resource.Tx) {
 		if towns.Has(tx, made.TownId) || towns.Count(tx) != 0 || len(slices.Collect(towns.All(tx))) != 0 {
 			t.Error("a deleted town is still there")
 		}
@@ -226,7 +226,7 @@ func TestDelete(t *testing.T) {
 			t.Error("a deleted town is still readable, and its kind does not keep it")
 		}
 	})
-	refused(t, db, alice, apierror.NetNotFound, string(made.TownId), func(tx *kind.Tx) error { return towns.Delete(tx, made) })
+	refused(t, db, alice, apierror.NetNotFound, string(made.TownId), func(tx *resource.Tx) error { return towns.Delete(tx, made) })
 	insert(t, db, alice, towns, *made) // its id is free
 }
 
@@ -239,19 +239,19 @@ func TestDeletedStaysReadable(t *testing.T) {
 	first := insert(t, db, alice, letters, letter{Text: "first", Stops: []stop{{HouseId: office.HouseId}}})
 	insert(t, db, alice, letters, letter{Text: "second"})
 	now.advance(time.Minute)
-	update(t, db, alice, func(tx *kind.Tx) error {
+	update(t, db, alice, func(tx *resource.Tx) error {
 		first.Text = "first, read"
 		return letters.Delete(tx, first)
 	})
 
 	text := func(l *letter) string { return l.Text }
-	readable := func(tx *kind.Tx) (texts []string) {
+	readable := func(tx *resource.Tx) (texts []string) {
 		for _, l := range letters.Each(tx, 0) {
 			texts = append(texts, l.Text)
 		}
 		return texts
 	}
-	view(t, db, alice, func(tx *kind.Tx) {
+	view(t, db, alice, func(tx *resource.Tx) {
 		if got := readable(tx); !slices.Equal(got, []string{"first, read", "second"}) {
 			t.Errorf("readable are %q, want the deleted one as Delete left it, in its place", got)
 		}
@@ -259,12 +259,12 @@ func TestDeletedStaysReadable(t *testing.T) {
 			t.Errorf("living are %q and counted %d", got, letters.Count(tx))
 		}
 	})
-	refused(t, db, alice, apierror.ObjectNotFound, string(first.LetterId), func(tx *kind.Tx) error { return letters.Delete(tx, first) })
+	refused(t, db, alice, apierror.ObjectNotFound, string(first.LetterId), func(tx *resource.Tx) error { return letters.Delete(tx, first) })
 	// A letter that is only readable holds nothing.
-	update(t, db, alice, func(tx *kind.Tx) error { return houses.Delete(tx, office) })
+	update(t, db, alice, func(tx *resource.Tx) error { return houses.Delete(tx, office) })
 
 	purge := func() (next time.Time) {
-		update(t, db, alice, func(tx *kind.Tx) error { next = letters.Purge(tx); return nil })
+		update(t, db, alice, func(tx *resource.Tx) error { next = letters.Purge(tx); return nil })
 		return next
 	}
 	due := midnight.Add(time.Minute + letters.Keep)
@@ -272,7 +272,7 @@ func TestDeletedStaysReadable(t *testing.T) {
 	if next := purge(); !next.Equal(due) {
 		t.Errorf("the next is due at %v, want %v", next, due)
 	}
-	view(t, db, alice, func(tx *kind.Tx) {
+	view(t, db, alice, func(tx *resource.Tx) {
 		if got := readable(tx); len(got) != 2 {
 			t.Errorf("readable a moment before the end are %q", got)
 		}
@@ -281,7 +281,7 @@ func TestDeletedStaysReadable(t *testing.T) {
 	if next := purge(); !next.IsZero() {
 		t.Errorf("nothing is left to purge, and due is %v", next)
 	}
-	view(t, db, alice, func(tx *kind.Tx) {
+	view(t, db, alice, func(tx *resource.Tx) {
 		if got := readable(tx); !slices.Equal(got, []string{"second"}) {
 			t.Errorf("readable after the end are %q", got)
 		}
@@ -295,17 +295,17 @@ func TestPurgeAnswersTheNext(t *testing.T) {
 	db := open(t, at(now))
 	for range 3 {
 		l := insert(t, db, alice, letters, letter{})
-		update(t, db, alice, func(tx *kind.Tx) error { return letters.Delete(tx, l) })
+		update(t, db, alice, func(tx *resource.Tx) error { return letters.Delete(tx, l) })
 		now.advance(10 * time.Minute)
 	}
 	now.advance(30 * time.Minute) // an hour after the first
-	update(t, db, alice, func(tx *kind.Tx) error {
+	update(t, db, alice, func(tx *resource.Tx) error {
 		if next, want := letters.Purge(tx), midnight.Add(70*time.Minute); !next.Equal(want) {
 			t.Errorf("the next is due at %v, want %v", next, want)
 		}
 		return nil
 	})
-	view(t, db, alice, func(tx *kind.Tx) {
+	view(t, db, alice, func(tx *resource.Tx) {
 		left := 0
 		for range letters.Each(tx, 0) {
 			left++
@@ -335,34 +335,34 @@ func TestOpenRefusesMistakes(t *testing.T) {
 		}
 		chest struct {
 			TownId Town
-			Coins  map[string]kind.Secret
+			Coins  map[string]resource.Secret
 		}
 		deep struct {
 			TownId Town
-			Chests []struct{ Coins [2]kind.Secret }
+			Chests []struct{ Coins [2]resource.Secret }
 		}
 	)
 	for _, test := range []struct {
 		name  string
-		kinds []kind.Any
+		kinds []resource.Any
 		says  string
 	}{
-		{"two kinds of a name", []kind.Any{towns, &kind.Kind[key, Key]{Name: "Town"}}, "the kind Town, or one with its ids, is listed twice"},
-		{"two kinds of an id type", []kind.Any{towns, &kind.Kind[bare, Town]{Name: "Village"}}, "the kind Village, or one with its ids, is listed twice"},
-		{"a kind twice", []kind.Any{towns, towns}, "listed twice"},
-		{"a reference to no kind", []kind.Any{&kind.Kind[lost, Town]{Name: "Lost"}}, "Key of the kind Lost refers to a kind_test.Key, and no kind has such ids"},
-		{"a tag type without tags", []kind.Any{&kind.Kind[bare, Town]{Name: "Bare", Tag: "bare"}}, "the kind Bare has a tag type, but no field for tags"},
-		{"no id", []kind.Any{&kind.Kind[lone, Town]{Name: "Lone"}}, "kind Lone: kind_test.lone has no field of the type kind_test.Town"},
-		{"a unique key of no field", []kind.Any{&kind.Kind[bare, Town]{Name: "Bare", Unique: []string{"Name"}}}, "kind Bare: unique key: Name: "},
-		{"a unique key that is no text", []kind.Any{&kind.Kind[number, Town]{Name: "Number", Unique: []string{"Age"}}}, "kind Number: unique key: Age is no text"},
-		{"a quota per what is no reference", []kind.Any{&kind.Kind[number, Town]{Name: "Number", Quota: &kind.Quota{Per: "Age"}}}, "kind Number: a quota per Age, which is no reference"},
-		{"a quota per list of references", []kind.Any{towns, &kind.Kind[league, Key]{Name: "League", Quota: &kind.Quota{Per: "TownIds"}}}, "kind League: a quota per TownIds, which is no reference"},
-		{"a secret in a map", []kind.Any{&kind.Kind[chest, Town]{Name: "Chest"}}, "kind Chest: Coins is a map[string]kind.Secret"},
-		{"a secret in an array in a list", []kind.Any{&kind.Kind[deep, Town]{Name: "Deep"}}, "kind Deep: Chests.Coins is a [2]kind.Secret"},
+		{"two kinds of a name", []resource.Any{towns, &resource.Kind[key, Key]{Name: "Town"}}, "the kind Town, or one with its ids, is listed twice"},
+		{"two kinds of an id type", []resource.Any{towns, &resource.Kind[bare, Town]{Name: "Village"}}, "the kind Village, or one with its ids, is listed twice"},
+		{"a kind twice", []resource.Any{towns, towns}, "listed twice"},
+		{"a reference to no kind", []resource.Any{&resource.Kind[lost, Town]{Name: "Lost"}}, "Key of the kind Lost refers to a kind_test.Key, and no kind has such ids"},
+		{"a tag type without tags", []resource.Any{&resource.Kind[bare, Town]{Name: "Bare", Tag: "bare"}}, "the kind Bare has a tag type, but no field for tags"},
+		{"no id", []resource.Any{&resource.Kind[lone, Town]{Name: "Lone"}}, "kind Lone: kind_test.lone has no field of the type kind_test.Town"},
+		{"a unique key of no field", []resource.Any{&resource.Kind[bare, Town]{Name: "Bare", Unique: []string{"Name"}}}, "kind Bare: unique key: Name: "},
+		{"a unique key that is no text", []resource.Any{&resource.Kind[number, Town]{Name: "Number", Unique: []string{"Age"}}}, "kind Number: unique key: Age is no text"},
+		{"a quota per what is no reference", []resource.Any{&resource.Kind[number, Town]{Name: "Number", Quota: &resource.Quota{Per: "Age"}}}, "kind Number: a quota per Age, which is no reference"},
+		{"a quota per list of references", []resource.Any{towns, &resource.Kind[league, Key]{Name: "League", Quota: &resource.Quota{Per: "TownIds"}}}, "kind League: a quota per TownIds, which is no reference"},
+		{"a secret in a map", []resource.Any{&resource.Kind[chest, Town]{Name: "Chest"}}, "kind Chest: Coins is a map[string]resource.Secret"},
+		{"a secret in an array in a list", []resource.Any{&resource.Kind[deep, Town]{Name: "Deep"}}, "kind Deep: Chests.Coins is a [2]resource.Secret"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			said := panics(t, func() { _ = kind.Open(kind.Options{Kinds: test.kinds}).Close() })
+			said := panics(t, func() { _ = resource.Open(resource.Options{Kinds: test.kinds}).Close() })
 			if !strings.Contains(said, test.says) {
 				t.Errorf("the panic says %q, want %q", said, test.says)
 			}
@@ -373,7 +373,7 @@ func TestOpenRefusesMistakes(t *testing.T) {
 func TestKindsAreInOrder(t *testing.T) {
 	t.Parallel()
 	db := open(t)
-	names := func(kinds []kind.Any) (names []string) {
+	names := func(kinds []resource.Any) (names []string) {
 		for _, k := range kinds {
 			names = append(names, k.Facts().Name)
 		}
@@ -383,7 +383,7 @@ func TestKindsAreInOrder(t *testing.T) {
 	if diff := cmp.Diff(want, names(db.Kinds())); diff != "" {
 		t.Errorf("the kinds differ (-want +got):\n%s", diff)
 	}
-	view(t, db, alice, func(tx *kind.Tx) {
+	view(t, db, alice, func(tx *resource.Tx) {
 		if diff := cmp.Diff(want, names(tx.Kinds())); diff != "" {
 			t.Errorf("the kinds in a transaction differ (-want +got):\n%s", diff)
 		}

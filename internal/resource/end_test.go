@@ -1,4 +1,4 @@
-package kind_test
+package resource_test
 
 import (
 	"context"
@@ -6,41 +6,41 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // lookAround is every way to look at many resources. Each looks for ever, unless
 // it is stopped.
-var lookAround = map[string]func(tx *kind.Tx, looked func()){
-	"all": func(tx *kind.Tx, looked func()) {
+var lookAround = map[string]func(tx *resource.Tx, looked func()){
+	"all": func(tx *resource.Tx, looked func()) {
 		for range towns.All(tx) {
 			looked()
 		}
 	},
-	"pages": func(tx *kind.Tx, looked func()) {
+	"pages": func(tx *resource.Tx, looked func()) {
 		for range towns.Each(tx, 0) {
 			looked()
 		}
 	},
-	"an index": func(tx *kind.Tx, looked func()) {
+	"an index": func(tx *resource.Tx, looked func()) {
 		for v := range towns.All(tx) {
 			for range houses.Of(tx, v.TownId) {
 				looked()
 			}
 		}
 	},
-	"tags": func(tx *kind.Tx, looked func()) {
+	"tags": func(tx *resource.Tx, looked func()) {
 		for range tx.AllTagged {
 			looked()
 		}
 	},
-	"ids": func(tx *kind.Tx, looked func()) {
+	"ids": func(tx *resource.Tx, looked func()) {
 		for v := range towns.All(tx) {
 			towns.Has(tx, v.TownId)
 			looked()
 		}
 	},
-	"a rule's own work": func(tx *kind.Tx, looked func()) {
+	"a rule's own work": func(tx *resource.Tx, looked func()) {
 		tx.Spend(1)
 		looked()
 	},
@@ -51,21 +51,21 @@ func TestARuleEndsWithItsCaller(t *testing.T) {
 	t.Parallel()
 	db := open(t)
 	for name := range lookAround {
-		insert(t, db, alice, towns, town{Name: name, Tags: []kind.ResourceTag{{Key: "k"}}})
+		insert(t, db, alice, towns, town{Name: name, Tags: []resource.ResourceTag{{Key: "k"}}})
 	}
 	for v := range 8 {
-		insert(t, db, alice, houses, house{Name: fmt.Sprint("house ", v), TownId: insert(t, db, alice, towns, town{Tags: []kind.ResourceTag{{Key: "k"}}}).TownId})
+		insert(t, db, alice, houses, house{Name: fmt.Sprint("house ", v), TownId: insert(t, db, alice, towns, town{Tags: []resource.ResourceTag{{Key: "k"}}}).TownId})
 	}
 	for name, look := range lookAround {
 		for _, way := range []struct {
 			name string
-			run  func(context.Context, kind.Caller, func(*kind.Tx) error) error
-		}{{"View", db.View}, {"Update", func(ctx context.Context, caller kind.Caller, fn func(*kind.Tx) error) error {
+			run  func(context.Context, resource.Caller, func(*resource.Tx) error) error
+		}{{"View", db.View}, {"Update", func(ctx context.Context, caller resource.Caller, fn func(*resource.Tx) error) error {
 			return db.Update(ctx, caller, fn)
 		}}} {
 			ctx, hangUp := context.WithCancel(t.Context())
 			n := 0
-			err := way.run(ctx, kind.Caller{Account: alice}, func(tx *kind.Tx) error {
+			err := way.run(ctx, resource.Caller{Account: alice}, func(tx *resource.Tx) error {
 				if way.name == "Update" {
 					if err := towns.Insert(tx, &town{Name: "unfinished"}); err != nil {
 						return err
@@ -87,7 +87,7 @@ func TestARuleEndsWithItsCaller(t *testing.T) {
 			}
 		}
 	}
-	view(t, db, alice, func(tx *kind.Tx) {
+	view(t, db, alice, func(tx *resource.Tx) {
 		for v := range towns.All(tx) {
 			if v.Name == "unfinished" {
 				t.Errorf("%s was written", v.TownId)
@@ -102,7 +102,7 @@ func TestAnUpdateOfNoCallerDoesNotBegin(t *testing.T) {
 	db := open(t)
 	ctx, hangUp := context.WithCancel(t.Context())
 	hangUp()
-	err := db.Update(ctx, kind.Caller{Account: alice}, func(*kind.Tx) error {
+	err := db.Update(ctx, resource.Caller{Account: alice}, func(*resource.Tx) error {
 		t.Error("the rule runs")
 		return nil
 	})

@@ -1,11 +1,11 @@
-package kind_test
+package resource_test
 
 import (
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 func TestOrderOfCreation(t *testing.T) {
@@ -17,8 +17,8 @@ func TestOrderOfCreation(t *testing.T) {
 	for _, name := range names {
 		made = append(made, insert(t, db, alice, houses, house{TownId: of.TownId, Name: name}))
 	}
-	update(t, db, alice, func(tx *kind.Tx) error { return houses.Put(tx, made[0]) }) // keeps its place
-	view(t, db, alice, func(tx *kind.Tx) {
+	update(t, db, alice, func(tx *resource.Tx) error { return houses.Put(tx, made[0]) }) // keeps its place
+	view(t, db, alice, func(tx *resource.Tx) {
 		if got := each(houses.All(tx), houseName); !slices.Equal(got, names) {
 			t.Errorf("All yields %q, want %q", got, names)
 		}
@@ -61,23 +61,23 @@ func TestWritingWhileLooking(t *testing.T) {
 	const many = 300 // more than a node of the trees below holds
 	for _, way := range []struct {
 		name string
-		walk func(tx *kind.Tx, of Town) (seen []House)
+		walk func(tx *resource.Tx, of Town) (seen []House)
 	}{
-		{"All", func(tx *kind.Tx, _ Town) (seen []House) {
+		{"All", func(tx *resource.Tx, _ Town) (seen []House) {
 			for h := range houses.All(tx) {
 				seen = append(seen, h.HouseId)
 				must(houses.Delete(tx, h))
 			}
 			return seen
 		}},
-		{"Of", func(tx *kind.Tx, of Town) (seen []House) {
+		{"Of", func(tx *resource.Tx, of Town) (seen []House) {
 			for h := range houses.Of(tx, of) {
 				seen = append(seen, h.HouseId)
 				must(houses.Delete(tx, h))
 			}
 			return seen
 		}},
-		{"Find, changing what was looked for", func(tx *kind.Tx, of Town) (seen []House) {
+		{"Find, changing what was looked for", func(tx *resource.Tx, of Town) (seen []House) {
 			other := town{}
 			must(towns.Insert(tx, &other))
 			for h := range houses.Find(tx, "TownId", string(of)) {
@@ -87,28 +87,28 @@ func TestWritingWhileLooking(t *testing.T) {
 			}
 			return seen
 		}},
-		{"Each", func(tx *kind.Tx, _ Town) (seen []House) {
+		{"Each", func(tx *resource.Tx, _ Town) (seen []House) {
 			for _, h := range houses.Each(tx, 0) {
 				seen = append(seen, h.HouseId)
 				must(houses.Delete(tx, h))
 			}
 			return seen
 		}},
-		{"All, adding", func(tx *kind.Tx, of Town) (seen []House) {
+		{"All, adding", func(tx *resource.Tx, of Town) (seen []House) {
 			for h := range houses.All(tx) {
 				seen = append(seen, h.HouseId)
 				must(houses.Insert(tx, &house{TownId: of}))
 			}
 			return seen
 		}},
-		{"AllTagged", func(tx *kind.Tx, _ Town) (seen []House) {
+		{"AllTagged", func(tx *resource.Tx, _ Town) (seen []House) {
 			for h := range tx.AllTagged {
 				seen = append(seen, House(h.ID))
 				tx.SetTags(h, nil)
 			}
 			return seen
 		}},
-		{"AllTagged, deleting", func(tx *kind.Tx, _ Town) (seen []House) {
+		{"AllTagged, deleting", func(tx *resource.Tx, _ Town) (seen []House) {
 			for h := range tx.AllTagged {
 				seen = append(seen, House(h.ID))
 				must(houses.Delete(tx, &house{HouseId: House(h.ID)}))
@@ -119,12 +119,12 @@ func TestWritingWhileLooking(t *testing.T) {
 		t.Run(way.name, func(t *testing.T) {
 			t.Parallel()
 			db := open(t)
-			update(t, db, alice, func(tx *kind.Tx) error {
+			update(t, db, alice, func(tx *resource.Tx) error {
 				of := town{}
 				must(towns.Insert(tx, &of))
 				var want []House
 				for range many {
-					h := house{TownId: of.TownId, Tags: []kind.ResourceTag{{Key: "k"}}}
+					h := house{TownId: of.TownId, Tags: []resource.ResourceTag{{Key: "k"}}}
 					must(houses.Insert(tx, &h))
 					want = append(want, h.HouseId)
 				}
@@ -140,7 +140,7 @@ func TestWritingWhileLooking(t *testing.T) {
 		t.Parallel()
 		now := &clock{}
 		db := open(t, at(now))
-		update(t, db, alice, func(tx *kind.Tx) error {
+		update(t, db, alice, func(tx *resource.Tx) error {
 			for range many {
 				l := letter{}
 				must(letters.Insert(tx, &l))
@@ -149,12 +149,12 @@ func TestWritingWhileLooking(t *testing.T) {
 			return nil
 		})
 		now.advance(letters.Keep)
-		update(t, db, alice, func(tx *kind.Tx) error {
+		update(t, db, alice, func(tx *resource.Tx) error {
 			must(letters.Insert(tx, &letter{}))
 			letters.Purge(tx)
 			return nil
 		})
-		view(t, db, alice, func(tx *kind.Tx) {
+		view(t, db, alice, func(tx *resource.Tx) {
 			left := 0
 			for range letters.Each(tx, 0) {
 				left++
@@ -169,7 +169,7 @@ func TestWritingWhileLooking(t *testing.T) {
 func TestFindNeedsAnIndex(t *testing.T) {
 	t.Parallel()
 	db := open(t)
-	view(t, db, alice, func(tx *kind.Tx) {
+	view(t, db, alice, func(tx *resource.Tx) {
 		for _, test := range []struct {
 			name string
 			call func()
@@ -204,7 +204,7 @@ func TestOfFindsEveryReference(t *testing.T) {
 	} {
 		insert(t, db, alice, letters, l)
 	}
-	view(t, db, alice, func(tx *kind.Tx) {
+	view(t, db, alice, func(tx *resource.Tx) {
 		got := each(letters.Of(tx, here.HouseId), func(l *letter) string { return l.Text })
 		if want := []string{"stops here", "from here", "in a circle"}; !slices.Equal(got, want) {
 			t.Errorf("Of yields %q, want %q", got, want)
@@ -242,7 +242,7 @@ func TestSelect(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			view(t, db, alice, func(tx *kind.Tx) {
+			view(t, db, alice, func(tx *resource.Tx) {
 				wanted := func(field string) ([]string, bool) { v, ok := test.wanted[field]; return v, ok }
 				var names []string
 				var seqs []uint64
@@ -284,8 +284,8 @@ func TestSelectYieldsTheDeleted(t *testing.T) {
 	of := insert(t, db, alice, towns, town{})
 	office := insert(t, db, alice, houses, house{TownId: of.TownId})
 	l := insert(t, db, alice, letters, letter{From: office.HouseId})
-	update(t, db, alice, func(tx *kind.Tx) error { return letters.Delete(tx, l) })
-	view(t, db, alice, func(tx *kind.Tx) {
+	update(t, db, alice, func(tx *resource.Tx) error { return letters.Delete(tx, l) })
+	view(t, db, alice, func(tx *resource.Tx) {
 		for field, value := range map[string]string{"LetterId": string(l.LetterId), "From": string(office.HouseId)} {
 			found := 0
 			for range letters.Select(tx, 0, func(f string) ([]string, bool) { return []string{value}, f == field }) {

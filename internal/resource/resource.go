@@ -1,4 +1,4 @@
-// Package kind gives the rules typed resources over the store: ids,
+// Package resource gives the rules typed resources over the store: ids,
 // references, indexes, unique keys, tags and quotas.
 //
 // A [Kind] is a value beside its Go type that states facts: name, tag type,
@@ -6,7 +6,7 @@
 // follows from the facts is done here, once for all kinds: a field whose type
 // is another kind's id is a reference, must lead to a living resource of the
 // same account, and keeps that resource from being deleted.
-package kind
+package resource
 
 import (
 	"cmp"

@@ -1,4 +1,4 @@
-package kind_test
+package resource_test
 
 import (
 	"reflect"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // A tree of all that a path may pass.
@@ -74,7 +74,7 @@ func TestPath(t *testing.T) {
 	} {
 		t.Run(test.path, func(t *testing.T) {
 			t.Parallel()
-			p, err := kind.ParsePath(reflect.TypeFor[trunk](), test.path)
+			p, err := resource.ParsePath(reflect.TypeFor[trunk](), test.path)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -120,7 +120,7 @@ func TestPathToNothing(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			_, err := kind.ParsePath(reflect.TypeFor[trunk](), test.path)
+			_, err := resource.ParsePath(reflect.TypeFor[trunk](), test.path)
 			if err == nil || !strings.Contains(err.Error(), test.says) {
 				t.Errorf("ParsePath(%q) = %v, want an error that says %q", test.path, err, test.says)
 			}
@@ -132,7 +132,7 @@ func TestPaths(t *testing.T) {
 	t.Parallel()
 	names := func(want func(reflect.StructField) bool) []string {
 		var names []string
-		for _, p := range kind.Paths(reflect.TypeFor[trunk](), want) {
+		for _, p := range resource.Paths(reflect.TypeFor[trunk](), want) {
 			names = append(names, p.Name)
 		}
 		return names

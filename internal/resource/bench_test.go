@@ -1,16 +1,16 @@
-package kind_test
+package resource_test
 
 import (
 	"strconv"
 	"testing"
 
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 func BenchmarkGet(b *testing.B) {
 	db := open(b)
 	of := insert(b, db, alice, towns, town{Name: "Aigues"})
-	view(b, db, alice, func(tx *kind.Tx) {
+	view(b, db, alice, func(tx *resource.Tx) {
 		for b.Loop() {
 			if _, err := towns.Get(tx, of.TownId); err != nil {
 				b.Fatal(err)

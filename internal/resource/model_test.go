@@ -1,4 +1,4 @@
-package kind_test
+package resource_test
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bastide-cloud/bastide/internal/apierror"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 // model is what an account should hold, in the plainest form: lists in order of
@@ -111,22 +111,22 @@ type country struct {
 	journal  *rows
 	now      *clock
 	chance   *rand.ChaCha8
-	db       *kind.DB
+	db       *resource.DB
 	accounts map[string]*model
 	seqs     map[string]uint64 // by id, the position at which it was first seen
 }
 
 func (c *country) open() {
-	c.db = kind.Open(kind.Options{
-		Kinds: []kind.Any{towns, houses, letters}, Journal: c.journal, Seal: masterKey(1), Now: c.now.Now, Chance: c.chance,
+	c.db = resource.Open(resource.Options{
+		Kinds: []resource.Any{towns, houses, letters}, Journal: c.journal, Seal: masterKey(1), Now: c.now.Now, Chance: c.chance,
 	})
 }
 
 // try runs a step that should fail for one of the reasons, or else succeed.
-func (c *country) try(t *rapid.T, account string, reasons []apierror.Code, step func(*kind.Tx) error) (done bool) {
+func (c *country) try(t *rapid.T, account string, reasons []apierror.Code, step func(*resource.Tx) error) (done bool) {
 	// The transaction is one of the other account, where it writes through In.
-	caller := kind.Caller{Account: rapid.SampledFrom([]string{alice, bob}).Draw(t, "caller")}
-	err := c.db.Update(context.Background(), caller, func(tx *kind.Tx) error { return step(tx.In(account)) })
+	caller := resource.Caller{Account: rapid.SampledFrom([]string{alice, bob}).Draw(t, "caller")}
+	err := c.db.Update(context.Background(), caller, func(tx *resource.Tx) error { return step(tx.In(account)) })
 	if (err == nil) != (len(reasons) == 0) || err != nil && !slices.ContainsFunc(reasons, func(code apierror.Code) bool { return code.Is(err) }) {
 		t.Fatalf("the step answered %v, want one of the codes %v", err, reasons)
 	}
@@ -224,14 +224,14 @@ func TestAnyHistory(t *testing.T) {
 func (c *country) foundTown(t *rapid.T) {
 	account, m := c.drawAccount(t)
 	v := town{Name: drawName(t)}
-	c.try(t, account, nil, func(tx *kind.Tx) error { return towns.Insert(tx, &v) })
+	c.try(t, account, nil, func(tx *resource.Tx) error { return towns.Insert(tx, &v) })
 	m.towns = append(m.towns, v)
 }
 
 func (c *country) buildHouse(t *rapid.T) {
 	account, m := c.drawAccount(t)
 	v := house{TownId: c.drawTown(t), Name: drawName(t)}
-	if c.try(t, account, m.wrongHouse(v), func(tx *kind.Tx) error { return houses.Insert(tx, &v) }) {
+	if c.try(t, account, m.wrongHouse(v), func(tx *resource.Tx) error { return houses.Insert(tx, &v) }) {
 		m.houses = append(m.houses, v)
 	}
 }
@@ -239,7 +239,7 @@ func (c *country) buildHouse(t *rapid.T) {
 func (c *country) writeLetter(t *rapid.T) {
 	account, m := c.drawAccount(t)
 	v := c.drawContents(t)
-	if c.try(t, account, m.wrongLetter(v), func(tx *kind.Tx) error { return letters.Insert(tx, &v) }) {
+	if c.try(t, account, m.wrongLetter(v), func(tx *resource.Tx) error { return letters.Insert(tx, &v) }) {
 		m.letters = append(m.letters, v)
 	}
 }
@@ -251,7 +251,7 @@ func (c *country) changeHouse(t *rapid.T) {
 	}
 	v := rapid.SampledFrom(m.houses).Draw(t, "old house")
 	v.TownId, v.Name = c.drawTown(t), drawName(t)
-	if c.try(t, account, m.wrongHouse(v), func(tx *kind.Tx) error { return houses.Put(tx, &v) }) {
+	if c.try(t, account, m.wrongHouse(v), func(tx *resource.Tx) error { return houses.Put(tx, &v) }) {
 		set(&m.houses, v, func(o house) bool { return o.HouseId == v.HouseId })
 	}
 }
@@ -264,7 +264,7 @@ func (c *country) changeLetter(t *rapid.T) {
 	}
 	v := c.drawContents(t)
 	v.LetterId = id
-	if c.try(t, account, m.wrongLetter(v), func(tx *kind.Tx) error { return letters.Put(tx, &v) }) {
+	if c.try(t, account, m.wrongLetter(v), func(tx *resource.Tx) error { return letters.Put(tx, &v) }) {
 		set(&m.letters, v, func(o letter) bool { return o.LetterId == id })
 	}
 }
@@ -279,7 +279,7 @@ func (c *country) deleteTown(t *rapid.T) {
 		m.held(func(l letter) bool { return slices.Contains(passedBy(l), id) }) {
 		reasons = append(reasons, apierror.NetInUse)
 	}
-	if c.try(t, account, reasons, func(tx *kind.Tx) error { return towns.Delete(tx, &town{TownId: id}) }) {
+	if c.try(t, account, reasons, func(tx *resource.Tx) error { return towns.Delete(tx, &town{TownId: id}) }) {
 		m.towns = slices.DeleteFunc(m.towns, func(v town) bool { return v.TownId == id })
 	}
 }
@@ -293,7 +293,7 @@ func (c *country) deleteHouse(t *rapid.T) {
 	} else if m.held(func(l letter) bool { return slices.Contains(stopsOf(l), id) }) {
 		reasons = append(reasons, apierror.SubnetInUse)
 	}
-	if c.try(t, account, reasons, func(tx *kind.Tx) error { return houses.Delete(tx, &house{HouseId: id}) }) {
+	if c.try(t, account, reasons, func(tx *resource.Tx) error { return houses.Delete(tx, &house{HouseId: id}) }) {
 		m.houses = slices.DeleteFunc(m.houses, func(v house) bool { return v.HouseId == id })
 	}
 }
@@ -307,7 +307,7 @@ func (c *country) deleteLetter(t *rapid.T) {
 	} else if m.held(func(l letter) bool { return l.Answers == v.LetterId && l.LetterId != v.LetterId }) {
 		reasons = append(reasons, apierror.InUse)
 	}
-	if c.try(t, account, reasons, func(tx *kind.Tx) error { return letters.Delete(tx, &v) }) {
+	if c.try(t, account, reasons, func(tx *resource.Tx) error { return letters.Delete(tx, &v) }) {
 		set(&m.letters, v, func(o letter) bool { return o.LetterId == v.LetterId })
 		m.gone[v.LetterId] = c.now.Now()
 	}
@@ -315,7 +315,7 @@ func (c *country) deleteLetter(t *rapid.T) {
 
 // changeMind writes to both accounts and then fails.
 func (c *country) changeMind(t *rapid.T) {
-	c.try(t, alice, []apierror.Code{apierror.InvalidState}, func(tx *kind.Tx) error {
+	c.try(t, alice, []apierror.Code{apierror.InvalidState}, func(tx *resource.Tx) error {
 		for _, account := range []string{bob, alice} {
 			tx := tx.In(account)
 			made := town{}
@@ -336,7 +336,7 @@ func (c *country) changeMind(t *rapid.T) {
 func (c *country) purge(t *rapid.T) {
 	account, m := c.drawAccount(t)
 	var next, want time.Time
-	c.try(t, account, nil, func(tx *kind.Tx) error { next = letters.Purge(tx); return nil })
+	c.try(t, account, nil, func(tx *resource.Tx) error { next = letters.Purge(tx); return nil })
 	for id, gone := range m.gone {
 		due := gone.Add(letters.Keep)
 		if !due.After(c.now.Now()) {
@@ -353,7 +353,7 @@ func (c *country) purge(t *rapid.T) {
 
 func (c *country) check(t *rapid.T) {
 	for account, m := range c.accounts {
-		view(t, c.db, account, func(tx *kind.Tx) {
+		view(t, c.db, account, func(tx *resource.Tx) {
 			compare(t, c, tx, towns, m.towns, func(v town) string { return string(v.TownId) }, func(town) bool { return true })
 			compare(t, c, tx, houses, m.houses, func(v house) string { return string(v.HouseId) }, func(house) bool { return true })
 			compare(t, c, tx, letters, m.letters, func(v letter) string { return string(v.LetterId) }, func(v letter) bool { return m.living(v.LetterId) })
@@ -393,7 +393,7 @@ func (c *country) check(t *rapid.T) {
 
 // compare checks that an account holds the resources of a kind that the model
 // says, in the same order and where they always were.
-func compare[T any, I kind.ID](t *rapid.T, c *country, tx *kind.Tx, k *kind.Kind[T, I], want []T, id func(T) string, living func(T) bool) {
+func compare[T any, I resource.ID](t *rapid.T, c *country, tx *resource.Tx, k *resource.Kind[T, I], want []T, id func(T) string, living func(T) bool) {
 	var got, alive []T
 	var last uint64
 	for seq, v := range k.Each(tx, 0) {

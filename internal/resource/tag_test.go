@@ -1,4 +1,4 @@
-package kind_test
+package resource_test
 
 import (
 	"errors"
@@ -10,23 +10,23 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bastide-cloud/bastide/internal/apierror"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 func TestTagCheck(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name string
-		tag  kind.ResourceTag
+		tag  resource.ResourceTag
 		want apierror.Code // 0: it may be had
 	}{
-		{"a key and a value", kind.ResourceTag{Key: "k", Value: "v"}, 0},
-		{"no value", kind.ResourceTag{Key: "k"}, 0},
-		{"no key", kind.ResourceTag{Value: "v"}, apierror.InvalidTagKey},
-		{"a long key", kind.ResourceTag{Key: strings.Repeat("é", 255)}, 0},
-		{"a key too long", kind.ResourceTag{Key: strings.Repeat("k", 256)}, apierror.InvalidLength},
-		{"a long value", kind.ResourceTag{Key: "k", Value: strings.Repeat("é", 255)}, 0},
-		{"a value too long", kind.ResourceTag{Key: "k", Value: strings.Repeat("v", 256)}, apierror.TagValueTooLong},
+		{"a key and a value", resource.ResourceTag{Key: "k", Value: "v"}, 0},
+		{"no value", resource.ResourceTag{Key: "k"}, 0},
+		{"no key", resource.ResourceTag{Value: "v"}, apierror.InvalidTagKey},
+		{"a long key", resource.ResourceTag{Key: strings.Repeat("é", 255)}, 0},
+		{"a key too long", resource.ResourceTag{Key: strings.Repeat("k", 256)}, apierror.InvalidLength},
+		{"a long value", resource.ResourceTag{Key: "k", Value: strings.Repeat("é", 255)}, 0},
+		{"a value too long", resource.ResourceTag{Key: "k", Value: strings.Repeat("v", 256)}, apierror.TagValueTooLong},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -42,17 +42,17 @@ func TestTagCheck(t *testing.T) {
 func TestWithTags(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		var tags []kind.ResourceTag
+		var tags []resource.ResourceTag
 		want := map[string]string{}
 		for range rapid.IntRange(0, 4).Draw(t, "calls") {
-			var more []kind.ResourceTag
+			var more []resource.ResourceTag
 			for range rapid.IntRange(0, 6).Draw(t, "tags") {
-				tag := kind.ResourceTag{Key: rapid.StringMatching(`[a-dA-D]{1,2}`).Draw(t, "key"), Value: rapid.StringN(0, 3, -1).Draw(t, "value")}
+				tag := resource.ResourceTag{Key: rapid.StringMatching(`[a-dA-D]{1,2}`).Draw(t, "key"), Value: rapid.StringN(0, 3, -1).Draw(t, "value")}
 				more, want[tag.Key] = append(more, tag), tag.Value
 			}
 			had, given := slices.Clone(tags), slices.Clone(more)
-			after := kind.WithTags(tags, kind.UniqueTags(more))
-			if diff := cmp.Diff([][]kind.ResourceTag{had, given}, [][]kind.ResourceTag{tags, more}); diff != "" {
+			after := resource.WithTags(tags, resource.UniqueTags(more))
+			if diff := cmp.Diff([][]resource.ResourceTag{had, given}, [][]resource.ResourceTag{tags, more}); diff != "" {
 				t.Fatalf("the lists that were given are changed (-before +after):\n%s", diff)
 			}
 			tags = after
@@ -73,26 +73,26 @@ func TestWithTags(t *testing.T) {
 func TestTagged(t *testing.T) {
 	t.Parallel()
 	db := open(t)
-	a := insert(t, db, alice, towns, town{Name: "A", Tags: []kind.ResourceTag{{Key: "size", Value: "small"}}})
+	a := insert(t, db, alice, towns, town{Name: "A", Tags: []resource.ResourceTag{{Key: "size", Value: "small"}}})
 	bare := insert(t, db, alice, towns, town{Name: "bare"})
-	h := insert(t, db, alice, houses, house{TownId: a.TownId, Name: "mill", Tags: []kind.ResourceTag{{Key: "roof", Value: "red"}}})
-	late := insert(t, db, alice, towns, town{Name: "late", Tags: []kind.ResourceTag{{Key: "size", Value: "large"}}})
-	read := insert(t, db, alice, letters, letter{Tags: []kind.ResourceTag{{Key: "k"}}})
+	h := insert(t, db, alice, houses, house{TownId: a.TownId, Name: "mill", Tags: []resource.ResourceTag{{Key: "roof", Value: "red"}}})
+	late := insert(t, db, alice, towns, town{Name: "late", Tags: []resource.ResourceTag{{Key: "size", Value: "large"}}})
+	read := insert(t, db, alice, letters, letter{Tags: []resource.ResourceTag{{Key: "k"}}})
 	k := insert(t, db, alice, keys, key{})
-	insert(t, db, bob, towns, town{Tags: []kind.ResourceTag{{Key: "his", Value: ""}}})
-	gone := insert(t, db, alice, towns, town{Tags: []kind.ResourceTag{{Key: "k"}}})
-	update(t, db, alice, func(tx *kind.Tx) error {
+	insert(t, db, bob, towns, town{Tags: []resource.ResourceTag{{Key: "his", Value: ""}}})
+	gone := insert(t, db, alice, towns, town{Tags: []resource.ResourceTag{{Key: "k"}}})
+	update(t, db, alice, func(tx *resource.Tx) error {
 		must(letters.Delete(tx, read))
 		return towns.Delete(tx, gone)
 	})
 
 	type shown struct {
 		Kind, Type, ID string
-		Tags           []kind.ResourceTag
+		Tags           []resource.ResourceTag
 	}
-	show := func(r kind.Tagged) shown { return shown{r.Kind, r.Type, r.ID, r.Tags()} }
+	show := func(r resource.Tagged) shown { return shown{r.Kind, r.Type, r.ID, r.Tags()} }
 	inTownA := shown{"Town", "town", string(a.TownId), a.Tags}
-	view(t, db, alice, func(tx *kind.Tx) {
+	view(t, db, alice, func(tx *resource.Tx) {
 		for id, want := range map[string]*shown{
 			string(a.TownId):      &inTownA,
 			string(bare.TownId):   {"Town", "town", string(bare.TownId), nil},
@@ -134,10 +134,10 @@ func TestSetTags(t *testing.T) {
 	t.Parallel()
 	db := open(t)
 	of := insert(t, db, alice, towns, town{})
-	h := insert(t, db, alice, houses, house{TownId: of.TownId, Name: "mill", Tags: []kind.ResourceTag{{Key: "roof", Value: "red"}}})
+	h := insert(t, db, alice, houses, house{TownId: of.TownId, Name: "mill", Tags: []resource.ResourceTag{{Key: "roof", Value: "red"}}})
 	insert(t, db, alice, houses, house{TownId: of.TownId, Name: "barn"})
-	set := func(tags []kind.ResourceTag) {
-		update(t, db, alice, func(tx *kind.Tx) error {
+	set := func(tags []resource.ResourceTag) {
+		update(t, db, alice, func(tx *resource.Tx) error {
 			r, ok := tx.Tagged(string(h.HouseId))
 			if !ok {
 				return errors.New("the house is not found")
@@ -146,8 +146,8 @@ func TestSetTags(t *testing.T) {
 			return nil
 		})
 	}
-	for _, tags := range [][]kind.ResourceTag{{{Key: "a"}, {Key: "roof", Value: "blue"}}, {}, nil} {
-		view(t, db, alice, func(tx *kind.Tx) {
+	for _, tags := range [][]resource.ResourceTag{{{Key: "a"}, {Key: "roof", Value: "blue"}}, {}, nil} {
+		view(t, db, alice, func(tx *resource.Tx) {
 			before, _ := houses.Get(tx, h.HouseId)
 			was := slices.Clone(before.Tags)
 			set(tags)
@@ -155,7 +155,7 @@ func TestSetTags(t *testing.T) {
 				t.Errorf("setting tags changed what a view sees (-before +after):\n%s", diff)
 			}
 		})
-		view(t, db, alice, func(tx *kind.Tx) {
+		view(t, db, alice, func(tx *resource.Tx) {
 			got, err := houses.Get(tx, h.HouseId)
 			if err != nil {
 				t.Fatal(err)
@@ -178,8 +178,8 @@ func TestSetTags(t *testing.T) {
 func TestHiddenIsNotTagged(t *testing.T) {
 	t.Parallel()
 	db := open(t)
-	secret := insert(t, db, alice, houses, house{Name: hideout, Tags: []kind.ResourceTag{{Key: "roof", Value: "none"}}})
-	view(t, db, alice, func(tx *kind.Tx) {
+	secret := insert(t, db, alice, houses, house{Name: hideout, Tags: []resource.ResourceTag{{Key: "roof", Value: "none"}}})
+	view(t, db, alice, func(tx *resource.Tx) {
 		if _, ok := tx.Tagged(string(secret.HouseId)); ok {
 			t.Errorf("the hidden house %s can be tagged", secret.HouseId)
 		}

@@ -1,4 +1,4 @@
-package kind_test
+package resource_test
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 	"github.com/bastide-cloud/bastide/internal/store"
 )
 
@@ -45,20 +45,20 @@ type everything struct {
 	Perhaps *leaf
 	Leaves  []leaf
 	Shoots  []*branch
-	Secret  kind.Secret
-	Secrets []kind.Secret
-	Hidden  *kind.Secret
+	Secret  resource.Secret
+	Secrets []resource.Secret
+	Hidden  *resource.Secret
 	Boxes   []box
 	Crown
-	Tags []kind.ResourceTag
+	Tags []resource.ResourceTag
 }
 
 type box struct {
 	Label string
-	Code  *kind.Secret
+	Code  *resource.Secret
 }
 
-var everythings = &kind.Kind[everything, Key]{Name: "Everything", Tag: "everything"}
+var everythings = &resource.Kind[everything, Key]{Name: "Everything", Tag: "everything"}
 
 // optional draws a pointer, nil half of the time.
 func optional[T any](of *rapid.Generator[T]) *rapid.Generator[*T] { return rapid.Ptr(of, true) }
@@ -75,10 +75,10 @@ func list[T any](of *rapid.Generator[T]) *rapid.Generator[[]T] {
 
 // drawEverything draws values of all fields, zero ones often.
 func drawEverything(t *rapid.T) everything {
-	secret := rapid.Map(rapid.String(), func(s string) kind.Secret { return kind.Secret(s) })
+	secret := rapid.Map(rapid.String(), func(s string) resource.Secret { return resource.Secret(s) })
 	color := rapid.Map(rapid.String(), func(s string) leaf { return leaf{s} })
-	tag := rapid.Custom(func(t *rapid.T) kind.ResourceTag {
-		return kind.ResourceTag{Key: rapid.String().Draw(t, "key"), Value: rapid.String().Draw(t, "value")}
+	tag := rapid.Custom(func(t *rapid.T) resource.ResourceTag {
+		return resource.ResourceTag{Key: rapid.String().Draw(t, "key"), Value: rapid.String().Draw(t, "value")}
 	})
 	shoot := rapid.Custom(func(t *rapid.T) *branch {
 		return &branch{Length: rapid.Int().Draw(t, "length"), Leaf: optional(color).Draw(t, "leaf"), Leaves: list(color).Draw(t, "leaves")}
@@ -118,21 +118,21 @@ func drawEverything(t *rapid.T) everything {
 // What a restart reads is what was written.
 func TestRestart(t *testing.T) {
 	t.Parallel()
-	options := func(j store.Journal) kind.Options {
-		return kind.Options{Kinds: []kind.Any{everythings}, Journal: j, Seal: masterKey(1), Now: (&clock{}).Now, Chance: &scattered{}}
+	options := func(j store.Journal) resource.Options {
+		return resource.Options{Kinds: []resource.Any{everythings}, Journal: j, Seal: masterKey(1), Now: (&clock{}).Now, Chance: &scattered{}}
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		j := newRows()
-		db := kind.Open(options(j))
+		db := resource.Open(options(j))
 		zero := insert(t, db, alice, everythings, everything{})
 		made := drawEverything(t)
 		made.Twins = []Key{zero.KeyId}
 		made = *insert(t, db, alice, everythings, made)
 		must(db.Close())
 
-		db = kind.Open(options(j))
+		db = resource.Open(options(j))
 		defer db.Close()
-		view(t, db, alice, func(tx *kind.Tx) {
+		view(t, db, alice, func(tx *resource.Tx) {
 			for _, want := range []everything{*zero, made} {
 				got, err := everythings.Get(tx, want.KeyId)
 				if err != nil {
@@ -162,10 +162,10 @@ func TestDocumentsOmitWhatIsZero(t *testing.T) {
 }
 
 // reopened answers what reading an account says after its rows were changed.
-func reopened(t *testing.T, j *rows, account string, set ...func(*kind.Options)) error {
+func reopened(t *testing.T, j *rows, account string, set ...func(*resource.Options)) error {
 	t.Helper()
 	db := open(t, append(set, over(j))...)
-	return db.View(t.Context(), kind.Caller{Account: account}, func(tx *kind.Tx) error {
+	return db.View(t.Context(), resource.Caller{Account: account}, func(tx *resource.Tx) error {
 		keys.Count(tx)
 		return nil
 	})
@@ -193,7 +193,7 @@ const (
 )
 
 func cut() key {
-	return key{Teeth: teeth, Copies: []kind.Secret{copied, "", copied}, Spare: new(kind.Secret(spare))}
+	return key{Teeth: teeth, Copies: []resource.Secret{copied, "", copied}, Spare: new(resource.Secret(spare))}
 }
 
 func TestSecretsAreSealed(t *testing.T) {
@@ -215,7 +215,7 @@ func TestSecretsAreSealed(t *testing.T) {
 		t.Errorf("a secret that is none is sealed: %s", doc)
 	}
 	db := open(t, over(j))
-	view(t, db, alice, func(tx *kind.Tx) {
+	view(t, db, alice, func(tx *resource.Tx) {
 		got, err := keys.Get(tx, k.KeyId)
 		if err != nil {
 			t.Fatal(err)
@@ -231,22 +231,22 @@ func TestSecretsOpenInTheirPlaceOnly(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		move func(j *rows, k Key)
-		with func(*kind.Options)
+		with func(*resource.Options)
 	}{
-		{"another master key", func(*rows, Key) {}, func(o *kind.Options) { o.Seal = masterKey(2) }},
-		{"another account", func(j *rows, _ Key) { j.accounts[alice], j.accounts[bob] = nil, j.accounts[alice] }, func(*kind.Options) {}},
+		{"another master key", func(*rows, Key) {}, func(o *resource.Options) { o.Seal = masterKey(2) }},
+		{"another account", func(j *rows, _ Key) { j.accounts[alice], j.accounts[bob] = nil, j.accounts[alice] }, func(*resource.Options) {}},
 		{"another id", func(j *rows, k Key) {
 			row := j.accounts[alice].rows[[2]string{"Key", string(k)}]
 			delete(j.accounts[alice].rows, [2]string{"Key", string(k)})
 			row.ID = "key-00000000"
 			j.accounts[alice].rows[[2]string{"Key", row.ID}] = row
-		}, func(*kind.Options) {}},
+		}, func(*resource.Options) {}},
 		{"no longer sealed", func(j *rows, k Key) {
 			place := [2]string{"Key", string(k)}
 			row := j.accounts[alice].rows[place]
 			row.Doc = fmt.Appendf(nil, `{"KeyId":%q,"Teeth":%q}`, k, teeth)
 			j.accounts[alice].rows[place] = row
-		}, func(*kind.Options) {}},
+		}, func(*resource.Options) {}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

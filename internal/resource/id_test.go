@@ -1,4 +1,4 @@
-package kind_test
+package resource_test
 
 import (
 	"errors"
@@ -11,15 +11,15 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bastide-cloud/bastide/internal/apierror"
-	"github.com/bastide-cloud/bastide/internal/kind"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 func TestFormCheck(t *testing.T) {
 	t.Parallel()
-	account := kind.Form{Length: 12, Alphabet: kind.Decimal}
+	account := resource.Form{Length: 12, Alphabet: resource.Decimal}
 	for _, test := range []struct {
 		name string
-		form kind.Form
+		form resource.Form
 		id   string
 		want apierror.Code // 0: it has the form
 	}{
@@ -57,10 +57,10 @@ func TestFormCheck(t *testing.T) {
 func TestRandomHasItsForm(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		form := kind.Form{
+		form := resource.Form{
 			Prefix:   rapid.SampledFrom([]string{"", "i-", "subnet-"}).Draw(t, "prefix"),
 			Length:   rapid.IntRange(0, 40).Draw(t, "length"),
-			Alphabet: rapid.SampledFrom([]string{kind.Hexadecimal, kind.Decimal, kind.Alphanumeric, "x"}).Draw(t, "alphabet"),
+			Alphabet: rapid.SampledFrom([]string{resource.Hexadecimal, resource.Decimal, resource.Alphanumeric, "x"}).Draw(t, "alphabet"),
 		}
 		seed := [32]byte{rapid.Byte().Draw(t, "seed")}
 		id := form.Random(rand.NewChaCha8(seed))
@@ -94,7 +94,7 @@ func TestRandomIsFair(t *testing.T) {
 	}
 	for n := 1; n <= len(symbols); n++ {
 		alphabet := string(symbols[:n])
-		text := kind.Random(&scattered{}, 256/n*n, alphabet)
+		text := resource.Random(&scattered{}, 256/n*n, alphabet)
 		for _, symbol := range symbols[:n] {
 			if got := strings.Count(text, string(rune(symbol))); got != 256/n {
 				t.Fatalf("of %d symbols number %d came %d times, want %d", n, symbol, got, 256/n)
@@ -105,7 +105,7 @@ func TestRandomIsFair(t *testing.T) {
 
 func TestRandomNeedsItsSource(t *testing.T) {
 	t.Parallel()
-	said := panics(t, func() { kind.Random(iotest.ErrReader(errors.New("dry")), 8, kind.Decimal) })
+	said := panics(t, func() { resource.Random(iotest.ErrReader(errors.New("dry")), 8, resource.Decimal) })
 	if !strings.Contains(said, "dry") {
 		t.Errorf("the panic says %q, not why", said)
 	}
@@ -117,8 +117,8 @@ type (
 	pointed  string
 )
 
-func (numbered) Form() kind.Form { return hex("n-") }
-func (*pointed) Form() kind.Form { return hex("p-") }
+func (numbered) Form() resource.Form { return hex("n-") }
+func (*pointed) Form() resource.Form { return hex("p-") }
 
 func TestFormOf(t *testing.T) {
 	t.Parallel()
@@ -136,7 +136,7 @@ func TestFormOf(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			form, ok := kind.FormOf(test.of)
+			form, ok := resource.FormOf(test.of)
 			if ok != (test.want != "") || ok && form.String() != test.want {
 				t.Errorf("FormOf(%s) = %s, %t, want %q", test.of, form, ok, test.want)
 			}
