@@ -15,13 +15,13 @@ import (
 	"github.com/bastide-cloud/bastide/internal/apierror"
 )
 
-// constant is a code as fault.go declares it.
+// constant is a code as apierror.go declares it.
 type constant struct {
 	name string
 	code apierror.Code
 }
 
-// declared reads the constants of fault.go, in their order.
+// declared reads the constants of apierror.go, in their order.
 func declared(t *testing.T) (all []constant) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "apierror.go", nil, parser.SkipObjectResolution)
@@ -50,7 +50,7 @@ func declared(t *testing.T) (all []constant) {
 		}
 	}
 	if len(all) == 0 {
-		t.Fatal("fault.go declares no code")
+		t.Fatal("apierror.go declares no code")
 	}
 	return all
 }
