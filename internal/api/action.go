@@ -191,7 +191,7 @@ func (r Resource[T, I, V]) show(tx *resource.Tx, v *T) *V {
 func (r Resource[T, I, V]) get(tx *resource.Tx, id I) (*T, error) {
 	v, err := r.kind.Get(tx, id)
 	if err == nil && resource.IsHidden(v) {
-		return nil, r.kind.Absent(id)
+		return nil, r.kind.ErrNotFound(id)
 	}
 	return v, err
 }

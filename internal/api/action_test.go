@@ -149,7 +149,7 @@ func newTown(t rapid.TB) *town {
 	w := &town{
 		TB:      t,
 		plots:   &resource.Kind[plot, plotID]{Name: "Plot"},
-		gardens: &resource.Kind[garden, gardenID]{Name: "Garden", Tag: "garden", Unique: []string{"Title"}, Taken: apierror.AlreadyExists},
+		gardens: &resource.Kind[garden, gardenID]{Name: "Garden", Tag: "garden", Unique: []string{"Title"}, Conflict: apierror.AlreadyExists},
 	}
 	w.db = resource.Open(resource.Options{
 		Kinds: []resource.Any{w.plots, w.gardens}, Now: func() time.Time { return time.UnixMilli(1_800_000_000_000) },

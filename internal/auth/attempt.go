@@ -48,14 +48,14 @@ type tally struct {
 }
 
 func (t tally) locks(tx *resource.Tx) Locks {
-	if a := Attempts.Living(tx.In(t.account), t.id); a != nil {
+	if a := Attempts.Find(tx.In(t.account), t.id); a != nil {
 		return a.Locks
 	}
 	return Locks{}
 }
 
 func (t tally) put(tx *resource.Tx, locks Locks) error {
-	a := Attempts.Living(tx, t.id)
+	a := Attempts.Find(tx, t.id)
 	if a == nil {
 		a = &Attempt{AttemptId: t.id}
 	}

@@ -73,7 +73,7 @@ const (
 )
 
 var beacons = &resource.Kind[Beacon, beaconID]{
-	Name: "Beacon", Tag: "beacon", Missing: apierror.ObjectNotFound,
+	Name: "Beacon", Tag: "beacon", NotFound: apierror.ObjectNotFound,
 	Quota: &resource.Quota{Name: "beacon_limit", Code: apierror.TooManyNets},
 	Life: lifecycle.Table[beaconState]{
 		"":     {beaconCreated: "dark"},

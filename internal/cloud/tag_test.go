@@ -63,8 +63,8 @@ func newShore(t rapid.TB) *shore {
 	s := &shore{
 		TB:    t,
 		api:   api.New(tagActions(), api.NewPager([]byte("key"))),
-		boats: &resource.Kind[boat, boatID]{Name: "Boat", Tag: "boat", Missing: apierror.VmNotFound},
-		kites: &resource.Kind[kite, kiteID]{Name: "Kite", Tag: "kite", Missing: apierror.VolumeNotFound},
+		boats: &resource.Kind[boat, boatID]{Name: "Boat", Tag: "boat", NotFound: apierror.VmNotFound},
+		kites: &resource.Kind[kite, kiteID]{Name: "Kite", Tag: "kite", NotFound: apierror.VolumeNotFound},
 		rocks: &resource.Kind[rock, rockID]{Name: "Rock"},
 	}
 	s.db = resource.Open(resource.Options{

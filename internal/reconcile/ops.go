@@ -111,7 +111,7 @@ func (l *opsLoop[T, I, W, S]) Step(ctx context.Context, account, id string) (aga
 func (l *opsLoop[T, I, W, S]) look(ctx context.Context, account string, id I) (v *T, want *W, again time.Time, err error) {
 	err = l.db.View(ctx, resource.Caller{Account: account}, func(tx *resource.Tx) (err error) {
 		want, again = nil, time.Time{}
-		if v = l.kind.Living(tx, id); v != nil && !upToDate(v) && (l.Ending == nil || !l.Ending(v)) {
+		if v = l.kind.Find(tx, id); v != nil && !upToDate(v) && (l.Ending == nil || !l.Ending(v)) {
 			want, again, err = l.Want(tx, v)
 		}
 		return err
@@ -166,7 +166,7 @@ func (l *opsLoop[T, I, W, S]) ensure(ctx context.Context, account string, id I, 
 // note runs fn in a transaction over a resource, if it is still there.
 func (l *opsLoop[T, I, W, S]) note(ctx context.Context, account string, id I, fn func(*resource.Tx, *T) error) error {
 	return l.db.Update(ctx, resource.Caller{Account: account}, func(tx *resource.Tx) error {
-		if v := l.kind.Living(tx, id); v != nil {
+		if v := l.kind.Find(tx, id); v != nil {
 			return fn(tx, v)
 		}
 		return nil

@@ -125,7 +125,7 @@ func (b *bay) insert(d Disk) diskID {
 // get returns a disk; nil: it is not there.
 func (b *bay) get(id diskID) (d *Disk) {
 	b.Helper()
-	err := b.db.View(b.Context(), resource.Caller{Account: "alice"}, func(tx *resource.Tx) error { d = b.disks.Living(tx, id); return nil })
+	err := b.db.View(b.Context(), resource.Caller{Account: "alice"}, func(tx *resource.Tx) error { d = b.disks.Find(tx, id); return nil })
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -280,7 +280,7 @@ func TestOpsThatAreOvertaken(t *testing.T) {
 			}
 			gone := b.insert(Disk{Size: 1})
 			b.ensure = func(int) error {
-				b.update(func(tx *resource.Tx) error { return b.disks.Delete(tx, b.disks.Living(tx, gone)) })
+				b.update(func(tx *resource.Tx) error { return b.disks.Delete(tx, b.disks.Find(tx, gone)) })
 				return c.err
 			}
 			if _, err := b.step(gone, "ensure1"); err != nil || b.get(gone) != nil {

@@ -27,7 +27,7 @@ func (p *purge) Step(ctx context.Context, account, id string) (again time.Time, 
 	if !ok || o.Gone == 0 {
 		return again, nil
 	}
-	if due := time.UnixMilli(o.Gone).Add(facts.Keep); due.After(p.now()) {
+	if due := time.UnixMilli(o.Gone).Add(facts.Retention); due.After(p.now()) {
 		return due, nil
 	}
 	return again, p.db.Update(ctx, resource.Caller{Account: account}, func(tx *resource.Tx) error {

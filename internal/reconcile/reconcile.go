@@ -149,7 +149,7 @@ func (r *Reconciler) Run(ctx context.Context, db *resource.DB, loops ...Loop) {
 		}
 	}
 	for _, k := range db.Kinds() {
-		if facts := k.Facts(); facts.Keep > 0 {
+		if facts := k.Facts(); facts.Retention > 0 {
 			r.add(&purge{db, k, r.Clock.Now}, facts.Name+" purge")
 		}
 	}

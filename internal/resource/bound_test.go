@@ -47,7 +47,7 @@ func TestUniqueOfTheDeleted(t *testing.T) {
 		KeyId Key
 		Names []string
 	}
-	guests := &resource.Kind[guest, Key]{Name: "Guest", Keep: time.Hour, Unique: []string{"Names"}, Taken: apierror.EmailTaken}
+	guests := &resource.Kind[guest, Key]{Name: "Guest", Retention: time.Hour, Unique: []string{"Names"}, Conflict: apierror.EmailTaken}
 	db := open(t, func(o *resource.Options) { o.Kinds = []resource.Any{guests} })
 	eve := insert(t, db, alice, guests, guest{Names: []string{"eve", "eva", "eve"}})
 	refused(t, db, alice, apierror.EmailTaken, "The Names 'eva' is used already.", func(tx *resource.Tx) error {

@@ -104,7 +104,7 @@ func (k *Kind[T, I]) inspectLife(sh *shape) error {
 	sh.state, sh.edges, sh.ends = found[0].flat, map[string][]lifecycle.Edge{}, map[string]bool{"": true}
 	for _, e := range k.Life.Edges() {
 		sh.edges[e.From] = append(sh.edges[e.From], e)
-		if e.To == "" && k.Keep > 0 {
+		if e.To == "" && k.Retention > 0 {
 			sh.ends[e.From] = true
 		}
 	}

@@ -43,7 +43,7 @@ const (
 
 var (
 	disks = &resource.Kind[disk, Disk]{
-		Name: "Disk", Keep: time.Hour, Forbidden: apierror.NetInUse,
+		Name: "Disk", Retention: time.Hour, Forbidden: apierror.NetInUse,
 		Life: lifecycle.Table[diskState]{
 			"":      {diskCreated: "new"},
 			"new":   {diskFormatted: "ready"},

@@ -338,7 +338,7 @@ func (c *country) purge(t *rapid.T) {
 	var next, want time.Time
 	c.try(t, account, nil, func(tx *resource.Tx) error { next = letters.Purge(tx); return nil })
 	for id, gone := range m.gone {
-		due := gone.Add(letters.Keep)
+		due := gone.Add(letters.Retention)
 		if !due.After(c.now.Now()) {
 			delete(m.gone, id)
 			m.letters = slices.DeleteFunc(m.letters, func(v letter) bool { return v.LetterId == id })

@@ -80,7 +80,7 @@ func TestWritingWhileLooking(t *testing.T) {
 		{"Find, changing what was looked for", func(tx *resource.Tx, of Town) (seen []House) {
 			other := town{}
 			must(towns.Insert(tx, &other))
-			for h := range houses.Find(tx, "TownId", string(of)) {
+			for h := range houses.Where(tx, "TownId", string(of)) {
 				seen = append(seen, h.HouseId)
 				h.TownId = other.TownId
 				must(houses.Put(tx, h))
@@ -148,7 +148,7 @@ func TestWritingWhileLooking(t *testing.T) {
 			}
 			return nil
 		})
-		now.advance(letters.Keep)
+		now.advance(letters.Retention)
 		update(t, db, alice, func(tx *resource.Tx) error {
 			must(letters.Insert(tx, &letter{}))
 			letters.Purge(tx)
@@ -175,10 +175,10 @@ func TestFindNeedsAnIndex(t *testing.T) {
 			call func()
 			says string
 		}{
-			{"a field without an index", func() { letters.Find(tx, "Text", "x") }, "kind Letter: Text is no reference"},
-			{"its own id", func() { houses.Find(tx, "HouseId", "x") }, "kind House: HouseId is no reference"},
-			{"an id that is no reference", func() { letters.Find(tx, "Reader", "x") }, "kind Letter: Reader is no reference"},
-			{"nothing", func() { houses.Find(tx, "Cellar", "x") }, "kind House: Cellar is no reference"},
+			{"a field without an index", func() { letters.Where(tx, "Text", "x") }, "kind Letter: Text is no reference"},
+			{"its own id", func() { houses.Where(tx, "HouseId", "x") }, "kind House: HouseId is no reference"},
+			{"an id that is no reference", func() { letters.Where(tx, "Reader", "x") }, "kind Letter: Reader is no reference"},
+			{"nothing", func() { houses.Where(tx, "Cellar", "x") }, "kind House: Cellar is no reference"},
 			{"of what it does not refer to", func() { houses.Of(tx, Key("x")) }, "nothing in kind_test.house refers to a kind_test.Key"},
 		} {
 			if said := panics(t, test.call); !strings.Contains(said, test.says) {
@@ -209,7 +209,7 @@ func TestOfFindsEveryReference(t *testing.T) {
 		if want := []string{"stops here", "from here", "in a circle"}; !slices.Equal(got, want) {
 			t.Errorf("Of yields %q, want %q", got, want)
 		}
-		if got := each(letters.Find(tx, "Stops.HouseId", string(here.HouseId)), func(l *letter) string { return l.Text }); !slices.Equal(got, []string{"stops here", "in a circle"}) {
+		if got := each(letters.Where(tx, "Stops.HouseId", string(here.HouseId)), func(l *letter) string { return l.Text }); !slices.Equal(got, []string{"stops here", "in a circle"}) {
 			t.Errorf("Find through a list yields %q", got)
 		}
 	})

@@ -191,7 +191,7 @@ func TestWeakReferencesToNoKind(t *testing.T) {
 	update(t, db, alice, func(tx *resource.Tx) error { return signs.Insert(tx, &sign{Way: "house-0"}) })
 	view(t, db, alice, func(tx *resource.Tx) {
 		n := 0
-		for range signs.Find(tx, "Way", "house-0") {
+		for range signs.Where(tx, "Way", "house-0") {
 			n++
 		}
 		if n != 1 {

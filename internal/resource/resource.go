@@ -33,17 +33,17 @@ import (
 //   - `ref:"weak"`: a reference that does not keep its target; the rule that
 //     deletes the target sees to it.
 type Kind[T any, I ID] struct {
-	Name    string        // as the API calls one of them: "Subnet"
-	Plural  string        // as the API calls several; Name and an s if empty
-	Tag     string        // the resource type in ReadTags; empty: it has no tags
-	Missing apierror.Code // when there is none of an id; ObjectNotFound if zero
-	Held    apierror.Code // when a reference keeps it from being deleted; InUse if zero
-	Quota   *Quota
+	Name     string        // as the API calls one of them: "Subnet"
+	Plural   string        // as the API calls several; Name and an s if empty
+	Tag      string        // the resource type in ReadTags; empty: it has no tags
+	NotFound apierror.Code // when there is none of an id; ObjectNotFound if zero
+	InUse    apierror.Code // when a reference keeps it from being deleted; InUse if zero
+	Quota    *Quota
 
 	// Unique names fields whose value no two living resources of the account
 	// share. Taken answers the second.
-	Unique []string
-	Taken  apierror.Code
+	Unique   []string
+	Conflict apierror.Code
 
 	// Life says which events lead from which state to which; nil: it has no
 	// states. The state is the field of T that has their type. A resource whose
@@ -52,8 +52,8 @@ type Kind[T any, I ID] struct {
 	Life      lifecycle.Life
 	Forbidden apierror.Code
 
-	// Keep is how long a deleted resource stays readable.
-	Keep time.Duration
+	// Retention is how long a deleted resource stays readable.
+	Retention time.Duration
 
 	// ToldTags says that the world is told of the tags: a change of them is one
 	// of the resource's Generation.
@@ -98,7 +98,7 @@ type Any interface {
 type Facts struct {
 	Name, Plural, Tag string
 	Quota             *Quota
-	Keep              time.Duration
+	Retention         time.Duration
 	ToldTags          bool
 	Life              lifecycle.Life
 	Type              reflect.Type // of the stored struct
@@ -111,7 +111,7 @@ func (k *Kind[T, I]) Facts() Facts {
 	if plural == "" {
 		plural = k.Name + "s"
 	}
-	return Facts{k.Name, plural, k.Tag, k.Quota, k.Keep, k.ToldTags, k.Life, reflect.TypeFor[T](), reflect.TypeFor[I]()}
+	return Facts{k.Name, plural, k.Tag, k.Quota, k.Retention, k.ToldTags, k.Life, reflect.TypeFor[T](), reflect.TypeFor[I]()}
 }
 
 // shape is what reflection finds in T, once.
@@ -212,15 +212,15 @@ func isOpaque(f reflect.StructField) bool {
 // same one, and puts it. What its slices and pointers lead to is shared with
 // readers: a rule that changes a list makes a new one.
 func (k *Kind[T, I]) Get(tx *Tx, id I) (*T, error) {
-	if v := k.Living(tx, id); v != nil {
+	if v := k.Find(tx, id); v != nil {
 		return v, nil
 	}
 	return nil, k.missing(string(id))
 }
 
-// Living is the resource that Get finds; nil: there is none, which is no mistake
+// Find is the resource that Get finds; nil: there is none, which is no mistake
 // of those who ask this way.
-func (k *Kind[T, I]) Living(tx *Tx, id I) *T {
+func (k *Kind[T, I]) Find(tx *Tx, id I) *T {
 	o, ok := tx.snapshot().Get(k.Name, string(id))
 	if !ok || o.Gone != 0 {
 		return nil
@@ -251,7 +251,7 @@ func (k *Kind[T, I]) own(tx *Tx, o *store.Object) *T {
 }
 
 func (k *Kind[T, I]) missing(id string) error {
-	code := k.Missing
+	code := k.NotFound
 	if code == 0 {
 		code = apierror.ObjectNotFound
 	}
@@ -266,9 +266,9 @@ func IsHidden(resource any) bool {
 	return ok && h.Hidden()
 }
 
-// Absent is the refusal of an id that no living resource has, or none that the
+// ErrNotFound is the refusal of an id that no living resource has, or none that the
 // caller may know of: the two must look alike.
-func (k *Kind[T, I]) Absent(id I) error { return k.missing(string(id)) }
+func (k *Kind[T, I]) ErrNotFound(id I) error { return k.missing(string(id)) }
 
 // All yields the living resources in order of creation. While a rule looks, at
 // all or at some, it may write: it goes over what was there when it began.
@@ -282,9 +282,9 @@ func (k *Kind[T, I]) All(tx *Tx) iter.Seq[*T] {
 	}
 }
 
-// Find yields the living resources whose reference or unique field has the
+// Where yields the living resources whose reference or unique field has the
 // value, in order of creation.
-func (k *Kind[T, I]) Find(tx *Tx, field, value string) iter.Seq[*T] {
+func (k *Kind[T, I]) Where(tx *Tx, field, value string) iter.Seq[*T] {
 	if !k.indexed(field) {
 		panic(fmt.Sprintf("kind %s: %s is no reference and no unique key", k.Name, field))
 	}
@@ -318,7 +318,7 @@ func (k *Kind[T, I]) Of(tx *Tx, target any) iter.Seq[*T] {
 	case 0:
 		panic(fmt.Sprintf("kind %s: nothing in %s refers to a %s", k.Name, reflect.TypeFor[T](), t))
 	case 1:
-		return k.Find(tx, fields[0], value)
+		return k.Where(tx, fields[0], value)
 	}
 	return func(yield func(*T) bool) {
 		var found []*store.Object
@@ -431,7 +431,7 @@ func (k *Kind[T, I]) put(tx *Tx, v *T) error {
 		p.Each(rv, func(f reflect.Value) bool {
 			for o := range tx.find(k.Name, store.Key{Index: p.Name, Value: f.String()}) {
 				if o.ID != id {
-					err = k.Taken.Errorf("The %s '%s' is used already.", p.Name, f.String())
+					err = k.Conflict.Errorf("The %s '%s' is used already.", p.Name, f.String())
 				}
 			}
 			return err == nil
@@ -471,14 +471,14 @@ func (k *Kind[T, I]) remove(tx *Tx, v *T) error {
 		return k.missing(id)
 	}
 	if holders := tx.holders(reflect.TypeFor[I](), id); len(holders) > 0 {
-		code := k.Held
+		code := k.InUse
 		if code == 0 {
 			code = apierror.InUse
 		}
 		return code.Errorf("The %s %s is in use by %s.", k.Name, id, strings.Join(holders, ", "))
 	}
 	delete(tx.owned, ownKey{tx.account, k.Name, id})
-	if k.Keep == 0 {
+	if k.Retention == 0 {
 		tx.draft().Remove(k.Name, id)
 		return nil
 	}
@@ -493,7 +493,7 @@ func (k *Kind[T, I]) Purge(tx *Tx) (next time.Time) {
 		if o.Gone == 0 {
 			continue
 		}
-		due := time.UnixMilli(o.Gone).Add(k.Keep)
+		due := time.UnixMilli(o.Gone).Add(k.Retention)
 		switch {
 		case !due.After(tx.Now()):
 			tx.draft().Remove(k.Name, o.ID)
@@ -553,7 +553,7 @@ func (k *Kind[T, I]) Select(tx *Tx, after uint64, wanted func(field string) ([]s
 // deleted, so a kind that keeps deleted resources has none to narrow by; and
 // none leads to a field that is empty.
 func (k *Kind[T, I]) narrow(wanted func(string) ([]string, bool)) (string, []string, bool) {
-	if k.Keep > 0 {
+	if k.Retention > 0 {
 		return "", nil, false
 	}
 	for _, r := range k.layout().refs {

@@ -143,7 +143,7 @@ func TestGetAnswersACopy(t *testing.T) {
 		get  func(tx *resource.Tx) *town
 	}{
 		{"Get", func(tx *resource.Tx) *town { v, _ := towns.Get(tx, made.TownId); return v }},
-		{"Living", func(tx *resource.Tx) *town { return towns.Living(tx, made.TownId) }},
+		{"Living", func(tx *resource.Tx) *town { return towns.Find(tx, made.TownId) }},
 		{"All", func(tx *resource.Tx) *town { return slices.Collect(towns.All(tx))[0] }},
 	} {
 		view(t, db, alice, func(tx *resource.Tx) {
@@ -158,7 +158,7 @@ func TestGetAnswersACopy(t *testing.T) {
 	}
 	named := insert(t, db, alice, houses, house{TownId: made.TownId, Name: "mill"})
 	view(t, db, alice, func(tx *resource.Tx) {
-		for _, found := range [][]*house{slices.Collect(houses.Find(tx, "Name", "mill")), slices.Collect(houses.Of(tx, made.TownId))} {
+		for _, found := range [][]*house{slices.Collect(houses.Where(tx, "Name", "mill")), slices.Collect(houses.Of(tx, made.TownId))} {
 			found[0].Name = "changed by a reader"
 		}
 		if got, _ := houses.Get(tx, named.HouseId); got.Name != "mill" {
@@ -184,8 +184,8 @@ func TestPut(t *testing.T) {
 		}{
 			{"of the town before", each(houses.Of(tx, a.TownId), houseName), []string{}},
 			{"of the town now", each(houses.Of(tx, b.TownId), houseName), []string{"forge"}},
-			{"by the name before", each(houses.Find(tx, "Name", "mill"), houseName), []string{}},
-			{"by the name now", each(houses.Find(tx, "Name", "forge"), houseName), []string{"forge"}},
+			{"by the name before", each(houses.Where(tx, "Name", "mill"), houseName), []string{}},
+			{"by the name now", each(houses.Where(tx, "Name", "forge"), houseName), []string{"forge"}},
 			{"among all", each(houses.All(tx), houseName), []string{"forge"}},
 		} {
 			if !slices.Equal(test.got, test.want) {
@@ -267,8 +267,8 @@ func TestDeletedStaysReadable(t *testing.T) {
 		update(t, db, alice, func(tx *resource.Tx) error { next = letters.Purge(tx); return nil })
 		return next
 	}
-	due := midnight.Add(time.Minute + letters.Keep)
-	now.advance(letters.Keep - time.Millisecond)
+	due := midnight.Add(time.Minute + letters.Retention)
+	now.advance(letters.Retention - time.Millisecond)
 	if next := purge(); !next.Equal(due) {
 		t.Errorf("the next is due at %v, want %v", next, due)
 	}

@@ -86,15 +86,15 @@ type key struct {
 
 var (
 	towns = &resource.Kind[town, Town]{
-		Name: "Town", Tag: "town", Missing: apierror.NetNotFound, Held: apierror.NetInUse,
+		Name: "Town", Tag: "town", NotFound: apierror.NetNotFound, InUse: apierror.NetInUse,
 		Quota: &resource.Quota{Name: "towns", Code: apierror.TooManyNets},
 	}
 	houses = &resource.Kind[house, House]{
-		Name: "House", Tag: "house", Missing: apierror.SubnetNotFound, Held: apierror.SubnetInUse,
+		Name: "House", Tag: "house", NotFound: apierror.SubnetNotFound, InUse: apierror.SubnetInUse,
 		Quota:  &resource.Quota{Name: "houses", Code: apierror.TooManyCertificates, Per: "TownId"},
-		Unique: []string{"Name"}, Taken: apierror.UserNameTaken,
+		Unique: []string{"Name"}, Conflict: apierror.UserNameTaken,
 	}
-	letters = &resource.Kind[letter, Letter]{Name: "Letter", Tag: "letter", Keep: time.Hour}
+	letters = &resource.Kind[letter, Letter]{Name: "Letter", Tag: "letter", Retention: time.Hour}
 	keys    = &resource.Kind[key, Key]{Name: "Key", Plural: "Keyes"}
 )
 

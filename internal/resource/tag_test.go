@@ -167,7 +167,7 @@ func TestSetTags(t *testing.T) {
 			if got := each(houses.Of(tx, of.TownId), houseName); !slices.Equal(got, []string{"mill", "barn"}) {
 				t.Errorf("of the town are %q", got)
 			}
-			if got := each(houses.Find(tx, "Name", "mill"), houseName); len(got) != 1 {
+			if got := each(houses.Where(tx, "Name", "mill"), houseName); len(got) != 1 {
 				t.Errorf("called mill are %q", got)
 			}
 		})

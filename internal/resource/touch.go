@@ -19,7 +19,7 @@ func (tx *Tx) Touch(target any) {
 // change changes the living resource of an id, if there is one, without a check
 // of what it refers to.
 func (k *Kind[T, I]) change(tx *Tx, id string, change func(resource reflect.Value)) {
-	if v := k.Living(tx, I(id)); v != nil {
+	if v := k.Find(tx, I(id)); v != nil {
 		change(reflect.ValueOf(v).Elem())
 		tx.draft().Put(k.Name, id, k.stored(v))
 	}

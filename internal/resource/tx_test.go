@@ -69,12 +69,12 @@ func TestOtherAccounts(t *testing.T) {
 	})
 	// A reference leads to what is in the account of the one who refers.
 	update(t, db, alice, func(tx *resource.Tx) error { return houses.Insert(tx.In(bob), &house{TownId: his.TownId}) })
-	refused(t, db, alice, towns.Missing, string(hers.TownId), func(tx *resource.Tx) error {
+	refused(t, db, alice, towns.NotFound, string(hers.TownId), func(tx *resource.Tx) error {
 		return houses.Insert(tx.In(bob), &house{TownId: hers.TownId})
 	})
 
 	// What fails in one account is written in none.
-	refused(t, db, alice, towns.Held, "in use", func(tx *resource.Tx) error {
+	refused(t, db, alice, towns.InUse, "in use", func(tx *resource.Tx) error {
 		must(towns.Delete(tx, &hers))
 		return towns.Delete(tx.In(bob), &his)
 	})
@@ -268,13 +268,13 @@ func TestATransactionHasOneValueOfAResource(t *testing.T) {
 		}
 		fresh := &town{Name: "inserted"}
 		must(towns.Insert(tx, fresh))
-		if got := towns.Living(tx, fresh.TownId); got != fresh {
+		if got := towns.Find(tx, fresh.TownId); got != fresh {
 			t.Error("what was inserted is another value than what is got")
 		}
 		must(towns.Delete(tx, fresh))
 		again := &town{TownId: fresh.TownId, Name: "inserted again"}
 		must(towns.Insert(tx, again))
-		if got := towns.Living(tx, fresh.TownId); got != again {
+		if got := towns.Find(tx, fresh.TownId); got != again {
 			t.Errorf("what was deleted and inserted again is got as %+v", got)
 		}
 		return nil

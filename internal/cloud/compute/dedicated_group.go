@@ -28,8 +28,8 @@ type DedicatedGroup struct {
 
 // DedicatedGroups are the dedicated groups of the region.
 var DedicatedGroups = &resource.Kind[DedicatedGroup, id.DedicatedGroup]{
-	Name: "DedicatedGroup",
-	Held: apierror.InUse,
+	Name:  "DedicatedGroup",
+	InUse: apierror.InUse,
 	// Each group has at least one server. The catalogue has no code for too many
 	// of them: that of VMs is nearest.
 	Quota: &resource.Quota{Name: "dedicated_server_limit", Code: apierror.TooManyVms},

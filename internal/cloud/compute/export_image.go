@@ -38,10 +38,10 @@ type OsuExportImageExportTask struct {
 
 // ImageExportTasks are the image export tasks of the region. They stay.
 var ImageExportTasks = &resource.Kind[ImageExportTask, id.ImageExportTask]{
-	Name:    "ImageExportTask",
-	Tag:     "task",
-	Missing: apierror.TaskNotFound,
-	Life:    imageExportLife,
+	Name:     "ImageExportTask",
+	Tag:      "task",
+	NotFound: apierror.TaskNotFound,
+	Life:     imageExportLife,
 }
 
 var imageExports = &exports[ImageExportTask, id.ImageExportTask, ImageExportState]{

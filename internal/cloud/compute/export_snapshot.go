@@ -30,10 +30,10 @@ type OsuExportSnapshotExportTask struct {
 
 // SnapshotExportTasks are the snapshot export tasks of the region. They stay.
 var SnapshotExportTasks = &resource.Kind[SnapshotExportTask, id.SnapshotExportTask]{
-	Name:    "SnapshotExportTask",
-	Tag:     "task",
-	Missing: apierror.TaskNotFound,
-	Life:    snapshotExportLife,
+	Name:     "SnapshotExportTask",
+	Tag:      "task",
+	NotFound: apierror.TaskNotFound,
+	Life:     snapshotExportLife,
 }
 
 var snapshotExports = &exports[SnapshotExportTask, id.SnapshotExportTask, SnapshotExportState]{

@@ -37,12 +37,12 @@ type FlexibleGpu struct {
 
 // FlexibleGpus are the flexible GPUs of the region.
 var FlexibleGpus = &resource.Kind[Gpu, id.FlexibleGpu]{
-	Name:    "FlexibleGpu",
-	Tag:     "flexible-gpu",
-	Missing: apierror.FlexibleGpuNotFound,
-	Held:    apierror.InUse,
-	Quota:   &resource.Quota{Name: "gpu_limit", Code: apierror.TooManyFlexibleGpus},
-	Life:    gpuLife,
+	Name:     "FlexibleGpu",
+	Tag:      "flexible-gpu",
+	NotFound: apierror.FlexibleGpuNotFound,
+	InUse:    apierror.InUse,
+	Quota:    &resource.Quota{Name: "gpu_limit", Code: apierror.TooManyFlexibleGpus},
+	Life:     gpuLife,
 }
 
 // FlexibleGpuState is the state of a flexible GPU.

@@ -78,13 +78,13 @@ type StateComment struct {
 
 // Images are the images of the region.
 var Images = &resource.Kind[Image, id.Image]{
-	Name:    "Image",
-	Tag:     "image",
-	Missing: apierror.ImageNotFound,
-	Held:    apierror.InUse,
-	Unique:  []string{"ImageName"},
-	Taken:   apierror.ImageNameTaken,
-	Life:    imageLife,
+	Name:     "Image",
+	Tag:      "image",
+	NotFound: apierror.ImageNotFound,
+	InUse:    apierror.InUse,
+	Unique:   []string{"ImageName"},
+	Conflict: apierror.ImageNameTaken,
+	Life:     imageLife,
 }
 
 // sharedImages are the images with those of others that may be used.

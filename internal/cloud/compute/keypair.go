@@ -26,12 +26,12 @@ type Keypair struct {
 
 // Keypairs are the keypairs of the region.
 var Keypairs = &resource.Kind[Keypair, id.Keypair]{
-	Name:    "Keypair",
-	Tag:     "keypair",
-	Missing: apierror.KeypairNotFound,
-	Held:    apierror.InUse,
-	Unique:  []string{"KeypairName"},
-	Taken:   apierror.KeypairNameTaken,
+	Name:     "Keypair",
+	Tag:      "keypair",
+	NotFound: apierror.KeypairNotFound,
+	InUse:    apierror.InUse,
+	Unique:   []string{"KeypairName"},
+	Conflict: apierror.KeypairNameTaken,
 }
 
 func keypairActions() []api.Action {
@@ -177,7 +177,7 @@ func (req *DeleteKeypairRequest) keypair(tx *resource.Tx) (*Keypair, error) {
 
 // keypairNamed finds a keypair of the account by its name.
 func keypairNamed(tx *resource.Tx, name string) (*Keypair, error) {
-	for k := range Keypairs.Find(tx, "KeypairName", name) {
+	for k := range Keypairs.Where(tx, "KeypairName", name) {
 		return k, nil
 	}
 	return nil, apierror.KeypairNotFound.Missing("KeypairName", name)

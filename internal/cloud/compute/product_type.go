@@ -20,8 +20,8 @@ type ProductType struct {
 // ProductTypes are the product types that accounts have of their own, beside the
 // region's.
 var ProductTypes = &resource.Kind[ProductType, id.ProductType]{
-	Name: "ProductType",
-	Held: apierror.InUse,
+	Name:  "ProductType",
+	InUse: apierror.InUse,
 	// The catalogue has no code for too many of them: that of the VMs that are
 	// billed by them is nearest.
 	Quota: &resource.Quota{Name: "pty_limit", Code: apierror.TooManyVms},

@@ -32,14 +32,14 @@ type Snapshot struct {
 
 // Snapshots are the snapshots of the region.
 var Snapshots = &resource.Kind[Snapshot, id.Snapshot]{
-	Name:    "Snapshot",
-	Tag:     "snapshot",
-	Missing: apierror.SnapshotNotFound,
-	Held:    apierror.InUse,
-	Quota:   &resource.Quota{Name: "snapshot_limit", Code: apierror.TooManySnapshots},
-	Unique:  []string{"ClientToken"},
-	Taken:   apierror.AlreadyExists,
-	Life:    snapshotLife,
+	Name:     "Snapshot",
+	Tag:      "snapshot",
+	NotFound: apierror.SnapshotNotFound,
+	InUse:    apierror.InUse,
+	Quota:    &resource.Quota{Name: "snapshot_limit", Code: apierror.TooManySnapshots},
+	Unique:   []string{"ClientToken"},
+	Conflict: apierror.AlreadyExists,
+	Life:     snapshotLife,
 }
 
 // sharedSnapshots are the snapshots with those of others that may be used.
@@ -133,7 +133,7 @@ func (setID) Form() resource.Form { return resource.Form{} }
 
 // isBeingTaken reports whether a snapshot of the volume is still being taken.
 func isBeingTaken(tx *resource.Tx, volume id.Volume) bool {
-	for range snapshotSets.Find(tx, "Volumes", string(volume)) {
+	for range snapshotSets.Where(tx, "Volumes", string(volume)) {
 		return true
 	}
 	return false
@@ -141,7 +141,7 @@ func isBeingTaken(tx *resource.Tx, volume id.Volume) bool {
 
 // isKeptOff reports whether a VM that runs is off while snapshots are taken.
 func isKeptOff(tx *resource.Tx, vm id.Vm) bool {
-	for range snapshotSets.Find(tx, "Vm", string(vm)) {
+	for range snapshotSets.Where(tx, "Vm", string(vm)) {
 		return true
 	}
 	return false
@@ -149,7 +149,7 @@ func isKeptOff(tx *resource.Tx, vm id.Vm) bool {
 
 // vmIsOff has the snapshots taken that wait for a VM to be off.
 func vmIsOff(tx *resource.Tx, vm id.Vm) error {
-	for s := range snapshotSets.Find(tx, "Vm", string(vm)) {
+	for s := range snapshotSets.Where(tx, "Vm", string(vm)) {
 		s.Off = true
 		if err := snapshotSets.Put(tx, s); err != nil {
 			return err
@@ -277,7 +277,7 @@ func forgetSnapshot(tx *resource.Tx, s *Snapshot) error {
 	if err := sharedSnapshots.permit(tx, s, PermissionsOnResource{}); err != nil {
 		return err
 	}
-	for set := range snapshotSets.Find(tx, "Parts.SnapshotId", string(s.SnapshotId)) {
+	for set := range snapshotSets.Where(tx, "Parts.SnapshotId", string(s.SnapshotId)) {
 		if err := set.leave(tx, s); err != nil {
 			return err
 		}

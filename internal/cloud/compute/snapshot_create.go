@@ -29,7 +29,7 @@ type CreateSnapshotResponse struct{ Snapshot *Snapshot }
 
 func (region Region) createSnapshot(tx *resource.Tx, req *CreateSnapshotRequest) (*CreateSnapshotResponse, error) {
 	if req.ClientToken != "" {
-		for s := range Snapshots.Find(tx, "ClientToken", string(req.ClientToken)) {
+		for s := range Snapshots.Where(tx, "ClientToken", string(req.ClientToken)) {
 			return &CreateSnapshotResponse{viewSnapshot(tx, s)}, req.ClientToken.checkRepeated(req, s.Asked)
 		}
 	}

@@ -110,13 +110,13 @@ func (v *Vm) Amounts() resource.Amounts { return resource.Amounts{int64(v.Vcores
 
 // Vms are the VMs of the region.
 var Vms = &resource.Kind[Vm, id.Vm]{
-	Name:    "Vm",
-	Tag:     "vm",
-	Missing: apierror.VmNotFound,
-	Held:    apierror.InUse,
-	Quota:   &resource.Quota{Name: "vm_limit", Code: apierror.TooManyVms},
-	Keep:    time.Hour, // as long as AWS shows terminated ones
-	Life:    vmLife,
+	Name:      "Vm",
+	Tag:       "vm",
+	NotFound:  apierror.VmNotFound,
+	InUse:     apierror.InUse,
+	Quota:     &resource.Quota{Name: "vm_limit", Code: apierror.TooManyVms},
+	Retention: time.Hour, // as long as AWS shows terminated ones
+	Life:      vmLife,
 
 	ToldTags: true, // machines can ask for them
 }

@@ -30,7 +30,7 @@ type VmGroup struct {
 }
 
 // VmGroups are the groups of VMs of the region.
-var VmGroups = &resource.Kind[VmGroup, id.VmGroup]{Name: "VmGroup", Held: apierror.InUse, Keep: time.Hour, Life: vmGroupLife}
+var VmGroups = &resource.Kind[VmGroup, id.VmGroup]{Name: "VmGroup", InUse: apierror.InUse, Retention: time.Hour, Life: vmGroupLife}
 
 // maxVmGroups is how many groups an account can have. No quota shows it.
 const maxVmGroups = 100
@@ -110,7 +110,7 @@ func viewVmGroup(tx *resource.Tx, g *VmGroup) *VmGroup {
 // vms are the VMs in a group, but for those that are on their way out, the oldest
 // one first.
 func (g *VmGroup) vms(tx *resource.Tx) []*Vm {
-	return slices.DeleteFunc(slices.Collect(Vms.Find(tx, "VmGroupId", string(g.VmGroupId))), func(v *Vm) bool { return v.State == VmShuttingDown })
+	return slices.DeleteFunc(slices.Collect(Vms.Where(tx, "VmGroupId", string(g.VmGroupId))), func(v *Vm) bool { return v.State == VmShuttingDown })
 }
 
 // VmNumber is a number of VMs in a group.
@@ -139,7 +139,7 @@ func createVmGroup(tx *resource.Tx, req *CreateVmGroupRequest) (*VmGroup, error)
 		return nil, apierror.MissingParameter.Errorf("SecurityGroupIds is empty: name at least one.")
 	}
 	if !network.Subnets.Has(tx, req.SubnetId) {
-		return nil, network.Subnets.Absent(req.SubnetId)
+		return nil, network.Subnets.ErrNotFound(req.SubnetId)
 	}
 	tags, err := withTags(nil, req.Tags)
 	return &VmGroup{
@@ -176,11 +176,11 @@ func (region Region) addVms(tx *resource.Tx, g *VmGroup, n int) error {
 // settleGroup moves a group on whose VMs have settled. An empty ID is none. It
 // does not go through the VMs, each of which calls it: a group may have very many.
 func settleGroup(tx *resource.Tx, groupID id.VmGroup) error {
-	g := VmGroups.Living(tx, groupID)
+	g := VmGroups.Find(tx, groupID)
 	if g == nil || !resource.Allows(VmGroups, g, groupSettled) {
 		return nil
 	}
-	for range Vms.Find(tx, "SettlingIn", string(groupID)) {
+	for range Vms.Where(tx, "SettlingIn", string(groupID)) {
 		return nil
 	}
 	if g.State != VmGroupDeleting {
@@ -192,7 +192,7 @@ func settleGroup(tx *resource.Tx, groupID id.VmGroup) error {
 // leaveGroup notes that a VM has left a group for good. One that waits for its VMs
 // to settle counts them then.
 func leaveGroup(tx *resource.Tx, groupID id.VmGroup) error {
-	if g := VmGroups.Living(tx, groupID); g != nil && g.State == VmGroupAvailable {
+	if g := VmGroups.Find(tx, groupID); g != nil && g.State == VmGroupAvailable {
 		g.VmCount--
 		return VmGroups.Put(tx, g)
 	}

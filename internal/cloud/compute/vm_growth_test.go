@@ -74,7 +74,7 @@ func TestSettlingDoesNotGoThroughTheGroup(t *testing.T) {
 		group := id.VmGroup(l.one(anna, "CreateVmGroup", `{%s, "VmCount": %d}`, l.groupIn(anna), n).text("VmGroupId"))
 		l.act()
 		l.update(anna, func(tx *resource.Tx) error { // the last VM settles later
-			vms := slices.Collect(Vms.Find(tx, "VmGroupId", string(group)))
+			vms := slices.Collect(Vms.Where(tx, "VmGroupId", string(group)))
 			last := vms[len(vms)-1]
 			return last.transition(tx, vmDeleted)
 		})

@@ -267,5 +267,5 @@ func (v *Vm) primary(tx *resource.Tx) (*network.Nic, error) {
 	for _, n := range network.VmNics(tx, v.VmId) {
 		return n, nil
 	}
-	return nil, Vms.Absent(v.VmId)
+	return nil, Vms.ErrNotFound(v.VmId)
 }

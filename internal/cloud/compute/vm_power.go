@@ -45,7 +45,7 @@ func readable(tx *resource.Tx, vmID id.Vm) (*Vm, error) {
 	if v := withEnded(tx, Vms, vmID); v != nil {
 		return v, nil
 	}
-	return nil, Vms.Absent(vmID)
+	return nil, Vms.ErrNotFound(vmID)
 }
 
 // transition lets an event happen to a VM, and writes it.
@@ -253,7 +253,7 @@ func gone(tx *resource.Tx, v *Vm) error {
 			return err
 		}
 	}
-	for s := range snapshotSets.Find(tx, "Vm", string(v.VmId)) {
+	for s := range snapshotSets.Where(tx, "Vm", string(v.VmId)) {
 		if err := s.letRun(tx); err != nil {
 			return err
 		}

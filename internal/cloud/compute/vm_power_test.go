@@ -390,7 +390,7 @@ func TestStopHistory(t *testing.T) {
 	l.call(anna, "StopVms", `{"VmIds": [%q], "ForceStop": true}`, second)
 	l.act()
 	l.call(anna, "DeleteVms", `{"VmIds": [%q]}`, first)
-	l.advance(2 * Vms.Keep) // the stops of a VM are known when the VM is not
+	l.advance(2 * Vms.Retention) // the stops of a VM are known when the VM is not
 	tests := []struct {
 		filters string
 		want    []string
@@ -408,7 +408,7 @@ func TestStopHistory(t *testing.T) {
 		l.selects(l.list(anna, "ReadVmsStopHistory", "%s", test.filters), "VmId", test.want...)
 	}
 	l.selects(l.list(ben, "ReadVmsStopHistory", `{}`), "VmId")
-	l.advance(vmStops.Keep)
+	l.advance(vmStops.Retention)
 	l.selects(l.list(anna, "ReadVmsStopHistory", `{}`), "VmId")
 }
 

@@ -19,7 +19,7 @@ type VmsStopHistory struct {
 
 // vmStops are the stops of VMs. A stop is over when it is noted, so it is kept
 // the way that deleted resources are, for as long as calls are.
-var vmStops = &resource.Kind[VmsStopHistory, vmStopID]{Name: "VmStop", Plural: "VmsStopHistory", Keep: 32 * 24 * time.Hour}
+var vmStops = &resource.Kind[VmsStopHistory, vmStopID]{Name: "VmStop", Plural: "VmsStopHistory", Retention: 32 * 24 * time.Hour}
 
 // vmStopID is never shown.
 type vmStopID string

@@ -26,7 +26,7 @@ type VmTemplate struct {
 
 // VmTemplates are the templates of the region. A group of VMs refers to its
 // template, which keeps it.
-var VmTemplates = &resource.Kind[VmTemplate, id.VmTemplate]{Name: "VmTemplate", Held: apierror.InUse}
+var VmTemplates = &resource.Kind[VmTemplate, id.VmTemplate]{Name: "VmTemplate", InUse: apierror.InUse}
 
 // maxVmTemplates is how many templates an account can have. No quota shows it.
 const maxVmTemplates = 50

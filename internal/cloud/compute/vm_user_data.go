@@ -85,7 +85,7 @@ type userText struct {
 	Text       UserData
 }
 
-var userTexts = &resource.Kind[userText, userTextID]{Name: "UserText", Keep: Vms.Keep}
+var userTexts = &resource.Kind[userText, userTextID]{Name: "UserText", Retention: Vms.Retention}
 
 // userTextID is the digest of a text.
 type userTextID string
@@ -130,7 +130,7 @@ func letGoOf(tx *resource.Tx, textID userTextID) error {
 	for range Vms.Of(tx, textID) {
 		return nil
 	}
-	if t := userTexts.Living(tx, textID); t != nil {
+	if t := userTexts.Find(tx, textID); t != nil {
 		return userTexts.Delete(tx, t)
 	}
 	return nil
@@ -139,7 +139,7 @@ func letGoOf(tx *resource.Tx, textID userTextID) error {
 // withEnded finds a resource by its ID, be it one that has ended and can still be
 // read; nil: there is none.
 func withEnded[T any, I resource.ID](tx *resource.Tx, k *resource.Kind[T, I], of I) *T {
-	if v := k.Living(tx, of); v != nil {
+	if v := k.Find(tx, of); v != nil {
 		return v
 	}
 	for _, v := range k.Select(tx, 0, func(string) ([]string, bool) { return []string{string(of)}, true }) {

@@ -94,14 +94,14 @@ type LinkedVolume struct {
 
 // Volumes are the volumes of the region.
 var Volumes = &resource.Kind[Volume, id.Volume]{
-	Name:    "Volume",
-	Tag:     "volume",
-	Missing: apierror.VolumeNotFound,
-	Held:    apierror.InUse,
-	Quota:   &resource.Quota{Name: "volume_limit", Code: apierror.TooManyVolumes},
-	Unique:  []string{"ClientToken"},
-	Taken:   apierror.AlreadyExists,
-	Life:    volumeLife,
+	Name:     "Volume",
+	Tag:      "volume",
+	NotFound: apierror.VolumeNotFound,
+	InUse:    apierror.InUse,
+	Quota:    &resource.Quota{Name: "volume_limit", Code: apierror.TooManyVolumes},
+	Unique:   []string{"ClientToken"},
+	Conflict: apierror.AlreadyExists,
+	Life:     volumeLife,
 }
 
 // VolumeType is the type of a volume.
@@ -196,7 +196,7 @@ type CreateVolumeResponse struct{ Volume *Volume }
 
 func (region Region) createVolume(tx *resource.Tx, req *CreateVolumeRequest) (*CreateVolumeResponse, error) {
 	if req.ClientToken != "" {
-		for v := range Volumes.Find(tx, "ClientToken", string(req.ClientToken)) {
+		for v := range Volumes.Where(tx, "ClientToken", string(req.ClientToken)) {
 			return &CreateVolumeResponse{viewVolume(tx, v)}, req.ClientToken.checkRepeated(req, v.Asked)
 		}
 	}
@@ -382,7 +382,7 @@ func (v *Volume) remove(tx *resource.Tx, event lifecycle.Event[VolumeState]) err
 // volumesOf yields the volumes that are linked to a VM, in the order of their
 // links.
 func volumesOf(tx *resource.Tx, vm id.Vm) iter.Seq[*Volume] {
-	volumes := slices.Collect(Volumes.Find(tx, "LinkedVolumes.VmId", string(vm)))
+	volumes := slices.Collect(Volumes.Where(tx, "LinkedVolumes.VmId", string(vm)))
 	slices.SortStableFunc(volumes, func(a, b *Volume) int { return int(a.LinkedVolumes[0].LinkDate - b.LinkedVolumes[0].LinkDate) })
 	return slices.Values(volumes)
 }

@@ -128,7 +128,7 @@ func (v *Volume) diskFailed(tx *resource.Tx, why driver.Refusal) error {
 // noteUpdate notes that the driver has begun an update, and when it will be done.
 // An empty ID is none.
 func noteUpdate(tx *resource.Tx, taskID id.VolumeUpdateTask, due time.Time) error {
-	task := VolumeUpdateTasks.Living(tx, taskID)
+	task := VolumeUpdateTasks.Find(tx, taskID)
 	if task == nil || task.Due == api.At(due) {
 		return nil
 	}

@@ -42,11 +42,11 @@ type VolumeUpdateParameters struct {
 // VolumeUpdateTasks are the updates of volumes. One that has come to its end is
 // deleted: it cannot be changed any more, and stays readable for a while.
 var VolumeUpdateTasks = &resource.Kind[VolumeUpdateTask, id.VolumeUpdateTask]{
-	Name:    "VolumeUpdateTask",
-	Tag:     "task",
-	Missing: apierror.TaskNotFound,
-	Keep:    time.Hour,
-	Life:    volumeUpdateLife,
+	Name:      "VolumeUpdateTask",
+	Tag:       "task",
+	NotFound:  apierror.TaskNotFound,
+	Retention: time.Hour,
+	Life:      volumeUpdateLife,
 }
 
 // VolumeUpdateState is the state of an update of a volume.

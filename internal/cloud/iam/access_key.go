@@ -37,7 +37,7 @@ type AccessKeySecretKey struct {
 }
 
 // AccessKeys are the access keys of an account and of its users.
-var AccessKeys = &resource.Kind[AccessKey, id.AccessKey]{Name: "AccessKey", Missing: apierror.AccessKeyNotFound}
+var AccessKeys = &resource.Kind[AccessKey, id.AccessKey]{Name: "AccessKey", NotFound: apierror.AccessKeyNotFound}
 
 // maxAccessKeys bounds the access keys of the root account and those of each user.
 const maxAccessKeys = 10

@@ -23,8 +23,8 @@ type User struct {
 
 // Users are the EIM users of an account. One who still has access keys stays.
 var Users = &resource.Kind[User, id.User]{
-	Name: "User", Missing: apierror.UserNotFound,
-	Unique: []string{"UserName"}, Taken: apierror.UserNameTaken,
+	Name: "User", NotFound: apierror.UserNotFound,
+	Unique: []string{"UserName"}, Conflict: apierror.UserNameTaken,
 }
 
 func userActions() []api.Action {
@@ -72,7 +72,7 @@ func (p Path) Check() error {
 
 // userNamed finds the user of a name.
 func userNamed(tx *resource.Tx, name string) (*User, error) {
-	for u := range Users.Find(tx, "UserName", name) {
+	for u := range Users.Where(tx, "UserName", name) {
 		return u, nil
 	}
 	return nil, apierror.UserNotFound.Missing("UserName", name)

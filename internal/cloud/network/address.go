@@ -53,7 +53,7 @@ func place(subnet id.Subnet, ip api.IPv4) string { return string(subnet) + "/" +
 
 // holder is the NIC that has an address of the Subnet, or nil.
 func (s *Subnet) holder(tx *resource.Tx, ip api.IPv4) *Nic {
-	return first(Nics.Find(tx, "Places", place(s.SubnetId, ip)))
+	return first(Nics.Where(tx, "Places", place(s.SubnetId, ip)))
 }
 
 // checkUsable refuses an address that no NIC in the Subnet may have.

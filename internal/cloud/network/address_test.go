@@ -53,6 +53,6 @@ func TestChosenAddressOfALargeSubnet(t *testing.T) {
 	}
 	nic := r.one("Nic", alice, "CreateNic", fmt.Sprintf(`{"SubnetId": %q}`, subnet)).id("NicId")
 	r.call(alice, "LinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "SecondaryPrivateIpCount": %d}`, nic, free-1))
-	r.refuse(network.Subnets.Held, alice, "DeleteSubnet", naming("SubnetId", subnet))
+	r.refuse(network.Subnets.InUse, alice, "DeleteSubnet", naming("SubnetId", subnet))
 	r.refuse(apierror.InsufficientCapacity, alice, "LinkPrivateIps", naming("NicId", nic))
 }

@@ -24,13 +24,13 @@ type ClientGateway struct {
 
 // ClientGateways are the client gateways of the region.
 var ClientGateways = &resource.Kind[ClientGateway, id.ClientGateway]{
-	Name:    "ClientGateway",
-	Tag:     "customer-gateway",
-	Missing: apierror.ClientGatewayNotFound,
-	Held:    apierror.ClientGatewayInUse,
-	Quota:   &resource.Quota{Name: "cgw_limit", Code: apierror.TooManyClientGateways},
-	Life:    gatewayLife,
-	Keep:    time.Hour,
+	Name:      "ClientGateway",
+	Tag:       "customer-gateway",
+	NotFound:  apierror.ClientGatewayNotFound,
+	InUse:     apierror.ClientGatewayInUse,
+	Quota:     &resource.Quota{Name: "cgw_limit", Code: apierror.TooManyClientGateways},
+	Life:      gatewayLife,
+	Retention: time.Hour,
 }
 
 // GatewayAsn is the number of an autonomous system that a client's network can

@@ -25,9 +25,9 @@ type DhcpOptionsSet struct {
 
 // DhcpOptionsSets are the DHCP options sets of the region.
 var DhcpOptionsSets = &resource.Kind[DhcpOptionsSet, id.DhcpOptionsSet]{
-	Name:    "DhcpOptionsSet",
-	Tag:     "dhcpoptions",
-	Missing: apierror.DhcpOptionsNotFound,
+	Name:     "DhcpOptionsSet",
+	Tag:      "dhcpoptions",
+	NotFound: apierror.DhcpOptionsNotFound,
 }
 
 // DomainName is the name of a domain, such as MyCompany.com.

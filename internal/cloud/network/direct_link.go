@@ -27,12 +27,12 @@ type DirectLink struct {
 
 // DirectLinks are the DirectLinks of the region.
 var DirectLinks = &resource.Kind[DirectLink, id.DirectLink]{
-	Name:    "DirectLink",
-	Missing: apierror.DirectLinkNotFound,
-	Held:    apierror.InUse,
-	Quota:   &resource.Quota{Name: "dl_connection_limit", Code: apierror.TooManyDirectLinks},
-	Life:    directLinkLife,
-	Keep:    time.Hour,
+	Name:      "DirectLink",
+	NotFound:  apierror.DirectLinkNotFound,
+	InUse:     apierror.InUse,
+	Quota:     &resource.Quota{Name: "dl_connection_limit", Code: apierror.TooManyDirectLinks},
+	Life:      directLinkLife,
+	Retention: time.Hour,
 }
 
 // Bandwidth is how much a DirectLink carries.

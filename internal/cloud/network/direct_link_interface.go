@@ -53,12 +53,12 @@ type DirectLinkInterfaces struct {
 // Interfaces are the DirectLink interfaces of the region. One that has ended,
 // however it did, is a deleted resource in its last state.
 var Interfaces = &resource.Kind[DirectLinkInterfaces, id.DirectLinkInterface]{
-	Name:    "DirectLinkInterface",
-	Missing: apierror.DirectLinkInterfaceNotFound,
-	Held:    apierror.InUse,
-	Quota:   &resource.Quota{Name: "dl_interface_limit", Code: apierror.TooManyDirectLinkInterfaces, Per: "OwnLink"},
-	Life:    interfaceLife,
-	Keep:    time.Hour,
+	Name:      "DirectLinkInterface",
+	NotFound:  apierror.DirectLinkInterfaceNotFound,
+	InUse:     apierror.InUse,
+	Quota:     &resource.Quota{Name: "dl_interface_limit", Code: apierror.TooManyDirectLinkInterfaces, Per: "OwnLink"},
+	Life:      interfaceLife,
+	Retention: time.Hour,
 }
 
 // PrivateAsn is an autonomous system number of those that are nobody's on the

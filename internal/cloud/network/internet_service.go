@@ -17,11 +17,11 @@ type InternetService struct {
 
 // InternetServices are the internet services of the region.
 var InternetServices = &resource.Kind[InternetService, id.InternetService]{
-	Name:    "InternetService",
-	Tag:     "internet-gateway",
-	Missing: apierror.InternetServiceNotFound,
-	Held:    apierror.InUse,
-	Quota:   &resource.Quota{Name: "igw_limit", Code: apierror.TooManyInternetServices},
+	Name:     "InternetService",
+	Tag:      "internet-gateway",
+	NotFound: apierror.InternetServiceNotFound,
+	InUse:    apierror.InUse,
+	Quota:    &resource.Quota{Name: "igw_limit", Code: apierror.TooManyInternetServices},
 }
 
 // InternetServiceState is the state of the link of an internet service.

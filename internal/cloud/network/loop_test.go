@@ -308,7 +308,7 @@ func TestStepTwice(t *testing.T) {
 	r.call(alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
 	step()
 	step()
-	r.clock.Advance(network.Nets.Keep)
+	r.clock.Advance(network.Nets.Retention)
 	r.update(alice, func(tx *resource.Tx) error { network.Nets.Purge(tx); return nil })
 	r.agrees(world)
 }

@@ -31,15 +31,15 @@ type PublicIpLight struct {
 
 // NatServices are the NAT services of the region.
 var NatServices = &resource.Kind[NatService, id.NatService]{
-	Name:    "NatService",
-	Tag:     "natgateway",
-	Missing: apierror.NatServiceNotFound,
-	Held:    apierror.InUse,
-	Quota:   &resource.Quota{Name: "nat_gateway_limit", Code: apierror.TooManyNatServices},
-	Unique:  []string{"ClientToken"},
-	Taken:   apierror.NatServiceExists,
-	Life:    gatewayLife,
-	Keep:    time.Hour, // as long as AWS shows deleted ones
+	Name:      "NatService",
+	Tag:       "natgateway",
+	NotFound:  apierror.NatServiceNotFound,
+	InUse:     apierror.InUse,
+	Quota:     &resource.Quota{Name: "nat_gateway_limit", Code: apierror.TooManyNatServices},
+	Unique:    []string{"ClientToken"},
+	Conflict:  apierror.NatServiceExists,
+	Life:      gatewayLife,
+	Retention: time.Hour, // as long as AWS shows deleted ones
 }
 
 func natServiceActions() []api.Action {
@@ -72,7 +72,7 @@ type CreateNatServiceResponse struct {
 }
 
 func createNatService(tx *resource.Tx, req *CreateNatServiceRequest) (*CreateNatServiceResponse, error) {
-	for n := range NatServices.Find(tx, "ClientToken", req.ClientToken) {
+	for n := range NatServices.Where(tx, "ClientToken", req.ClientToken) {
 		n = viewNatService(tx, n)
 		if n.SubnetId != req.SubnetId || n.PublicIps[0].PublicIpId != req.PublicIpId {
 			return nil, apierror.TokenMismatch.Errorf("The ClientToken '%s' came with another request before, for %s.", req.ClientToken, n.NatServiceId)

@@ -60,7 +60,7 @@ func TestNatService(t *testing.T) {
 	// It has an address of its Subnet, and its public IP.
 	var nic *network.Nic
 	r.update(alice, func(tx *resource.Tx) error {
-		for n := range network.Nics.Find(tx, "SubnetId", subnet) {
+		for n := range network.Nics.Where(tx, "SubnetId", subnet) {
 			nic = n
 		}
 		return nil

@@ -50,13 +50,13 @@ func touch(tx *resource.Tx, netID id.Net) error {
 
 // Nets are the Nets of the region.
 var Nets = &resource.Kind[Net, id.Net]{
-	Name:    "Net",
-	Tag:     "vpc",
-	Missing: apierror.NetNotFound,
-	Held:    apierror.NetInUse,
-	Quota:   &resource.Quota{Name: "vpc_limit", Code: apierror.TooManyNets},
-	Life:    netLife,
-	Keep:    2 * time.Second, // as long as clients that expect it to be deleting may take to look
+	Name:      "Net",
+	Tag:       "vpc",
+	NotFound:  apierror.NetNotFound,
+	InUse:     apierror.NetInUse,
+	Quota:     &resource.Quota{Name: "vpc_limit", Code: apierror.TooManyNets},
+	Life:      netLife,
+	Retention: 2 * time.Second, // as long as clients that expect it to be deleting may take to look
 }
 
 // NetState is the state of a Net.
@@ -223,7 +223,7 @@ func (c DhcpOptionsChoice) Check() error {
 type UpdateNetResponse struct{ Net *Net }
 
 func updateNet(tx *resource.Tx, req *UpdateNetRequest) (resp *UpdateNetResponse, err error) {
-	n := Nets.Living(tx, req.NetId)
+	n := Nets.Find(tx, req.NetId)
 	if n == nil {
 		return updateDeletingNet(tx, req)
 	}
@@ -247,7 +247,7 @@ func updateDeletingNet(tx *resource.Tx, req *UpdateNetRequest) (*UpdateNetRespon
 			return &UpdateNetResponse{&shown}, nil
 		}
 	}
-	return nil, Nets.Absent(req.NetId)
+	return nil, Nets.ErrNotFound(req.NetId)
 }
 
 // DeleteNetRequest deletes a Net that has nothing in it any more but what it was

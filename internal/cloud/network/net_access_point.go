@@ -27,13 +27,13 @@ type NetAccessPoint struct {
 
 // NetAccessPoints are the Net access points of the region.
 var NetAccessPoints = &resource.Kind[NetAccessPoint, id.NetAccessPoint]{
-	Name:    "NetAccessPoint",
-	Tag:     "vpc-endpoint",
-	Missing: apierror.NetAccessPointNotFound,
-	Held:    apierror.InUse,
-	Quota:   &resource.Quota{Name: "network_endpoint_limit", Code: apierror.TooManyNetAccessPoints},
-	Life:    netAccessPointLife,
-	Keep:    time.Hour,
+	Name:      "NetAccessPoint",
+	Tag:       "vpc-endpoint",
+	NotFound:  apierror.NetAccessPointNotFound,
+	InUse:     apierror.InUse,
+	Quota:     &resource.Quota{Name: "network_endpoint_limit", Code: apierror.TooManyNetAccessPoints},
+	Life:      netAccessPointLife,
+	Retention: time.Hour,
 }
 
 // netAccessPointLife is the life of a Net access point. The driver must have it

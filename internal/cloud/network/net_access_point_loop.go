@@ -23,7 +23,7 @@ func wantNetAccessPoints(tx *resource.Tx, n *Net, want *driver.Net) error {
 
 func settleNetAccessPoints(tx *resource.Tx, done driver.Net) error {
 	for _, applied := range done.AccessPoints {
-		p := NetAccessPoints.Living(tx, id.NetAccessPoint(applied.ID))
+		p := NetAccessPoints.Find(tx, id.NetAccessPoint(applied.ID))
 		if p == nil {
 			continue
 		}

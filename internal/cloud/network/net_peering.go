@@ -56,11 +56,11 @@ type NetPeeringState struct {
 // NetPeerings are the Net peerings of the region. One that has ended, however
 // it did, is a deleted resource in its last state.
 var NetPeerings = &resource.Kind[NetPeering, id.NetPeering]{
-	Name:    "NetPeering",
-	Tag:     "vpc-peering-connection",
-	Missing: apierror.NetPeeringNotFound,
-	Held:    apierror.InUse,
-	Keep:    time.Hour,
+	Name:      "NetPeering",
+	Tag:       "vpc-peering-connection",
+	NotFound:  apierror.NetPeeringNotFound,
+	InUse:     apierror.InUse,
+	Retention: time.Hour,
 
 	Life:      peeringLife,
 	Forbidden: apierror.InvalidTransition,
@@ -129,7 +129,7 @@ func (p *NetPeering) isOver(now time.Time) bool {
 // expirePeerings ends the requests for a peering of the Net whose time has
 // passed, so that they do not keep it until the loop comes by.
 func expirePeerings(tx *resource.Tx, n *Net) error {
-	for p := range NetPeerings.Find(tx, "OwnNets", string(n.NetId)) {
+	for p := range NetPeerings.Where(tx, "OwnNets", string(n.NetId)) {
 		if !p.isOver(tx.Now()) {
 			continue
 		}
@@ -216,7 +216,7 @@ func createNetPeering(tx *resource.Tx, req *CreateNetPeeringRequest) (*CreateNet
 	if owner == caller && req.SourceNetId == req.AccepterNetId {
 		return nil, apierror.SameNet.Errorf("The Net %s cannot be peered with itself.", req.SourceNetId)
 	}
-	source := Nets.Living(tx, req.SourceNetId)
+	source := Nets.Find(tx, req.SourceNetId)
 	if source == nil {
 		return nil, apierror.NetNotFound.Errorf("The SourceNetId '%s' doesn't exist.", req.SourceNetId)
 	}
@@ -227,7 +227,7 @@ func createNetPeering(tx *resource.Tx, req *CreateNetPeeringRequest) (*CreateNet
 	}
 	event, message := peeringRequested, "Pending acceptance by "+string(owner)
 	if owner == caller {
-		accepter := Nets.Living(tx, req.AccepterNetId)
+		accepter := Nets.Find(tx, req.AccepterNetId)
 		if accepter == nil {
 			return nil, apierror.NetNotFound.Errorf("The AccepterNetId '%s' doesn't exist.", req.AccepterNetId)
 		}
@@ -306,7 +306,7 @@ func (p *NetPeering) leads(from SourceNet, to AccepterNet) bool {
 // live.
 func rivals(tx *resource.Tx, p *NetPeering) iter.Seq[*NetPeering] {
 	return func(yield func(*NetPeering) bool) {
-		for other := range NetPeerings.Find(tx, "OwnNets", string(p.netsOf(id.Account(tx.Account()))[0])) {
+		for other := range NetPeerings.Where(tx, "OwnNets", string(p.netsOf(id.Account(tx.Account()))[0])) {
 			isSame := other.leads(p.SourceNet, p.AccepterNet)
 			isReverse := other.leads(SourceNet(p.AccepterNet), AccepterNet(p.SourceNet))
 			if (isSame || isReverse) && other.NetPeeringId != p.NetPeeringId && !other.isOver(tx.Now()) && !yield(other) {
@@ -328,7 +328,7 @@ func requests(tx *resource.Tx) (n int) {
 
 // activePeerings counts the active peerings of a Net.
 func activePeerings(tx *resource.Tx, net id.Net) (n int) {
-	for p := range NetPeerings.Find(tx, "OwnNets", string(net)) {
+	for p := range NetPeerings.Where(tx, "OwnNets", string(net)) {
 		if p.State.Name == PeeringActive {
 			n++
 		}
@@ -461,7 +461,7 @@ func deleteNetPeering(tx *resource.Tx, req *DeleteNetPeeringRequest) (*DeleteNet
 	}
 	if p.State.Name == PeeringDeleted {
 		// Clients take only 5000 to 5999 for an end, and would repeat the call otherwise.
-		return nil, NetPeerings.Absent(req.NetPeeringId)
+		return nil, NetPeerings.ErrNotFound(req.NetPeeringId)
 	}
 	if p.State.Name == PeeringPending && string(p.SourceNet.AccountId) != tx.Account() {
 		return nil, apierror.NotAuthorized.Errorf("The Net peering %s is a request of the account %s, which alone can delete it: reject it instead.", p.NetPeeringId, p.SourceNet.AccountId)

@@ -8,7 +8,7 @@ import (
 
 // wantPeerings adds the active peerings of a Net, each as the other Net.
 func wantPeerings(tx *resource.Tx, n *Net, want *driver.Net) error {
-	for p := range NetPeerings.Find(tx, "OwnNets", string(n.NetId)) {
+	for p := range NetPeerings.Where(tx, "OwnNets", string(n.NetId)) {
 		if p.State.Name != PeeringActive {
 			continue
 		}

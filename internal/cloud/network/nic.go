@@ -69,11 +69,11 @@ type SecurityGroupLight struct {
 
 // Nics are the NICs of the region.
 var Nics = &resource.Kind[Nic, id.Nic]{
-	Name:    "Nic",
-	Tag:     "network-interface",
-	Missing: apierror.NicNotFound,
-	Unique:  []string{"Places", "MacAddress", "LinkNic.LinkNicId"},
-	Taken:   apierror.InUse,
+	Name:     "Nic",
+	Tag:      "network-interface",
+	NotFound: apierror.NicNotFound,
+	Unique:   []string{"Places", "MacAddress", "LinkNic.LinkNicId"},
+	Conflict: apierror.InUse,
 }
 
 // NicState is the state of a NIC.
@@ -130,7 +130,7 @@ func (region Region) ShowNic(tx *resource.Tx, n *Nic) *Nic {
 	for i := range n.PrivateIps {
 		n.PrivateIps[i].PrivateDnsName = region.privateName(n.PrivateIps[i].PrivateIp)
 	}
-	for ip := range PublicIps.Find(tx, "NicId", string(n.NicId)) {
+	for ip := range PublicIps.Where(tx, "NicId", string(n.NicId)) {
 		if i := slices.Index(n.addresses(), ip.PrivateIp); i >= 0 {
 			n.PrivateIps[i].LinkPublicIp = region.linkOf(tx, ip)
 		}
@@ -138,7 +138,7 @@ func (region Region) ShowNic(tx *resource.Tx, n *Nic) *Nic {
 	n.PrivateDnsName, n.LinkPublicIp = n.PrivateIps[0].PrivateDnsName, n.PrivateIps[0].LinkPublicIp
 	n.SecurityGroups = slices.Clone(n.SecurityGroups)
 	for i, g := range n.SecurityGroups {
-		if group := SecurityGroups.Living(tx, g.SecurityGroupId); group != nil {
+		if group := SecurityGroups.Find(tx, g.SecurityGroupId); group != nil {
 			n.SecurityGroups[i].SecurityGroupName = group.SecurityGroupName
 		}
 	}
@@ -151,7 +151,7 @@ func (region Region) ShowNic(tx *resource.Tx, n *Nic) *Nic {
 func OwnNic(tx *resource.Tx, nicID id.Nic) (*Nic, error) {
 	n, err := Nics.Get(tx, nicID)
 	if err == nil && n.Hidden() {
-		return nil, Nics.Absent(nicID)
+		return nil, Nics.ErrNotFound(nicID)
 	}
 	return n, err
 }

@@ -189,7 +189,7 @@ func randomMac(tx *resource.Tx) string {
 		for i := 0; i < len(digits); i += 2 {
 			mac += ":" + digits[i:i+2]
 		}
-		if first(Nics.Find(tx, "MacAddress", mac)) == nil {
+		if first(Nics.Where(tx, "MacAddress", mac)) == nil {
 			return mac
 		}
 	}

@@ -37,7 +37,7 @@ func (LinkNicState) Literals() []string {
 // VmNics are the NICs of a VM by device number, those that nobody is shown
 // among them. A VM has one as long as it is there: the primary one.
 func VmNics(tx *resource.Tx, vm id.Vm) []*Nic {
-	nics := slices.Collect(Nics.Find(tx, "LinkNic.VmId", string(vm)))
+	nics := slices.Collect(Nics.Where(tx, "LinkNic.VmId", string(vm)))
 	slices.SortFunc(nics, func(a, b *Nic) int { return cmp.Compare(a.LinkNic.DeviceNumber, b.LinkNic.DeviceNumber) })
 	return nics
 }
@@ -109,7 +109,7 @@ func (n *Nic) join(tx *resource.Tx, vm id.Vm, device int, deleteOnVmDeletion boo
 	}
 	n.LinkNic = &LinkNic{
 		DeleteOnVmDeletion: deleteOnVmDeletion, DeviceNumber: device, State: LinkNicAttached, VmId: vm, LinkDate: api.At(tx.Now()),
-		LinkNicId: unused[id.LinkNic](tx, func(link string) bool { return first(Nics.Find(tx, "LinkNic.LinkNicId", link)) != nil }),
+		LinkNicId: unused[id.LinkNic](tx, func(link string) bool { return first(Nics.Where(tx, "LinkNic.LinkNicId", link)) != nil }),
 	}
 	return nil
 }
@@ -174,7 +174,7 @@ type UnlinkNicRequest struct {
 type UnlinkNicResponse struct{}
 
 func unlinkNic(tx *resource.Tx, req *UnlinkNicRequest) (*UnlinkNicResponse, error) {
-	n := first(Nics.Find(tx, "LinkNic.LinkNicId", string(req.LinkNicId)))
+	n := first(Nics.Where(tx, "LinkNic.LinkNicId", string(req.LinkNicId)))
 	if n == nil || n.Hidden() {
 		return nil, apierror.NicLinkNotFound.Missing("LinkNicId", string(req.LinkNicId))
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 func wantNics(tx *resource.Tx, net *Net, want *driver.Net) error {
-	for n := range Nics.Find(tx, "NetId", string(net.NetId)) {
+	for n := range Nics.Where(tx, "NetId", string(net.NetId)) {
 		nic := driver.Nic{ID: string(n.NicId), Subnet: string(n.SubnetId), MAC: n.MacAddress, SourceDestCheck: n.IsSourceDestChecked}
 		if n.LinkNic != nil {
 			nic.Machine, nic.Device = string(n.LinkNic.VmId), n.LinkNic.DeviceNumber
@@ -18,7 +18,7 @@ func wantNics(tx *resource.Tx, net *Net, want *driver.Net) error {
 			nic.SecurityGroups = append(nic.SecurityGroups, string(g.SecurityGroupId))
 		}
 		public := map[api.IPv4]netip.Addr{}
-		for ip := range PublicIps.Find(tx, "NicId", string(n.NicId)) {
+		for ip := range PublicIps.Where(tx, "NicId", string(n.NicId)) {
 			public[ip.PrivateIp] = addrOf(ip.PublicIp)
 		}
 		for _, ip := range n.addresses() {

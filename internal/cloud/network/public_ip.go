@@ -30,12 +30,12 @@ type PublicIp struct {
 
 // PublicIps are the public IPs of the region.
 var PublicIps = &resource.Kind[PublicIp, id.PublicIp]{
-	Name:    "PublicIp",
-	Tag:     "public-ip",
-	Missing: apierror.PublicIpNotFound,
-	Held:    apierror.InUse,
-	Unique:  []string{"PublicIp", "LinkPublicIpId"},
-	Taken:   apierror.AlreadyExists,
+	Name:     "PublicIp",
+	Tag:      "public-ip",
+	NotFound: apierror.PublicIpNotFound,
+	InUse:    apierror.InUse,
+	Unique:   []string{"PublicIp", "LinkPublicIpId"},
+	Conflict: apierror.AlreadyExists,
 }
 
 // Placement is where a public IP is used.
@@ -79,7 +79,7 @@ func (ip *PublicIp) Hidden() bool { return ip.Lent }
 
 func viewPublicIp(tx *resource.Tx, ip *PublicIp) *PublicIp {
 	ip.Placement = InNet
-	if n := Nics.Living(tx, ip.NicId); n != nil {
+	if n := Nics.Find(tx, ip.NicId); n != nil {
 		ip.NicAccountId = id.Account(tx.Account())
 		if n.LinkNic != nil {
 			ip.VmId = n.LinkNic.VmId
@@ -139,7 +139,7 @@ func findPublicIp(tx *resource.Tx, address api.IPv4, publicIpID id.PublicIp) (*P
 	case address != "" && publicIpID != "":
 		return nil, apierror.IncompatibleParameters.Errorf("PublicIp and PublicIpId cannot be given together.")
 	case address != "":
-		ip := first(PublicIps.Find(tx, "PublicIp", string(address)))
+		ip := first(PublicIps.Where(tx, "PublicIp", string(address)))
 		if ip == nil || ip.Hidden() {
 			return nil, apierror.PublicIpNotFound.Missing("PublicIp", string(address))
 		}
@@ -147,7 +147,7 @@ func findPublicIp(tx *resource.Tx, address api.IPv4, publicIpID id.PublicIp) (*P
 	}
 	ip, err := PublicIps.Get(tx, publicIpID)
 	if err == nil && ip.Hidden() {
-		return nil, PublicIps.Absent(publicIpID)
+		return nil, PublicIps.ErrNotFound(publicIpID)
 	}
 	return ip, err
 }
@@ -158,7 +158,7 @@ func (ip *PublicIp) checkMovable(tx *resource.Tx) error {
 	if ip.NatServiceId != "" {
 		return apierror.InUse.Errorf("The public IP %s is of %s, which keeps it.", ip.PublicIp, ip.NatServiceId)
 	}
-	if n := Nics.Living(tx, ip.NicId); n != nil && n.Hidden() && n.LinkNic == nil {
+	if n := Nics.Find(tx, ip.NicId); n != nil && n.Hidden() && n.LinkNic == nil {
 		return apierror.PublicIpLocked.Errorf("The public IP %s is of %s, which keeps it.", ip.PublicIp, n.Service)
 	}
 	return nil
@@ -182,7 +182,7 @@ func (region Region) deletePublicIp(tx *resource.Tx, req *DeletePublicIpRequest)
 	if err := ip.checkMovable(tx); err != nil {
 		return nil, err
 	}
-	if n := Nics.Living(tx, ip.NicId); n != nil {
+	if n := Nics.Find(tx, ip.NicId); n != nil {
 		if n.NetId != "" {
 			return nil, apierror.InUse.Errorf("The public IP %s is linked to %s: unlink it first.", ip.PublicIp, n.shownAs())
 		}

@@ -11,7 +11,7 @@ import (
 
 // publicIp is the public IP of a private one of the NIC, or nil.
 func (n *Nic) publicIp(tx *resource.Tx, private api.IPv4) *PublicIp {
-	for ip := range PublicIps.Find(tx, "NicId", string(n.NicId)) {
+	for ip := range PublicIps.Where(tx, "NicId", string(n.NicId)) {
 		if ip.PrivateIp == private {
 			return ip
 		}
@@ -79,7 +79,7 @@ func (region Region) Lend(tx *resource.Tx, n *Nic) error {
 // TakePublicIps takes all public IPs from a NIC: those of the account are
 // unlinked, and what the region lent goes back.
 func (n *Nic) TakePublicIps(tx *resource.Tx) error {
-	for ip := range PublicIps.Find(tx, "NicId", string(n.NicId)) {
+	for ip := range PublicIps.Where(tx, "NicId", string(n.NicId)) {
 		if err := ip.unlink(tx); err != nil {
 			return err
 		}
@@ -95,7 +95,7 @@ func (n *Nic) TakePublicIps(tx *resource.Tx) error {
 // account are unlinked, but for the one that is to stay, and in the public Cloud
 // what the region lent goes back.
 func (n *Nic) Rest(tx *resource.Tx, stays api.IPv4) error {
-	for ip := range PublicIps.Find(tx, "NicId", string(n.NicId)) {
+	for ip := range PublicIps.Where(tx, "NicId", string(n.NicId)) {
 		if ip.PublicIp == stays || ip.Lent && n.NetId != "" {
 			continue
 		}
@@ -114,7 +114,7 @@ func (n *Nic) Rest(tx *resource.Tx, stays api.IPv4) error {
 // Attach links a public IP of the account to the primary private IP of a NIC if
 // it is there and linked to nothing else.
 func (region Region) Attach(tx *resource.Tx, n *Nic, address api.IPv4) error {
-	ip := first(PublicIps.Find(tx, "PublicIp", string(address)))
+	ip := first(PublicIps.Where(tx, "PublicIp", string(address)))
 	if ip == nil || ip.Hidden() || ip.NicId != "" || ip.checkMovable(tx) != nil {
 		return nil
 	}
@@ -212,7 +212,7 @@ func (region Region) link(tx *resource.Tx, ip *PublicIp, n *Nic, private api.IPv
 		}
 	}
 	ip.NicId, ip.PrivateIp = n.NicId, private
-	ip.LinkPublicIpId = unused[id.LinkPublicIp](tx, func(link string) bool { return first(PublicIps.Find(tx, "LinkPublicIpId", link)) != nil })
+	ip.LinkPublicIpId = unused[id.LinkPublicIp](tx, func(link string) bool { return first(PublicIps.Where(tx, "LinkPublicIpId", link)) != nil })
 	if err := PublicIps.Put(tx, ip); err != nil {
 		return err
 	}
@@ -253,7 +253,7 @@ func (req *UnlinkPublicIpRequest) find(tx *resource.Tx) (*PublicIp, error) {
 	case req.PublicIp != "":
 		return findPublicIp(tx, req.PublicIp, "")
 	}
-	ip := first(PublicIps.Find(tx, "LinkPublicIpId", string(req.LinkPublicIpId)))
+	ip := first(PublicIps.Where(tx, "LinkPublicIpId", string(req.LinkPublicIpId)))
 	if ip == nil {
 		return nil, apierror.PublicIpLinkNotFound.Missing("LinkPublicIpId", string(req.LinkPublicIpId))
 	}

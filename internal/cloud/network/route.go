@@ -95,7 +95,7 @@ func (r *Route) complete(tx *resource.Tx, netID id.Net) {
 	if r.NicId == "" {
 		return
 	}
-	if nic := Nics.Living(tx, r.NicId); nic != nil && nic.LinkNic != nil {
+	if nic := Nics.Find(tx, r.NicId); nic != nil && nic.LinkNic != nil {
 		r.VmId, r.VmAccountId = nic.LinkNic.VmId, id.Account(tx.Account())
 	}
 }
@@ -106,10 +106,10 @@ func (r *Route) works(tx *resource.Tx, netID id.Net) bool {
 	case r.checkTarget(tx, netID) != nil:
 		return false
 	case r.leadsToInternet():
-		service := InternetServices.Living(tx, id.InternetService(r.GatewayId))
+		service := InternetServices.Find(tx, id.InternetService(r.GatewayId))
 		return service != nil && service.NetId == netID
 	case r.NetPeeringId != "":
-		peering := NetPeerings.Living(tx, r.NetPeeringId)
+		peering := NetPeerings.Find(tx, r.NetPeeringId)
 		return peering != nil && peering.State.Name == PeeringActive
 	}
 	return true

@@ -43,13 +43,13 @@ type RoutePropagatingVirtualGateway struct {
 
 // RouteTables are the route tables of the region.
 var RouteTables = &resource.Kind[RouteTable, id.RouteTable]{
-	Name:    "RouteTable",
-	Tag:     "route-table",
-	Missing: apierror.RouteTableNotFound,
-	Held:    apierror.InUse,
-	Quota:   &resource.Quota{Name: "rtb_limit", Code: apierror.TooManyRouteTables, Per: "NetId"},
-	Unique:  []string{"LinkRouteTables.LinkRouteTableId"},
-	Taken:   apierror.SubnetLinked,
+	Name:     "RouteTable",
+	Tag:      "route-table",
+	NotFound: apierror.RouteTableNotFound,
+	InUse:    apierror.InUse,
+	Quota:    &resource.Quota{Name: "rtb_limit", Code: apierror.TooManyRouteTables, Per: "NetId"},
+	Unique:   []string{"LinkRouteTables.LinkRouteTableId"},
+	Conflict: apierror.SubnetLinked,
 }
 
 func routeTableActions() []api.Action {
@@ -141,14 +141,14 @@ func (s *Subnet) routeTable(tx *resource.Tx) (*RouteTable, error) {
 // newRouteTableLink chooses the ID of a link.
 func newRouteTableLink(tx *resource.Tx) id.LinkRouteTable {
 	return unused[id.LinkRouteTable](tx, func(link string) bool {
-		return first(RouteTables.Find(tx, "LinkRouteTables.LinkRouteTableId", link)) != nil
+		return first(RouteTables.Where(tx, "LinkRouteTables.LinkRouteTableId", link)) != nil
 	})
 }
 
 // findRouteTableLink finds the table that has a link, and which of its links
 // that is; nil: there is none.
 func findRouteTableLink(tx *resource.Tx, link id.LinkRouteTable) (*RouteTable, int) {
-	t := first(RouteTables.Find(tx, "LinkRouteTables.LinkRouteTableId", string(link)))
+	t := first(RouteTables.Where(tx, "LinkRouteTables.LinkRouteTableId", string(link)))
 	if t == nil {
 		return nil, 0
 	}

@@ -287,7 +287,7 @@ func TestRouteRefusals(t *testing.T) {
 	r.placeNic(alice, has.subnet, "10.0.0.10", twoNics)
 	r.placeNic(alice, has.subnet, "10.0.0.11", twoNics)
 	r.update(alice, func(tx *resource.Tx) error { // so that the VMs of both are not one
-		for nic := range network.Nics.Find(tx, "NetId", far.net) {
+		for nic := range network.Nics.Where(tx, "NetId", far.net) {
 			if nic.LinkNic != nil {
 				link := *nic.LinkNic
 				link.VmId, nic.LinkNic = "i-0000000c", &link
@@ -335,10 +335,10 @@ func TestRouteRefusals(t *testing.T) {
 		{"malformed gateway", "0.0.0.0/0", `"GatewayId": "vgw-1"`, apierror.MalformedID, apierror.MalformedID},
 		{"unknown NAT service", "0.0.0.0/0", `"NatServiceId": "nat-00000000"`, apierror.NatServiceNotFound, apierror.NatServiceNotFound},
 		{"another Net's NAT service", "0.0.0.0/0", fmt.Sprintf(`"NatServiceId": %q`, far.nat), apierror.InvalidParameter, apierror.InvalidParameter},
-		{"unknown Net peering", "0.0.0.0/0", `"NetPeeringId": "pcx-00000000"`, network.NetPeerings.Missing, network.NetPeerings.Missing},
+		{"unknown Net peering", "0.0.0.0/0", `"NetPeeringId": "pcx-00000000"`, network.NetPeerings.NotFound, network.NetPeerings.NotFound},
 		{"another Net's peering", "0.0.0.0/0", fmt.Sprintf(`"NetPeeringId": %q`, far.peering), apierror.InvalidParameter, apierror.InvalidParameter},
-		{"unknown NIC", "0.0.0.0/0", `"NicId": "eni-00000000"`, network.Nics.Missing, network.Nics.Missing},
-		{"a service's NIC", "0.0.0.0/0", fmt.Sprintf(`"NicId": %q`, hidden), network.Nics.Missing, network.Nics.Missing},
+		{"unknown NIC", "0.0.0.0/0", `"NicId": "eni-00000000"`, network.Nics.NotFound, network.Nics.NotFound},
+		{"a service's NIC", "0.0.0.0/0", fmt.Sprintf(`"NicId": %q`, hidden), network.Nics.NotFound, network.Nics.NotFound},
 		{"another Net's NIC", "0.0.0.0/0", fmt.Sprintf(`"NicId": %q`, far.nic), apierror.InvalidParameter, apierror.InvalidParameter},
 		{"unknown VM", "0.0.0.0/0", `"VmId": "i-00000000"`, apierror.VmNotFound, apierror.VmNotFound},
 		{"another Net's VM", "0.0.0.0/0", `"VmId": "i-0000000c"`, apierror.InvalidParameter, apierror.InvalidParameter},

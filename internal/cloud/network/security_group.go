@@ -52,12 +52,12 @@ func (g *SecurityGroup) Unsettled() bool { return g.Applied < g.Generation }
 
 // SecurityGroups are the security groups of the region.
 var SecurityGroups = &resource.Kind[SecurityGroup, id.SecurityGroup]{
-	Name:    "SecurityGroup",
-	Tag:     "security-group",
-	Missing: apierror.SecurityGroupNotFound,
-	Held:    apierror.SecurityGroupInUse,
-	Unique:  []string{"Place"},
-	Taken:   apierror.SecurityGroupNameTaken,
+	Name:     "SecurityGroup",
+	Tag:      "security-group",
+	NotFound: apierror.SecurityGroupNotFound,
+	InUse:    apierror.SecurityGroupInUse,
+	Unique:   []string{"Place"},
+	Conflict: apierror.SecurityGroupNameTaken,
 }
 
 // GroupName is the name that a security group is given.
@@ -191,7 +191,7 @@ func groupPlace(net id.Net, name string) string { return string(net) + "/" + nam
 // groupNamed is the security group of a Net or, without one, of the public Cloud
 // that has a name; nil: there is none.
 func groupNamed(tx *resource.Tx, net id.Net, name string) *SecurityGroup {
-	return first(SecurityGroups.Find(tx, "Place", groupPlace(net, name)))
+	return first(SecurityGroups.Where(tx, "Place", groupPlace(net, name)))
 }
 
 // siblings is the number of groups of a Net or, without one, of the public
@@ -310,7 +310,7 @@ func noteVmEnd(tx *resource.Tx, vm id.Vm) error {
 	seen := map[id.SecurityGroup]bool{}
 	for _, n := range VmNics(tx, vm) {
 		for _, light := range n.SecurityGroups {
-			g := SecurityGroups.Living(tx, light.SecurityGroupId)
+			g := SecurityGroups.Find(tx, light.SecurityGroupId)
 			if seen[light.SecurityGroupId] || g == nil || g.SecurityGroupName == defaultGroup || g.hasVmBut(tx, vm) {
 				continue
 			}

@@ -62,7 +62,7 @@ func GroupNamed(tx *resource.Tx, net id.Net, name string) (*SecurityGroup, error
 // name in the public Cloud; nil: there is none.
 func groupSaid(tx *resource.Tx, m SecurityGroupsMember) *SecurityGroup {
 	if m.SecurityGroupId != "" {
-		return SecurityGroups.Living(tx, m.SecurityGroupId)
+		return SecurityGroups.Find(tx, m.SecurityGroupId)
 	}
 	return groupNamed(tx, "", m.SecurityGroupName)
 }

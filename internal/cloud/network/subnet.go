@@ -25,10 +25,10 @@ type Subnet struct {
 
 // Subnets are the Subnets of the region.
 var Subnets = &resource.Kind[Subnet, id.Subnet]{
-	Name:    "Subnet",
-	Tag:     "subnet",
-	Missing: apierror.SubnetNotFound,
-	Held:    apierror.SubnetInUse,
+	Name:     "Subnet",
+	Tag:      "subnet",
+	NotFound: apierror.SubnetNotFound,
+	InUse:    apierror.SubnetInUse,
 	// The catalogue has no code for too many Subnets: that of Nets is nearest.
 	Quota: &resource.Quota{Name: "subnet_limit", Code: apierror.TooManyNets, Per: "NetId"},
 	Life:  subnetLife,

@@ -32,14 +32,14 @@ type NetToVirtualGatewayLink struct {
 
 // VirtualGateways are the virtual gateways of the region.
 var VirtualGateways = &resource.Kind[VirtualGateway, id.VirtualGateway]{
-	Name:    "VirtualGateway",
-	Tag:     "virtual-private-gateway",
-	Missing: apierror.VirtualGatewayNotFound,
-	Held:    apierror.InUse,
+	Name:     "VirtualGateway",
+	Tag:      "virtual-private-gateway",
+	NotFound: apierror.VirtualGatewayNotFound,
+	InUse:    apierror.InUse,
 	// The catalogue has no code for too many virtual gateways: that of their links is nearest.
-	Quota: &resource.Quota{Name: "vpg_limit", Code: apierror.TooManyVirtualGatewayLinks},
-	Life:  gatewayLife,
-	Keep:  time.Hour,
+	Quota:     &resource.Quota{Name: "vpg_limit", Code: apierror.TooManyVirtualGatewayLinks},
+	Life:      gatewayLife,
+	Retention: time.Hour,
 }
 
 // ConnectionType is the type of a VPN connection.

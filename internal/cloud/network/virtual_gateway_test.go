@@ -142,7 +142,7 @@ func TestReadVirtualGateways(t *testing.T) {
 	r.clock.Advance(time.Hour)
 	r.update(alice, func(tx *resource.Tx) error {
 		for _, k := range tx.Kinds() {
-			if k.Facts().Keep > 0 {
+			if k.Facts().Retention > 0 {
 				k.Purge(tx)
 			}
 		}

@@ -78,13 +78,13 @@ func (TunnelState) Literals() []string { return []string{"UP", "DOWN"} }
 
 // VpnConnections are the VPN connections of the region.
 var VpnConnections = &resource.Kind[VpnConnection, id.VpnConnection]{
-	Name:    "VpnConnection",
-	Tag:     "vpn-connection",
-	Missing: apierror.VpnConnectionNotFound,
+	Name:     "VpnConnection",
+	Tag:      "vpn-connection",
+	NotFound: apierror.VpnConnectionNotFound,
 	// The catalogue has no code for too many connections of a gateway: that of its links is nearest.
-	Quota: &resource.Quota{Name: "vpnc_limit", Code: apierror.TooManyVirtualGatewayLinks, Per: "VirtualGatewayId"},
-	Life:  vpnConnectionLife,
-	Keep:  time.Hour, // as the user guide says; clients fail if it is gone at once
+	Quota:     &resource.Quota{Name: "vpnc_limit", Code: apierror.TooManyVirtualGatewayLinks, Per: "VirtualGatewayId"},
+	Life:      vpnConnectionLife,
+	Retention: time.Hour, // as the user guide says; clients fail if it is gone at once
 }
 
 // vpnConnectionLife is the life of a VPN connection. The driver is asked again
@@ -112,7 +112,7 @@ func viewVpnConnection(tx *resource.Tx, c *VpnConnection) *VpnConnection {
 	c.Routes = c.routes(tx.Now())
 	c.VgwTelemetries = []VgwTelemetry{c.telemetry()}
 	// A deleted connection may have outlived the client gateway.
-	if client := ClientGateways.Living(tx, c.ClientGatewayId); client != nil && c.State != GatewayDeleted {
+	if client := ClientGateways.Find(tx, c.ClientGatewayId); client != nil && c.State != GatewayDeleted {
 		c.BgpAsn = client.BgpAsn
 		c.ClientGatewayConfiguration = c.configuration(client)
 	}

@@ -83,7 +83,7 @@ func (r staticRoute) forget(tx *resource.Tx) bool {
 // isForgotten reports a route that was deleted longer ago than a connection
 // would still be shown. Clients fail if it is gone at once.
 func (r staticRoute) isForgotten(now time.Time) bool {
-	return !r.Deleted.IsZero() && !now.Before(r.Deleted.Time().Add(VpnConnections.Keep))
+	return !r.Deleted.IsZero() && !now.Before(r.Deleted.Time().Add(VpnConnections.Retention))
 }
 
 // routes are the static routes as they are shown.
