@@ -426,7 +426,7 @@ func (d *day) objects(name string, kind string) (living []*store.Object) {
 		d.w.t.Fatalf("reading the account of %s: %v", name, err)
 	}
 	for o := range snap.Scan(kind, 0) {
-		if o.Gone == 0 {
+		if o.DeletedAt == 0 {
 			living = append(living, o)
 		}
 	}

@@ -133,13 +133,13 @@ func (c *Call) Run(ctx context.Context, db *resource.DB, caller resource.Caller)
 // for it: SourceNetId for an id of a Net.
 func (c *Call) naming(err error) error {
 	f, ok := errors.AsType[*apierror.Error](err)
-	if !ok || f.Missing == "" {
+	if !ok || f.NotFound == "" {
 		return err
 	}
 	req := reflect.ValueOf(c.Request).Elem()
 	for i := range req.NumField() {
-		if _, isID := resource.FormOf(req.Field(i).Type()); isID && req.Field(i).String() == f.Missing {
-			return f.Code.Missing(req.Type().Field(i).Name, f.Missing)
+		if _, isID := resource.FormOf(req.Field(i).Type()); isID && req.Field(i).String() == f.NotFound {
+			return f.Code.NotFound(req.Type().Field(i).Name, f.NotFound)
 		}
 	}
 	return err

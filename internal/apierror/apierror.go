@@ -268,9 +268,9 @@ func (c Code) String() string { return strconv.Itoa(int(c)) }
 
 // Error is a refusal on its way to the caller.
 type Error struct {
-	Code    Code
-	Details string // a sentence for the caller; may be empty
-	Missing string // the id or the name of what does not exist, if that is why
+	Code     Code
+	Details  string // a sentence for the caller; may be empty
+	NotFound string // the id or the name of what does not exist, if that is why
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("%s (%s): %s", e.Code.Type(), e.Code, e.Details) }
@@ -287,11 +287,11 @@ func (c Code) Errorf(format string, args ...any) error {
 	return &Error{Code: c, Details: details}
 }
 
-// Missing returns the error of a parameter whose value nothing has that the caller
+// NotFound returns the error of a parameter whose value nothing has that the caller
 // may know of. It is worded here only, as the real service words it, so that an
 // absent id and another account's look alike.
-func (c Code) Missing(parameter, value string) error {
-	return &Error{Code: c, Details: fmt.Sprintf("The %s '%.255s' doesn't exist.", parameter, value), Missing: value}
+func (c Code) NotFound(parameter, value string) error {
+	return &Error{Code: c, Details: fmt.Sprintf("The %s '%.255s' doesn't exist.", parameter, value), NotFound: value}
 }
 
 // Bare returns an error without a sentence: where the real service gives none

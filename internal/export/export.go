@@ -86,5 +86,5 @@ func (c *Recoder) Row(account string, row *store.Row) (unsettled bool, err error
 			return false, fmt.Errorf("the document of %s %s: %w", row.Kind, row.ID, err)
 		}
 	}
-	return row.Gone != 0 || read.Unsettled(value), nil
+	return row.DeletedAt != 0 || read.Unsettled(value), nil
 }

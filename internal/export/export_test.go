@@ -81,7 +81,7 @@ func example() []store.Batch {
 		}},
 		{Account: "100000000002", Version: 1},
 		{Account: "region", Version: 2, Unsettled: 1, Rows: []store.Row{
-			{Kind: "House", ID: "house-1", Version: 2, Seq: at(1, 1), Gone: 1_700_000_000_123, Doc: []byte(`{"HouseId":"house-1"}`)},
+			{Kind: "House", ID: "house-1", Version: 2, Seq: at(1, 1), DeletedAt: 1_700_000_000_123, Doc: []byte(`{"HouseId":"house-1"}`)},
 		}},
 	}
 }
@@ -152,8 +152,8 @@ func TestRoundTrip(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					r := store.Row{Kind: name, ID: id, Version: rapid.Uint64Range(1, b.Version).Draw(t, "row version"), Seq: seq, Gone: rapid.SampledFrom([]int64{0, 0, 1, 1_700_000_000_123}).Draw(t, "gone"), Doc: doc}
-					if b.Rows = append(b.Rows, r); r.Gone != 0 || codecs[name].Unsettled(v) {
+					r := store.Row{Kind: name, ID: id, Version: rapid.Uint64Range(1, b.Version).Draw(t, "row version"), Seq: seq, DeletedAt: rapid.SampledFrom([]int64{0, 0, 1, 1_700_000_000_123}).Draw(t, "gone"), Doc: doc}
+					if b.Rows = append(b.Rows, r); r.DeletedAt != 0 || codecs[name].Unsettled(v) {
 						b.Unsettled++
 					}
 				}

@@ -185,7 +185,7 @@ func (r *Reader) row(l line) error {
 	if _, taken := r.seqs[l.Seq]; taken {
 		return fmt.Errorf("%s %s has the seq of another row of its account", l.Kind, l.ID)
 	}
-	row := store.Row{Kind: l.Kind, ID: l.ID, Version: l.Version, Seq: l.Seq, Gone: l.Gone, Doc: l.Doc}
+	row := store.Row{Kind: l.Kind, ID: l.ID, Version: l.Version, Seq: l.Seq, DeletedAt: l.Gone, Doc: l.Doc}
 	unsettled, err := r.recode.Row(r.account.Account, &row)
 	if err != nil {
 		return err

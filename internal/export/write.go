@@ -107,8 +107,8 @@ func (w *writer) row(r *store.Row) (err error) {
 	}
 	line = strconv.AppendUint(append(line, `,"version":`...), r.Version, 10)
 	line = strconv.AppendUint(append(line, `,"seq":`...), r.Seq, 10)
-	if r.Gone != 0 {
-		line = strconv.AppendInt(append(line, `,"gone":`...), r.Gone, 10)
+	if r.DeletedAt != 0 {
+		line = strconv.AppendInt(append(line, `,"gone":`...), r.DeletedAt, 10)
 	}
 	line = append(append(line, `,"doc":`...), doc...)
 	w.line = append(line, "}\n"...)

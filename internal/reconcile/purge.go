@@ -24,10 +24,10 @@ func (p *purge) Step(ctx context.Context, account, id string) (again time.Time, 
 		return again, err
 	}
 	o, ok := snap.Get(facts.Name, id)
-	if !ok || o.Gone == 0 {
+	if !ok || o.DeletedAt == 0 {
 		return again, nil
 	}
-	if due := time.UnixMilli(o.Gone).Add(facts.Retention); due.After(p.now()) {
+	if due := time.UnixMilli(o.DeletedAt).Add(facts.Retention); due.After(p.now()) {
 		return due, nil
 	}
 	return again, p.db.Update(ctx, resource.Caller{Account: account}, func(tx *resource.Tx) error {

@@ -178,7 +178,7 @@ func (r *Reconciler) views(ctx context.Context, accounts []string, each func(*st
 // unsettled reports whether a loop must look at an object.
 func unsettled(o *store.Object) bool {
 	u, ok := o.Value.(interface{ Unsettled() bool })
-	return o.Gone != 0 || ok && u.Unsettled()
+	return o.DeletedAt != 0 || ok && u.Unsettled()
 }
 
 // look wakes a task.

@@ -222,7 +222,7 @@ func (k *Kind[T, I]) Get(tx *Tx, id I) (*T, error) {
 // of those who ask this way.
 func (k *Kind[T, I]) Find(tx *Tx, id I) *T {
 	o, ok := tx.snapshot().Get(k.Name, string(id))
-	if !ok || o.Gone != 0 {
+	if !ok || o.DeletedAt != 0 {
 		return nil
 	}
 	return k.own(tx, o)
@@ -231,7 +231,7 @@ func (k *Kind[T, I]) Find(tx *Tx, id I) *T {
 // Has reports whether there is a living resource of this id.
 func (k *Kind[T, I]) Has(tx *Tx, id I) bool {
 	o, ok := tx.snapshot().Get(k.Name, string(id))
-	return ok && o.Gone == 0
+	return ok && o.DeletedAt == 0
 }
 
 // own is the value of an object that a rule can write to: a copy, which a
@@ -255,7 +255,7 @@ func (k *Kind[T, I]) missing(id string) error {
 	if code == 0 {
 		code = apierror.ObjectNotFound
 	}
-	return code.Missing(reflect.TypeFor[I]().Name()+"Id", id)
+	return code.NotFound(reflect.TypeFor[I]().Name()+"Id", id)
 }
 
 // IsHidden reports whether a resource is one that the region made for its own
@@ -275,7 +275,7 @@ func (k *Kind[T, I]) ErrNotFound(id I) error { return k.missing(string(id)) }
 func (k *Kind[T, I]) All(tx *Tx) iter.Seq[*T] {
 	return func(yield func(*T) bool) {
 		for o := range tx.scan(k.Name, 0) {
-			if o.Gone == 0 && !yield(k.own(tx, o)) {
+			if o.DeletedAt == 0 && !yield(k.own(tx, o)) {
 				return
 			}
 		}
@@ -482,7 +482,7 @@ func (k *Kind[T, I]) remove(tx *Tx, v *T) error {
 		tx.draft().Remove(k.Name, id)
 		return nil
 	}
-	tx.draft().Bury(k.Name, id, k.stored(v), tx.Now())
+	tx.draft().SoftDelete(k.Name, id, k.stored(v), tx.Now())
 	return nil
 }
 
@@ -490,10 +490,10 @@ func (k *Kind[T, I]) remove(tx *Tx, v *T) error {
 // keeps them, and answers when the next one is due, if any.
 func (k *Kind[T, I]) Purge(tx *Tx) (next time.Time) {
 	for o := range tx.scan(k.Name, 0) {
-		if o.Gone == 0 {
+		if o.DeletedAt == 0 {
 			continue
 		}
-		due := time.UnixMilli(o.Gone).Add(k.Retention)
+		due := time.UnixMilli(o.DeletedAt).Add(k.Retention)
 		switch {
 		case !due.After(tx.Now()):
 			tx.draft().Remove(k.Name, o.ID)

@@ -96,7 +96,7 @@ func (tx *Tx) Tagged(id string) (Tagged, bool) {
 		if facts.Tag == "" {
 			continue
 		}
-		if o, ok := tx.snapshot().Get(facts.Name, id); ok && o.Gone == 0 && !IsHidden(o.Value) {
+		if o, ok := tx.snapshot().Get(facts.Name, id); ok && o.DeletedAt == 0 && !IsHidden(o.Value) {
 			return Tagged{facts.Name, facts.Tag, id, o.Seq, reflect.ValueOf(o.Value), k.layout().tags, k}, true
 		}
 	}
@@ -125,7 +125,7 @@ func (tx *Tx) AllTagged(yield func(Tagged) bool) {
 		}
 		for o := range tx.scan(facts.Name, 0) {
 			t := Tagged{facts.Name, facts.Tag, o.ID, o.Seq, reflect.ValueOf(o.Value), k.layout().tags, k}
-			if o.Gone == 0 && len(t.Tags()) > 0 && !yield(t) {
+			if o.DeletedAt == 0 && len(t.Tags()) > 0 && !yield(t) {
 				return
 			}
 		}

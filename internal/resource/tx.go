@@ -369,7 +369,7 @@ func (tx *Tx) checkRef(r ref, v reflect.Value) error {
 		if f.Len() == 0 {
 			return true
 		}
-		if o, ok := tx.snapshot().Get(target.Facts().Name, f.String()); !ok || o.Gone != 0 {
+		if o, ok := tx.snapshot().Get(target.Facts().Name, f.String()); !ok || o.DeletedAt != 0 {
 			err = target.missing(f.String())
 		}
 		return err == nil
@@ -425,7 +425,7 @@ func MostUsed(tx *Tx, k Any) int {
 	most, used := 0, map[string]int{}
 	for o := range tx.scan(facts.Name, 0) {
 		by := reflect.ValueOf(o.Value).Elem().FieldByName(facts.Quota.Per).String()
-		if o.Gone == 0 && by != "" {
+		if o.DeletedAt == 0 && by != "" {
 			used[by]++
 			most = max(most, used[by])
 		}

@@ -75,7 +75,7 @@ func (s *Store) object(account string, codec Codec, r Row) (*Object, error) {
 	if err != nil {
 		return nil, fmt.Errorf("decoding %s %s: %w", r.Kind, r.ID, err)
 	}
-	o := &Object{ID: r.ID, Seq: r.Seq, Gone: r.Gone, Value: value, size: int32(len(r.Doc))}
+	o := &Object{ID: r.ID, Seq: r.Seq, DeletedAt: r.DeletedAt, Value: value, size: int32(len(r.Doc))}
 	if s.audited {
 		o.doc = r.Doc
 	}

@@ -125,9 +125,9 @@ func (d *Draft) Put(kind, id string, value any) {
 	d.write(kind, id, value, 0)
 }
 
-// Bury marks an object as gone at the given time: it can still be read by id
+// SoftDelete marks an object as gone at the given time: it can still be read by id
 // and listed, but no index leads to it and it is not counted.
-func (d *Draft) Bury(kind, id string, value any, at time.Time) {
+func (d *Draft) SoftDelete(kind, id string, value any, at time.Time) {
 	d.write(kind, id, value, at.UnixMilli())
 }
 
@@ -144,7 +144,7 @@ func (d *Draft) write(kind, id string, value any, gone int64) {
 	old, _ := d.Get(kind, id)
 	codec := d.codec(kind)
 	d.open(kind, id, old)
-	o := &Object{ID: id, Gone: gone, Value: value}
+	o := &Object{ID: id, DeletedAt: gone, Value: value}
 	if old != nil {
 		o.Seq = old.Seq
 	} else {

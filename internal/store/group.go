@@ -162,7 +162,7 @@ func (s *Store) row(snap *Snapshot, k objectKey) (Row, error) {
 	// The object is not published yet, so its size can still be set.
 	snap.size += int64(len(doc)) - int64(o.size)
 	o.size = int32(len(doc))
-	row.Seq, row.Gone, row.Doc = o.Seq, o.Gone, doc
+	row.Seq, row.DeletedAt, row.Doc = o.Seq, o.DeletedAt, doc
 	if s.audited {
 		o.doc = doc
 	}

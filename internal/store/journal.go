@@ -57,11 +57,11 @@ type Journal interface {
 
 // Row is one object as the journal keeps it.
 type Row struct {
-	Kind, ID string
-	Version  uint64 // of the account when the row was written
-	Seq      uint64 // see [Object]
-	Gone     int64  // see [Object]
-	Doc      []byte // nil: the object is no more
+	Kind, ID  string
+	Version   uint64 // of the account when the row was written
+	Seq       uint64 // see [Object]
+	DeletedAt int64  // see [Object]
+	Doc       []byte // nil: the object is no more
 }
 
 // Batch is what one account gains in a commit.

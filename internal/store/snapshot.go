@@ -5,10 +5,10 @@ import "iter"
 // Object is a resource in a snapshot. Nobody may change it, or anything that
 // Value leads to.
 type Object struct {
-	ID    string
-	Seq   uint64 // the order of creation within the account; never used twice
-	Gone  int64  // when it was deleted, in Unix milliseconds; 0: it lives
-	Value any
+	ID        string
+	Seq       uint64 // the order of creation within the account; never used twice
+	DeletedAt int64  // when it was deleted, in Unix milliseconds; 0: it lives
+	Value     any
 
 	size int32  // bytes of its document
 	doc  []byte // its document, if the store is audited
@@ -109,4 +109,4 @@ func (s *Snapshot) count(c Codec, o *Object, sign int) {
 
 // unsettled reports whether a loop must look at the object. What is gone is
 // still to be removed one day.
-func unsettled(c Codec, o *Object) bool { return o.Gone != 0 || c.Unsettled(o.Value) }
+func unsettled(c Codec, o *Object) bool { return o.DeletedAt != 0 || c.Unsettled(o.Value) }

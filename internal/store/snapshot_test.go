@@ -21,7 +21,7 @@ func scatter(tx *store.Tx, r *rand.Rand) {
 		case 0:
 			d.Remove("box", id)
 		case 1:
-			d.Bury("box", id, thing, tx.Now())
+			d.SoftDelete("box", id, thing, tx.Now())
 		default:
 			d.Put("box", id, thing)
 		}

@@ -226,7 +226,7 @@ func TestChangesAreTold(t *testing.T) {
 	})
 	update(func(tx *store.Tx) error {
 		tx.In("one").Remove("lid", "y")
-		tx.In("one").Bury("box", "x", storetest.Thing{}, tx.Now())
+		tx.In("one").SoftDelete("box", "x", storetest.Thing{}, tx.Now())
 		return nil
 	})
 	if err := s.Close(); err != nil {

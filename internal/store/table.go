@@ -62,7 +62,7 @@ func (t *table) fork() *table {
 func (t *table) put(c Codec, o *Object) (old *Object) {
 	keys, amounts := c.Keys(o.Value), c.Amounts(o.Value) // first: if it panics, nothing is half done
 	if old, _ = t.byID.Get(o.ID); old != nil {
-		if old.Seq == o.Seq && old.Gone == 0 && o.Gone == 0 && slices.Equal(c.Keys(old.Value), keys) {
+		if old.Seq == o.Seq && old.DeletedAt == 0 && o.DeletedAt == 0 && slices.Equal(c.Keys(old.Value), keys) {
 			t.byID.Set(o.ID, o)
 			t.bySeq.Set(o.Seq, o)
 			t.sums = t.sums.plus(-1, c.Amounts(old.Value)).plus(1, amounts)
@@ -72,7 +72,7 @@ func (t *table) put(c Codec, o *Object) (old *Object) {
 	}
 	t.byID.Set(o.ID, o)
 	t.bySeq.Set(o.Seq, o)
-	if o.Gone != 0 {
+	if o.DeletedAt != 0 {
 		t.gone++
 		return old
 	}
@@ -87,7 +87,7 @@ func (t *table) put(c Codec, o *Object) (old *Object) {
 func (t *table) take(c Codec, o *Object) {
 	t.byID.Delete(o.ID)
 	t.bySeq.Delete(o.Seq)
-	if o.Gone != 0 {
+	if o.DeletedAt != 0 {
 		t.gone--
 		return
 	}

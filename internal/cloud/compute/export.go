@@ -285,7 +285,7 @@ func deleteExportTask(tx *resource.Tx, req *DeleteExportTaskRequest) (*DeleteExp
 		task, err = snapshotExports.find(tx, id.SnapshotExportTask(req.ExportTaskId))
 	}
 	if err != nil {
-		return nil, apierror.TaskNotFound.Missing("ExportTaskId", string(req.ExportTaskId))
+		return nil, apierror.TaskNotFound.NotFound("ExportTaskId", string(req.ExportTaskId))
 	}
 	if task.hasEnded() {
 		return nil, apierror.InvalidState.Errorf("The task %s has ended.", req.ExportTaskId)

@@ -180,5 +180,5 @@ func keypairNamed(tx *resource.Tx, name string) (*Keypair, error) {
 	for k := range Keypairs.Where(tx, "KeypairName", name) {
 		return k, nil
 	}
-	return nil, apierror.KeypairNotFound.Missing("KeypairName", name)
+	return nil, apierror.KeypairNotFound.NotFound("KeypairName", name)
 }

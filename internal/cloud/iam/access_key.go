@@ -145,7 +145,7 @@ func keyOf(tx *resource.Tx, user id.User, keyID id.AccessKey) (*AccessKey, error
 		return nil, err
 	}
 	if key.UserId != user {
-		return nil, apierror.AccessKeyNotFound.Missing("AccessKeyId", string(keyID))
+		return nil, apierror.AccessKeyNotFound.NotFound("AccessKeyId", string(keyID))
 	}
 	return key, nil
 }

@@ -75,7 +75,7 @@ func userNamed(tx *resource.Tx, name string) (*User, error) {
 	for u := range Users.Where(tx, "UserName", name) {
 		return u, nil
 	}
-	return nil, apierror.UserNotFound.Missing("UserName", name)
+	return nil, apierror.UserNotFound.NotFound("UserName", name)
 }
 
 // CreateUserRequest asks for an EIM user.

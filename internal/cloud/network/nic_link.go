@@ -46,7 +46,7 @@ func VmNics(tx *resource.Tx, vm id.Vm) []*Nic {
 func vmNics(tx *resource.Tx, vm id.Vm) ([]*Nic, error) {
 	nics := VmNics(tx, vm)
 	if len(nics) == 0 || nics[0].LinkNic.DeviceNumber != 0 {
-		return nil, apierror.VmNotFound.Missing("VmId", string(vm))
+		return nil, apierror.VmNotFound.NotFound("VmId", string(vm))
 	}
 	return nics, nil
 }
@@ -176,7 +176,7 @@ type UnlinkNicResponse struct{}
 func unlinkNic(tx *resource.Tx, req *UnlinkNicRequest) (*UnlinkNicResponse, error) {
 	n := first(Nics.Where(tx, "LinkNic.LinkNicId", string(req.LinkNicId)))
 	if n == nil || n.Hidden() {
-		return nil, apierror.NicLinkNotFound.Missing("LinkNicId", string(req.LinkNicId))
+		return nil, apierror.NicLinkNotFound.NotFound("LinkNicId", string(req.LinkNicId))
 	}
 	if n.LinkNic.DeviceNumber == 0 {
 		return nil, apierror.InvalidParameter.Errorf("The NIC %s is the primary one of %s, which cannot be unlinked.", n.NicId, n.LinkNic.VmId)

@@ -141,7 +141,7 @@ func findPublicIp(tx *resource.Tx, address api.IPv4, publicIpID id.PublicIp) (*P
 	case address != "":
 		ip := first(PublicIps.Where(tx, "PublicIp", string(address)))
 		if ip == nil || ip.Hidden() {
-			return nil, apierror.PublicIpNotFound.Missing("PublicIp", string(address))
+			return nil, apierror.PublicIpNotFound.NotFound("PublicIp", string(address))
 		}
 		return ip, nil
 	}

@@ -255,7 +255,7 @@ func (req *UnlinkPublicIpRequest) find(tx *resource.Tx) (*PublicIp, error) {
 	}
 	ip := first(PublicIps.Where(tx, "LinkPublicIpId", string(req.LinkPublicIpId)))
 	if ip == nil {
-		return nil, apierror.PublicIpLinkNotFound.Missing("LinkPublicIpId", string(req.LinkPublicIpId))
+		return nil, apierror.PublicIpLinkNotFound.NotFound("LinkPublicIpId", string(req.LinkPublicIpId))
 	}
 	return ip, nil
 }

@@ -156,7 +156,7 @@ func findRouteTableLink(tx *resource.Tx, link id.LinkRouteTable) (*RouteTable, i
 }
 
 func noRouteTableLink(link id.LinkRouteTable) error {
-	return apierror.RouteTableLinkNotFound.Missing("LinkRouteTableId", string(link))
+	return apierror.RouteTableLinkNotFound.NotFound("LinkRouteTableId", string(link))
 }
 
 // CreateRouteTableRequest asks for a route table in a Net. It is for no Subnet

@@ -55,7 +55,7 @@ func GroupNamed(tx *resource.Tx, net id.Net, name string) (*SecurityGroup, error
 	if g := groupNamed(tx, net, name); g != nil {
 		return g, nil
 	}
-	return nil, apierror.SecurityGroupNotFound.Missing("SecurityGroupName", name)
+	return nil, apierror.SecurityGroupNotFound.NotFound("SecurityGroupName", name)
 }
 
 // groupSaid finds the account's group that a member says, by its ID or by its

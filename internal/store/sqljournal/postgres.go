@@ -311,7 +311,7 @@ func rowsSince(ctx context.Context, conn *pgx.Conn, account string, version uint
 			return 0, nil, store.ErrForgotten
 		}
 		if kind != nil {
-			rows = append(rows, store.Row{Kind: *kind, ID: *id, Version: *written, Seq: *seq, Gone: *gone, Doc: doc})
+			rows = append(rows, store.Row{Kind: *kind, ID: *id, Version: *written, Seq: *seq, DeletedAt: *gone, Doc: doc})
 		}
 	}
 	return now, rows, found.Err()

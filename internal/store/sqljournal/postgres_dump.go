@@ -59,7 +59,7 @@ func postgresPieces(ctx context.Context, conn *pgx.Conn, p *pieces) error {
 		}
 		var row *store.Row
 		if kind != nil {
-			row = &store.Row{Kind: *kind, ID: *id, Version: *written, Seq: *seq, Gone: *gone, Doc: doc}
+			row = &store.Row{Kind: *kind, ID: *id, Version: *written, Seq: *seq, DeletedAt: *gone, Doc: doc}
 		}
 		if !p.row(account, version, unsettled, row) {
 			return nil
@@ -185,7 +185,7 @@ func (c *copying) Next() bool {
 // Values implements [pgx.CopyFromSource].
 func (c *copying) Values() ([]any, error) {
 	r := &c.rows[0]
-	return []any{c.account, r.Kind, r.ID, int64(r.Version), int64(r.Seq), r.Gone, string(r.Doc)}, nil
+	return []any{c.account, r.Kind, r.ID, int64(r.Version), int64(r.Seq), r.DeletedAt, string(r.Doc)}, nil
 }
 
 // Err implements [pgx.CopyFromSource].

@@ -301,7 +301,7 @@ func (tx *transaction) write(b *pgx.Batch, batches []store.Batch) error {
 			}
 			rows.account, rows.kind, rows.id = append(rows.account, batch.Account), append(rows.kind, r.Kind), append(rows.id, r.ID)
 			rows.version, rows.seq = append(rows.version, r.Version), append(rows.seq, r.Seq)
-			rows.gone, rows.doc = append(rows.gone, r.Gone), append(rows.doc, doc)
+			rows.gone, rows.doc = append(rows.gone, r.DeletedAt), append(rows.doc, doc)
 		}
 		if h.removed > forgetAfter {
 			h.removed, h.floor = 0, batch.Version

@@ -226,12 +226,12 @@ func sqliteRow(stmt *sqlite.Stmt, from int) *store.Row {
 	doc := make([]byte, stmt.ColumnLen(from+5))
 	stmt.ColumnBytes(from+5, doc)
 	return &store.Row{
-		Kind:    stmt.ColumnText(from),
-		ID:      stmt.ColumnText(from + 1),
-		Version: uint64(stmt.ColumnInt64(from + 2)),
-		Seq:     uint64(stmt.ColumnInt64(from + 3)),
-		Gone:    stmt.ColumnInt64(from + 4),
-		Doc:     doc,
+		Kind:      stmt.ColumnText(from),
+		ID:        stmt.ColumnText(from + 1),
+		Version:   uint64(stmt.ColumnInt64(from + 2)),
+		Seq:       uint64(stmt.ColumnInt64(from + 3)),
+		DeletedAt: stmt.ColumnInt64(from + 4),
+		Doc:       doc,
 	}
 }
 
@@ -299,7 +299,7 @@ func (j *SQLite) writeRow(account string, r store.Row) error {
 	if r.Doc != nil {
 		stmt.BindInt64(4, int64(r.Version))
 		stmt.BindInt64(5, int64(r.Seq))
-		stmt.BindInt64(6, r.Gone)
+		stmt.BindInt64(6, r.DeletedAt)
 		stmt.BindText(7, string(r.Doc)) // as text, which SQLite's JSON functions take
 	}
 	_, err = stmt.Step()

@@ -110,7 +110,7 @@ func yielding(end error, batches ...store.Batch) iter.Seq2[store.Batch, error] {
 // one that is gone, an account without rows, unsettled ones.
 func country() []store.Batch {
 	gone := row("lid", "a", 2, 77, `{"was":"here"}`)
-	gone.Gone = 1_700_000_000_123
+	gone.DeletedAt = 1_700_000_000_123
 	one := batch("one", 7, gone, row("lid", "b", 7, 78, `{"b":[2,"é"],"spaced":  1.0}`))
 	one.Unsettled = 1
 	for i, s := range alike {

@@ -94,7 +94,7 @@ func holds(t *testing.T, j store.Journal, account string, version uint64, want .
 }
 
 func brief(r store.Row) string {
-	s := fmt.Sprintf("{%q %q version %d seq %d gone %d doc %q", r.Kind, r.ID, r.Version, r.Seq, r.Gone, r.Doc)
+	s := fmt.Sprintf("{%q %q version %d seq %d gone %d doc %q", r.Kind, r.ID, r.Version, r.Seq, r.DeletedAt, r.Doc)
 	return s[:min(len(s), 300)] + "}"
 }
 
@@ -144,7 +144,7 @@ func forgetsTombstones(t *testing.T, open Opener) {
 func keepsGone(t *testing.T, open Opener) {
 	j := session(t, open)
 	gone := row("box", "a", 1, 1, `{"was":"here"}`)
-	gone.Gone = 1_700_000_000_123
+	gone.DeletedAt = 1_700_000_000_123
 	commit(t, j, batch("one", 1, gone))
 	holds(t, j, "one", 1, gone)
 	back := row("box", "a", 2, 1, `{"is":"back"}`)
@@ -360,7 +360,7 @@ func loadsNoFurther(t *testing.T, open Opener) {
 func opensAgain(t *testing.T, open Opener) {
 	j := openJournal(t, open)
 	kept, gone := row("box", "a", 1, 1, `{"kept":true}`), row("lid", "a", 1, 2, `{"kept":false}`)
-	gone.Gone = 42
+	gone.DeletedAt = 42
 	unsettled := batch("one", 1, kept, gone, row("box", "removed", 1, 3, `{}`))
 	unsettled.Unsettled = 1
 	commit(t, j, unsettled)

@@ -102,7 +102,7 @@ func (p plan) follow(tx *store.Tx, m model) error {
 			d.Put(s.at.kind, s.at.id, s.thing)
 			a.objects[s.at] = object{old.seq, 0, s.thing}
 		case "bury":
-			d.Bury(s.at.kind, s.at.id, s.thing, tx.Now())
+			d.SoftDelete(s.at.kind, s.at.id, s.thing, tx.Now())
 			a.objects[s.at] = object{old.seq, tx.Now().UnixMilli(), s.thing}
 		case "remove":
 			d.Remove(s.at.kind, s.at.id)
@@ -197,7 +197,7 @@ func (a *account) check(snap reader) error {
 		for _, p := range places {
 			want := a.objects[p]
 			o, ok := snap.Get(name, p.id)
-			if !ok || o.ID != p.id || o.Seq != want.seq || o.Gone != want.gone || !reflect.DeepEqual(o.Value, want.thing) {
+			if !ok || o.ID != p.id || o.Seq != want.seq || o.DeletedAt != want.gone || !reflect.DeepEqual(o.Value, want.thing) {
 				return fmt.Errorf("%v in %s is %+v, want %+v", p, snap.Account(), o, want)
 			}
 			if want.gone != 0 {

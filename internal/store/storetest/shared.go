@@ -93,7 +93,7 @@ func showsOthers(t *testing.T, open Opener) {
 	tx := lock(t, one, "one")
 	wrote(t, tx, "one", 0, 1, a, b)
 	a2, c := row("box", "a", 2, 1, `{"n":2}`), row("lid", "c", 3, 3, `{}`)
-	c.Gone = 7
+	c.DeletedAt = 7
 	if err := tx.Commit(t.Context(), []store.Batch{batch("one", 3, a2, c)}); err != nil {
 		t.Fatal(err)
 	}

@@ -77,7 +77,7 @@ func scribble(tx *store.Tx) {
 	for _, account := range []string{"one", "two"} {
 		d := tx.In(account)
 		d.Put("box", "a", Thing{Name: "scribble"})
-		d.Bury("box", "b", Thing{Name: "scribble"}, tx.Now())
+		d.SoftDelete("box", "b", Thing{Name: "scribble"}, tx.Now())
 		d.Remove("box", "c")
 		d.Put("lid", "new", Thing{Name: "scribble"})
 	}
@@ -239,7 +239,7 @@ func givesBackEvicted(t *testing.T, open Opener) {
 			update(t, s, account, put(account, id, Thing{Name: id, Parts: []string{"x", "y"}, Text: strings.Repeat("t", 300)}))
 		}
 		update(t, s, account, func(tx *store.Tx) error {
-			tx.In(account).Bury("box", "a", Thing{Name: "gone"}, tx.Now())
+			tx.In(account).SoftDelete("box", "a", Thing{Name: "gone"}, tx.Now())
 			return nil
 		})
 		before = append(before, render(t, s, account))

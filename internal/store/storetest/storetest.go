@@ -163,7 +163,7 @@ func Render(s *store.Snapshot) string {
 	for _, kind := range []Kind{Box, Lid} {
 		fmt.Fprintf(&b, "%s: %d living\n", kind, s.Count(string(kind)))
 		for o := range s.Scan(string(kind), 0) {
-			fmt.Fprintf(&b, "  %q seq %d gone %d %+v\n", o.ID, o.Seq, o.Gone, o.Value)
+			fmt.Fprintf(&b, "  %q seq %d gone %d %+v\n", o.ID, o.Seq, o.DeletedAt, o.Value)
 			for _, k := range kind.Keys(o.Value) {
 				for found := range s.Find(string(kind), k) {
 					fmt.Fprintf(&b, "    %s %q leads to %q\n", k.Index, k.Value, found.ID)
