@@ -24,7 +24,7 @@ func (d *day) checkDisks(name string) {
 				}
 				devices[device] = true
 			}
-			if v.State != want || len(v.LinkedVolumes) > 1 || v.Unsettled() || v.TaskId != "" || v.Target != nil || v.MadeFrom != "" {
+			if v.State != want || len(v.LinkedVolumes) > 1 || v.Pending() || v.TaskId != "" || v.Target != nil || v.MadeFrom != "" {
 				d.w.t.Errorf("the volume %s stays %s with %d links and the task %q", v.VolumeId, v.State, len(v.LinkedVolumes), v.TaskId)
 			}
 		}

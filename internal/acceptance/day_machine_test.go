@@ -43,8 +43,8 @@ func (d *day) checkVms(name string) {
 			}
 		}
 		for v := range compute.Vms.All(tx) {
-			if v.Unsettled() || v.State != compute.VmRunning && v.State != compute.VmStopped || v.Running != (v.State == compute.VmRunning) {
-				d.w.t.Errorf("the VM %s stays %s, at %d of %d", v.VmId, v.State, v.Applied, v.Generation)
+			if v.Pending() || v.State != compute.VmRunning && v.State != compute.VmStopped || v.Running != (v.State == compute.VmRunning) {
+				d.w.t.Errorf("the VM %s stays %s, at %d of %d", v.VmId, v.State, v.ObservedGeneration, v.Generation)
 			}
 			if nics := network.VmNics(tx, v.VmId); len(nics) == 0 || nics[0].LinkNic.DeviceNumber != 0 {
 				d.w.t.Errorf("the VM %s has the NICs %v", v.VmId, nics)

@@ -76,8 +76,8 @@ func (d *day) settle() {
 func (d *day) checkSettled(name string) {
 	d.w.view(name, func(tx *resource.Tx) error {
 		for net := range network.Nets.All(tx) {
-			if net.Unsettled() {
-				d.w.t.Errorf("the Net %s is at %d, and its driver at %d", net.NetId, net.Generation, net.Applied)
+			if net.Pending() {
+				d.w.t.Errorf("the Net %s is at %d, and its driver at %d", net.NetId, net.Generation, net.ObservedGeneration)
 			}
 		}
 		for subnet := range network.Subnets.All(tx) {

@@ -98,7 +98,7 @@ func (c contents) fillAccount(ctx context.Context, db *resource.DB, n int) error
 		for i := range c.nets {
 			err := network.Nets.Insert(tx, &network.Net{
 				NetId: netID(i), IpRange: "10.0.0.0/16", DhcpOptionsSetId: set,
-				Tenancy: network.TenancyDefault, Tags: c.someTags(), Generation: 1, Applied: 1,
+				Tenancy: network.TenancyDefault, Tags: c.someTags(), Generation: 1, ObservedGeneration: 1,
 			})
 			if err != nil {
 				return err

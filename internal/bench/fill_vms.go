@@ -49,7 +49,7 @@ func (c contents) fillVms(tx *resource.Tx) error {
 				{Key: "Name", Value: fmt.Sprintf("worker-%d", i)}, {Key: "cluster", Value: fmt.Sprintf("production-%d", i/clusterSize)},
 				{Key: "example.com/cost-center", Value: "a value of usual length"},
 			},
-			Running: true, Boots: 1, Generation: 1, Applied: 1,
+			Running: true, Boots: 1, Generation: 1, ObservedGeneration: 1,
 		}
 		power := compute.VmTurnedOn
 		if i%stoppedOneIn == 0 {
@@ -67,7 +67,7 @@ func (c contents) fillVms(tx *resource.Tx) error {
 		}
 		volume := &compute.Volume{
 			VolumeId: id.Volume(fmt.Sprintf("vol-%08x", i)), CreationDate: now, Iops: 150, Size: 10,
-			SubregionName: subnet.SubregionName, VolumeType: compute.VolumeStandard, Generation: 1, Applied: 1,
+			SubregionName: subnet.SubregionName, VolumeType: compute.VolumeStandard, Generation: 1, ObservedGeneration: 1,
 			LinkedVolumes: []compute.LinkedVolume{{
 				DeleteOnVmDeletion: true, DeviceName: vm.RootDeviceName, State: compute.VolumeAttached, VmId: vm.VmId, LinkDate: now,
 			}},

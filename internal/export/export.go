@@ -7,7 +7,7 @@
 // the rows: a dump that lacks it was cut off.
 //
 //	{"format":1,"region":"eu-west-2","time":"2026-11-20T12:00:00Z","secrets":"sealed"}
-//	{"account":"123456789012","version":7,"unsettled":1}
+//	{"account":"123456789012","version":7,"pending":1}
 //	{"kind":"Net","id":"vpc-12345678","version":7,"seq":6291457,"doc":{"NetId":"vpc-12345678",…}}
 //	{"end":{"accounts":1,"rows":1}}
 //
@@ -71,7 +71,7 @@ func byName(codecs []store.Codec) map[string]store.Codec {
 
 // Row gives the row the document that is to be written, and reports whether a
 // loop must look at its object.
-func (c *Recoder) Row(account string, row *store.Row) (unsettled bool, err error) {
+func (c *Recoder) Row(account string, row *store.Row) (pending bool, err error) {
 	read, ok := c.read[row.Kind]
 	if !ok {
 		return false, fmt.Errorf("%s is of the kind %s, which this program does not know: was it written by a newer one?", row.ID, row.Kind)
@@ -86,5 +86,5 @@ func (c *Recoder) Row(account string, row *store.Row) (unsettled bool, err error
 			return false, fmt.Errorf("the document of %s %s: %w", row.Kind, row.ID, err)
 		}
 	}
-	return row.DeletedAt != 0 || read.Unsettled(value), nil
+	return row.DeletedAt != 0 || read.Pending(value), nil
 }

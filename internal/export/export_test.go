@@ -74,13 +74,13 @@ func at(v, n uint64) uint64 { return v*version + n }
 // example is a small region.
 func example() []store.Batch {
 	return []store.Batch{
-		{Account: "100000000001", Version: 7, Unsettled: 1, Rows: []store.Row{
+		{Account: "100000000001", Version: 7, Pending: 1, Rows: []store.Row{
 			{Kind: "House", ID: "house-1", Version: 7, Seq: at(6, 1), Doc: []byte(`{"HouseId":"house-1","Burning":true}`)},
 			{Kind: "House", ID: "house-2", Version: 3, Seq: at(3, 2), Doc: []byte(`{"HouseId":"house-2", "Name": "k\u00fcche <ü> \/ 1.0" }`)},
 			{Kind: "Key", ID: "key-1", Version: 2, Seq: at(2, 1), Doc: []byte(`{"KeyId":"key-1","Teeth":""}`)},
 		}},
 		{Account: "100000000002", Version: 1},
-		{Account: "region", Version: 2, Unsettled: 1, Rows: []store.Row{
+		{Account: "region", Version: 2, Pending: 1, Rows: []store.Row{
 			{Kind: "House", ID: "house-1", Version: 2, Seq: at(1, 1), DeletedAt: 1_700_000_000_123, Doc: []byte(`{"HouseId":"house-1"}`)},
 		}},
 	}
@@ -153,8 +153,8 @@ func TestRoundTrip(t *testing.T) {
 						t.Fatal(err)
 					}
 					r := store.Row{Kind: name, ID: id, Version: rapid.Uint64Range(1, b.Version).Draw(t, "row version"), Seq: seq, DeletedAt: rapid.SampledFrom([]int64{0, 0, 1, 1_700_000_000_123}).Draw(t, "gone"), Doc: doc}
-					if b.Rows = append(b.Rows, r); r.DeletedAt != 0 || codecs[name].Unsettled(v) {
-						b.Unsettled++
+					if b.Rows = append(b.Rows, r); r.DeletedAt != 0 || codecs[name].Pending(v) {
+						b.Pending++
 					}
 				}
 			}
@@ -181,7 +181,7 @@ func TestLargeAccount(t *testing.T) {
 		var pieces []store.Batch
 		for n := range rows {
 			if n%300 == 0 {
-				pieces = append(pieces, store.Batch{Account: "a", Version: 1, Unsettled: rows})
+				pieces = append(pieces, store.Batch{Account: "a", Version: 1, Pending: rows})
 			}
 			last := &pieces[len(pieces)-1]
 			last.Rows = append(last.Rows, store.Row{Kind: "House", ID: fmt.Sprintf("%06d", n), Version: 1, Seq: at(1, uint64(n)), Doc: []byte(`{"Burning":true}`)})
@@ -191,26 +191,26 @@ func TestLargeAccount(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, largest, unsettled := 0, 0, 0
+		got, largest, pending := 0, 0, 0
 		for b, err := range r.Batches(checked()) {
 			if err != nil {
 				t.Fatal(err)
 			}
 			if got, largest = got+len(b.Rows), max(largest, len(b.Rows)); b.Account == "a" {
-				unsettled = b.Unsettled
+				pending = b.Pending
 			}
 		}
-		if got != rows || unsettled != rows || largest > 500 {
-			t.Errorf("of %d rows, all unsettled, %d were read, the last batch says %d, and the largest has %d", rows, got, unsettled, largest)
+		if got != rows || pending != rows || largest > 500 {
+			t.Errorf("of %d rows, all unsettled, %d were read, the last batch says %d, and the largest has %d", rows, got, pending, largest)
 		}
 	}
 }
 
-// What is unsettled is counted by this program, whatever the line says.
+// What is pending is counted by this program, whatever the line says.
 func TestUnsettledIsCounted(t *testing.T) {
 	t.Parallel()
 	got, _, err := read(strings.Replace(exampleText, `"unsettled":1`, `"unsettled":5`, 1), checked())
-	if err != nil || got[0].Unsettled != 1 {
+	if err != nil || got[0].Pending != 1 {
 		t.Errorf("%v (%v), want 1 unsettled", got, err)
 	}
 }

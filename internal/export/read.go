@@ -71,7 +71,7 @@ func (r *Reader) next() ([]byte, error) {
 }
 
 // Batches yields what the dump holds, for [store.Dumper.Fill]. Every document
-// goes through the Recoder, which also counts what is unsettled: another program
+// goes through the Recoder, which also counts what is pending: another program
 // may have counted otherwise. An error names the line that it is about; a dump
 // that was cut off ends in one.
 func (r *Reader) Batches(recode *Recoder) iter.Seq2[store.Batch, error] {
@@ -125,15 +125,15 @@ func (r *Reader) batch() (store.Batch, error) {
 // line is any line but the first. Which one it is, is said by the member that
 // only one sort of line has.
 type line struct {
-	Account   *string        `json:"account"`
-	Unsettled int            `json:"unsettled"`
-	Kind      string         `json:"kind"`
-	ID        string         `json:"id"`
-	Version   uint64         `json:"version"`
-	Seq       uint64         `json:"seq"`
-	Gone      int64          `json:"gone"`
-	Doc       jsontext.Value `json:"doc"`
-	End       *Totals        `json:"end"`
+	Account *string        `json:"account"`
+	Pending int            `json:"unsettled"`
+	Kind    string         `json:"kind"`
+	ID      string         `json:"id"`
+	Version uint64         `json:"version"`
+	Seq     uint64         `json:"seq"`
+	Gone    int64          `json:"gone"`
+	Doc     jsontext.Value `json:"doc"`
+	End     *Totals        `json:"end"`
 }
 
 func (r *Reader) line(text []byte) error {
@@ -186,12 +186,12 @@ func (r *Reader) row(l line) error {
 		return fmt.Errorf("%s %s has the seq of another row of its account", l.Kind, l.ID)
 	}
 	row := store.Row{Kind: l.Kind, ID: l.ID, Version: l.Version, Seq: l.Seq, DeletedAt: l.Gone, Doc: l.Doc}
-	unsettled, err := r.recode.Row(r.account.Account, &row)
+	pending, err := r.recode.Row(r.account.Account, &row)
 	if err != nil {
 		return err
 	}
-	if unsettled {
-		r.account.Unsettled++
+	if pending {
+		r.account.Pending++
 	}
 	r.account.Rows = append(r.account.Rows, row)
 	r.last, r.seqs[l.Seq] = l, struct{}{}

@@ -34,8 +34,8 @@ type floor struct {
 	Name   string
 }
 
-// Unsettled makes a house that burns work for a loop.
-func (h *house) Unsettled() bool { return h.Burning }
+// Pending makes a house that burns work for a loop.
+func (h *house) Pending() bool { return h.Burning }
 
 type key struct {
 	KeyId Key

@@ -62,7 +62,7 @@ func (w *writer) batch(b store.Batch) error {
 	if w.totals.Accounts == 0 || b.Account != w.account {
 		w.account = b.Account
 		w.totals.Accounts++
-		if err := w.json(accountLine{b.Account, b.Version, b.Unsettled}); err != nil {
+		if err := w.json(accountLine{b.Account, b.Version, b.Pending}); err != nil {
 			return fmt.Errorf("the account %q: %w", b.Account, err)
 		}
 	}
@@ -76,9 +76,9 @@ func (w *writer) batch(b store.Batch) error {
 }
 
 type accountLine struct {
-	Account   string `json:"account"`
-	Version   uint64 `json:"version"`
-	Unsettled int    `json:"unsettled"`
+	Account string `json:"account"`
+	Version uint64 `json:"version"`
+	Pending int    `json:"unsettled"`
 }
 
 // row writes a line by hand: there are millions of them.

@@ -19,10 +19,10 @@ import (
 //   - of anything else, what is wanted is ensured, and that is noted in a
 //     transaction of its own.
 //
-// A resource that has the method Unsettled() bool is up to date when that
+// A resource that has the method Pending() bool is up to date when that
 // returns false. Note, Progress and Fail get the resource as it is by then, if it
 // is still there, and write it if they change it. Of a resource with the fields
-// Generation and Applied, a later generation is not noted upon, and Applied is
+// Generation and ObservedGeneration, a later generation is not noted upon, and ObservedGeneration is
 // set before Note.
 type Ops[T, W, S any] struct {
 	// Want returns what the driver must have of a resource; nil: there is nothing
@@ -38,7 +38,7 @@ type Ops[T, W, S any] struct {
 	Remove func(ctx context.Context, account, id string) error
 
 	// Note notes that the driver has what was wanted; nil: the resource is written
-	// with its new Applied.
+	// with its new ObservedGeneration.
 	Note func(tx *resource.Tx, v *T, want W, report S) error
 
 	// Progress notes how far the driver is with what takes until a time; nil:
@@ -174,8 +174,8 @@ func (l *opsLoop[T, I, W, S]) note(ctx context.Context, account string, id I, fn
 }
 
 func upToDate(v any) bool {
-	u, ok := v.(interface{ Unsettled() bool })
-	return ok && !u.Unsettled()
+	u, ok := v.(interface{ Pending() bool })
+	return ok && !u.Pending()
 }
 
 // generation is that of a resource; 0 if it has none.
@@ -190,7 +190,7 @@ func generation(v any) uint64 {
 // known to have a newer one. A resource without a generation is not the driver's:
 // what is noted of it is something else.
 func apply(v any, generation uint64) bool {
-	f := reflect.ValueOf(v).Elem().FieldByName("Applied")
+	f := reflect.ValueOf(v).Elem().FieldByName("ObservedGeneration")
 	if !f.IsValid() || generation == 0 {
 		return true
 	}

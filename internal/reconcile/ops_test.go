@@ -17,14 +17,14 @@ import (
 
 // Disk is a resource with generations.
 type Disk struct {
-	DiskId              diskID
-	Size                int
-	Ends, Waits         bool
-	Said                string // what was noted last
-	Generation, Applied uint64
+	DiskId                         diskID
+	Size                           int
+	Ends, Waits                    bool
+	Said                           string // what was noted last
+	Generation, ObservedGeneration uint64
 }
 
-func (d *Disk) Unsettled() bool { return d.Applied < d.Generation || d.Waits }
+func (d *Disk) Pending() bool { return d.ObservedGeneration < d.Generation || d.Waits }
 
 type diskID string
 
@@ -161,7 +161,7 @@ func (b *bay) step(id diskID, asked ...string) (again time.Time, err error) {
 func (b *bay) want(id diskID, again time.Time, err error, said string, applied uint64) {
 	b.Helper()
 	d := b.get(id)
-	if err != nil || !again.IsZero() || d == nil || d.Said != said || d.Applied != applied {
+	if err != nil || !again.IsZero() || d == nil || d.Said != said || d.ObservedGeneration != applied {
 		b.Errorf("the step returns %v and %v, and the disk is %+v, want that it %q with the generation %d applied", again, err, d, said, applied)
 	}
 }
@@ -221,11 +221,11 @@ func TestOpsThatAreNotDone(t *testing.T) {
 	b := newBay(t)
 	id := b.insert(Disk{Size: 1})
 	b.ensure = func(int) error { return driver.Later{At: start.Add(time.Second)} }
-	if again, err := b.step(id, "ensure1"); err != nil || !again.Equal(start.Add(time.Second)) || b.get(id).Said != "will have 1 half in 1s" || b.get(id).Applied != 0 {
+	if again, err := b.step(id, "ensure1"); err != nil || !again.Equal(start.Add(time.Second)) || b.get(id).Said != "will have 1 half in 1s" || b.get(id).ObservedGeneration != 0 {
 		t.Errorf("what is under way returns %v and %v, and the disk is %+v", again, err, b.get(id))
 	}
 	b.ensure = func(int) error { return errors.New("a fuse has blown") }
-	if again, err := b.step(id, "ensure1"); err == nil || !again.IsZero() || b.get(id).Applied != 0 {
+	if again, err := b.step(id, "ensure1"); err == nil || !again.IsZero() || b.get(id).ObservedGeneration != 0 {
 		t.Errorf("what failed returns %v and %v", again, err)
 	}
 	b.ensure = func(int) error { return driver.Never{Why: "it is full"} }
@@ -235,7 +235,7 @@ func TestOpsThatAreNotDone(t *testing.T) {
 	again, err = b.step(id, "ensure1")
 	b.want(id, again, err, "has 1 whole", 1)
 	// Interrupted after the driver was asked, a step is made again.
-	b.change(id, func(d *Disk) { d.Applied = 0 })
+	b.change(id, func(d *Disk) { d.ObservedGeneration = 0 })
 	again, err = b.step(id, "ensure1")
 	b.want(id, again, err, "has 1 whole", 2)
 }
@@ -263,19 +263,19 @@ func TestOpsThatAreOvertaken(t *testing.T) {
 			if _, err := b.step(id, "ensure1"); err != nil {
 				t.Fatal(err)
 			}
-			if d := b.get(id); d.Said != c.said || d.Generation != 2 || d.Applied >= d.Generation {
+			if d := b.get(id); d.Said != c.said || d.Generation != 2 || d.ObservedGeneration >= d.Generation {
 				t.Errorf("overtaken by a change, the disk is %+v, want that it %q", d, c.said)
 			}
 			again, err := b.step(id, "ensure2")
-			if d := b.get(id); c.err == nil && (err != nil || !again.IsZero() || d.Applied != 2) {
+			if d := b.get(id); c.err == nil && (err != nil || !again.IsZero() || d.ObservedGeneration != 2) {
 				t.Errorf("the next step returns %v and %v, and the disk is %+v", again, err, d)
 			}
 			newer := b.insert(Disk{Size: 1})
 			b.ensure = func(int) error {
-				b.change(newer, func(d *Disk) { d.Applied = 5; d.Generation = 5 }) // another node was faster
+				b.change(newer, func(d *Disk) { d.ObservedGeneration = 5; d.Generation = 5 }) // another node was faster
 				return c.err
 			}
-			if _, err := b.step(newer, "ensure1"); err != nil || b.get(newer).Said != "" || b.get(newer).Applied != 5 {
+			if _, err := b.step(newer, "ensure1"); err != nil || b.get(newer).Said != "" || b.get(newer).ObservedGeneration != 5 {
 				t.Errorf("overtaken by another node: %v, and the disk is %+v", err, b.get(newer))
 			}
 			gone := b.insert(Disk{Size: 1})

@@ -28,7 +28,7 @@ import (
 // Loop brings the resources of one kind to the world.
 type Loop interface {
 	// Kind is the kind whose changes wake the loop. A resource of it that has
-	// a method Unsettled() bool says with it whether a sweep must look at it.
+	// a method Pending() bool says with it whether a sweep must look at it.
 	Kind() resource.Any
 
 	// Step takes a resource as far as it goes now, be it to its end if the

@@ -27,7 +27,7 @@ type Lamp struct {
 	Lit    bool
 }
 
-func (l *Lamp) Unsettled() bool { return !l.Lit }
+func (l *Lamp) Pending() bool { return !l.Lit }
 
 type lampID string
 

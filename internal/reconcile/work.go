@@ -117,14 +117,14 @@ func (r *Reconciler) step(ctx context.Context, t task) (again time.Time, err err
 // sweep looks for all that a loop may have to do: what the store says is not
 // settled, and what the driver has and the store has not, or has otherwise.
 func (r *Reconciler) sweep(ctx context.Context, l *loop) (again time.Time, err error) {
-	accounts, err := r.db.Unsettled(ctx)
+	accounts, err := r.db.Pending(ctx)
 	if err != nil {
 		return again, fmt.Errorf("listing the unsettled accounts: %w", err)
 	}
 	kind := l.Kind().Facts().Name
 	err = r.views(ctx, accounts, func(snap *store.Snapshot) {
 		for o := range snap.Scan(kind, 0) {
-			if unsettled(o) {
+			if pending(o) {
 				r.look(task{l, snap.Account(), o.ID})
 			}
 		}
@@ -145,7 +145,7 @@ func (r *Reconciler) sweep(ctx context.Context, l *loop) (again time.Time, err e
 	}
 	err = r.views(ctx, slices.Sorted(maps.Keys(found)), func(snap *store.Snapshot) {
 		for _, seen := range found[snap.Account()] {
-			if o, ok := snap.Get(kind, seen.id); !ok || seen.drift || unsettled(o) {
+			if o, ok := snap.Get(kind, seen.id); !ok || seen.drift || pending(o) {
 				r.look(task{l, snap.Account(), seen.id})
 			}
 		}
@@ -175,10 +175,10 @@ func (r *Reconciler) views(ctx context.Context, accounts []string, each func(*st
 	return nil
 }
 
-// unsettled reports whether a loop must look at an object.
-func unsettled(o *store.Object) bool {
-	u, ok := o.Value.(interface{ Unsettled() bool })
-	return o.DeletedAt != 0 || ok && u.Unsettled()
+// pending reports whether a loop must look at an object.
+func pending(o *store.Object) bool {
+	u, ok := o.Value.(interface{ Pending() bool })
+	return o.DeletedAt != 0 || ok && u.Pending()
 }
 
 // look wakes a task.

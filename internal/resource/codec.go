@@ -99,8 +99,8 @@ func (c *codec[T]) Amounts(value any) store.Amounts {
 	return store.Amounts{}
 }
 
-// Unsettled asks the resource itself, if it has a life that loops take part in.
-func (c *codec[T]) Unsettled(value any) bool {
-	u, ok := value.(interface{ Unsettled() bool })
-	return ok && u.Unsettled()
+// Pending asks the resource itself, if it has a life that loops take part in.
+func (c *codec[T]) Pending(value any) bool {
+	u, ok := value.(interface{ Pending() bool })
+	return ok && u.Pending()
 }

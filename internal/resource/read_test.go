@@ -179,7 +179,7 @@ func TestFindNeedsAnIndex(t *testing.T) {
 			{"its own id", func() { houses.Where(tx, "HouseId", "x") }, "kind House: HouseId is no reference"},
 			{"an id that is no reference", func() { letters.Where(tx, "Reader", "x") }, "kind Letter: Reader is no reference"},
 			{"nothing", func() { houses.Where(tx, "Cellar", "x") }, "kind House: Cellar is no reference"},
-			{"of what it does not refer to", func() { houses.Of(tx, Key("x")) }, "nothing in kind_test.house refers to a kind_test.Key"},
+			{"of what it does not refer to", func() { houses.Of(tx, Key("x")) }, "nothing in resource_test.house refers to a resource_test.Key"},
 		} {
 			if said := panics(t, test.call); !strings.Contains(said, test.says) {
 				t.Errorf("%s: the panic says %q, want %q", test.name, said, test.says)

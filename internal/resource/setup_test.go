@@ -73,8 +73,8 @@ type stop struct {
 
 type route struct{ Towns []Town }
 
-// Unsettled makes a letter that is on its way work for a loop.
-func (l *letter) Unsettled() bool { return l.Sent }
+// Pending makes a letter that is on its way work for a loop.
+func (l *letter) Pending() bool { return l.Sent }
 
 type key struct {
 	KeyId  Key
@@ -276,7 +276,7 @@ func (j *rows) Commit(_ context.Context, batches []store.Batch) error {
 	return nil
 }
 
-func (j *rows) Unsettled(context.Context) ([]string, error) { return nil, nil }
+func (j *rows) Pending(context.Context) ([]string, error) { return nil, nil }
 
 func (j *rows) Close() error { return nil }
 

@@ -404,7 +404,7 @@ func TestUnsettled(t *testing.T) {
 	insert(t, db, bob, towns, town{}) // a kind without a life of its own
 	check := func(want ...string) {
 		t.Helper()
-		got, err := db.Unsettled(t.Context())
+		got, err := db.Pending(t.Context())
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("unsettled are %q and %v, want %q", got, err, want)
 		}

@@ -17,7 +17,7 @@ func (texts) Encode(_ Place, value any) ([]byte, error) { return []byte(value.(s
 func (texts) Decode(_ Place, doc []byte) (any, error)   { return string(doc), nil }
 func (texts) Keys(any) []Key                            { return nil }
 func (texts) Amounts(any) Amounts                       { return Amounts{} }
-func (texts) Unsettled(any) bool                        { return false }
+func (texts) Pending(any) bool                          { return false }
 
 // A transaction that makes more objects than there are Seqs for is refused as a
 // whole, and one that takes the last Seq is not.

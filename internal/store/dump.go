@@ -21,7 +21,7 @@ type Dumper interface {
 	// Fill makes the journal hold what the batches say, all of it or nothing:
 	// if it answers an error, if the batches end in one, or if the process
 	// dies, the journal is as it was before. The last batch of an account says
-	// its version and how many objects are unsettled. A journal that holds
+	// its version and how many objects are pending. A journal that holds
 	// something that it may not replace is refused with [ErrNotEmpty], and one
 	// that others run on with [ErrRunning], before the first batch is asked for.
 	Fill(ctx context.Context, batches iter.Seq2[Batch, error], onto Onto) error

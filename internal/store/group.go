@@ -15,16 +15,16 @@ type group struct {
 	base    func(account string) *Snapshot // nil: the group does not have the account
 	number  int64                          // never used twice
 	updates []*update
-	drafts  map[string]*pending
+	drafts  map[string]*working
 	bytes   int // of all documents that its closures have written
 }
 
 func (s *Store) newGroup(base func(account string) *Snapshot) *group {
-	return &group{store: s, base: base, number: s.tick.Add(1), drafts: map[string]*pending{}}
+	return &group{store: s, base: base, number: s.tick.Add(1), drafts: map[string]*working{}}
 }
 
-// pending is an account as the closures of the group have left it so far.
-type pending struct {
+// working is an account as the closures of the group have left it so far.
+type working struct {
 	snapshot *Snapshot
 	rows     map[objectKey]Row
 }
@@ -72,7 +72,7 @@ func (g *group) run(fn func(*Tx) error) (absent string, err error) {
 	for account, rows := range rows {
 		p := g.drafts[account]
 		if p == nil {
-			p = &pending{rows: map[objectKey]Row{}}
+			p = &working{rows: map[objectKey]Row{}}
 			g.drafts[account] = p
 		}
 		p.snapshot = tx.drafts[account].Snapshot
@@ -112,7 +112,7 @@ func (g *group) commit() error {
 func (g *group) batches() []Batch {
 	batches := make([]Batch, 0, len(g.drafts))
 	for account, p := range g.drafts {
-		b := Batch{Account: account, Version: p.snapshot.version, Unsettled: p.snapshot.unsettled, Rows: slices.Collect(maps.Values(p.rows))}
+		b := Batch{Account: account, Version: p.snapshot.version, Pending: p.snapshot.pending, Rows: slices.Collect(maps.Values(p.rows))}
 		// The order of a map is chance; the journal and the loops get the
 		// order in which the objects were made.
 		slices.SortFunc(b.Rows, func(x, y Row) int { return cmp.Or(cmp.Compare(x.Seq, y.Seq), cmp.Compare(x.ID, y.ID)) })

@@ -17,8 +17,8 @@ type Codec interface {
 	Keys(value any) []Key
 	// Amounts is what the value adds to the sums of its kind.
 	Amounts(value any) Amounts
-	// Unsettled reports whether a loop has work to do for the value.
-	Unsettled(value any) bool
+	// Pending reports whether a loop has work to do for the value.
+	Pending(value any) bool
 }
 
 // Amounts is how much there is of whatever the living objects of a kind add up
@@ -50,8 +50,8 @@ type Journal interface {
 	// stops. (One that is [Shared] is written to by [Locked.Commit], which says
 	// more.)
 	Commit(ctx context.Context, batches []Batch) error
-	// Unsettled lists the accounts that have objects a loop must look at.
-	Unsettled(ctx context.Context) ([]string, error)
+	// Pending lists the accounts that have objects a loop must look at.
+	Pending(ctx context.Context) ([]string, error)
 	Close() error
 }
 
@@ -66,10 +66,10 @@ type Row struct {
 
 // Batch is what one account gains in a commit.
 type Batch struct {
-	Account   string
-	Version   uint64
-	Unsettled int // how many objects of the account a loop must look at
-	Rows      []Row
+	Account string
+	Version uint64
+	Pending int // how many objects of the account a loop must look at
+	Rows    []Row
 }
 
 // Change names an object that a committed transaction wrote or removed.

@@ -16,11 +16,11 @@ type Object struct {
 
 // Snapshot is the state of one account at one version. It never changes.
 type Snapshot struct {
-	account   string
-	version   uint64
-	tables    map[string]*table
-	size      int64 // bytes of all documents
-	unsettled int
+	account string
+	version uint64
+	tables  map[string]*table
+	size    int64 // bytes of all documents
+	pending int
 }
 
 func emptySnapshot(account string) *Snapshot {
@@ -102,11 +102,11 @@ func (s *Snapshot) set(c Codec, o *Object) {
 // count adds an object to the sums, or takes it from them.
 func (s *Snapshot) count(c Codec, o *Object, sign int) {
 	s.size += int64(sign) * int64(o.size)
-	if unsettled(c, o) {
-		s.unsettled += sign
+	if pending(c, o) {
+		s.pending += sign
 	}
 }
 
-// unsettled reports whether a loop must look at the object. What is gone is
+// pending reports whether a loop must look at the object. What is gone is
 // still to be removed one day.
-func unsettled(c Codec, o *Object) bool { return o.DeletedAt != 0 || c.Unsettled(o.Value) }
+func pending(c Codec, o *Object) bool { return o.DeletedAt != 0 || c.Pending(o.Value) }

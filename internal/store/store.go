@@ -202,19 +202,19 @@ func (s *Store) Snapshots(ctx context.Context, accounts []string) ([]*Snapshot, 
 	return s.writer.snapshots(ctx, accounts)
 }
 
-// Unsettled lists the accounts that have objects a loop must look at.
-func (s *Store) Unsettled(ctx context.Context) ([]string, error) {
+// Pending lists the accounts that have objects a loop must look at.
+func (s *Store) Pending(ctx context.Context) ([]string, error) {
 	s.closing.RLock()
 	defer s.closing.RUnlock()
 	if s.closed {
 		return nil, ErrClosed
 	}
 	if s.Journal != nil {
-		return s.Journal.Unsettled(ctx)
+		return s.Journal.Pending(ctx)
 	}
 	var accounts []string
 	s.accounts.Range(func(account, e any) bool {
-		if snap := e.(*entry).snapshot.Load(); snap != nil && snap.unsettled > 0 {
+		if snap := e.(*entry).snapshot.Load(); snap != nil && snap.pending > 0 {
 			accounts = append(accounts, account.(string))
 		}
 		return true

@@ -44,9 +44,9 @@ type memory struct {
 }
 
 type kept struct {
-	version   uint64
-	unsettled int
-	rows      map[[2]string]store.Row
+	version uint64
+	pending int
+	rows    map[[2]string]store.Row
 }
 
 func newMemory() *memory { return &memory{accounts: map[string]*kept{}} }
@@ -87,7 +87,7 @@ func (m *memory) Commit(ctx context.Context, batches []store.Batch) error {
 			a = &kept{rows: map[[2]string]store.Row{}}
 			m.accounts[b.Account] = a
 		}
-		a.version, a.unsettled = b.Version, b.Unsettled
+		a.version, a.pending = b.Version, b.Pending
 		for _, r := range b.Rows {
 			if key := [2]string{r.Kind, r.ID}; r.Doc == nil {
 				delete(a.rows, key)
@@ -99,11 +99,11 @@ func (m *memory) Commit(ctx context.Context, batches []store.Batch) error {
 	return nil
 }
 
-func (m *memory) Unsettled(ctx context.Context) (accounts []string, err error) {
+func (m *memory) Pending(ctx context.Context) (accounts []string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, account := range slices.Sorted(maps.Keys(m.accounts)) {
-		if m.accounts[account].unsettled > 0 {
+		if m.accounts[account].pending > 0 {
 			accounts = append(accounts, account)
 		}
 	}

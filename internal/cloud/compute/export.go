@@ -211,8 +211,8 @@ type exportFile struct {
 	Progress     int                   // percent
 }
 
-// Unsettled reports that there is something to do.
-func (*exportFile) Unsettled() bool { return true }
+// Pending reports that there is something to do.
+func (*exportFile) Pending() bool { return true }
 
 // exportFileID is how the world knows an export: the ID of the task, with the
 // device if it is not the first.

@@ -82,8 +82,8 @@ var imageExportLife = lifecycle.Table[ImageExportState]{
 
 func (t *ImageExportTask) ended() bool { return len(imageExportLife[t.State]) == 0 }
 
-// Unsettled reports whether there is something to do.
-func (t *ImageExportTask) Unsettled() bool { return !t.ended() }
+// Pending reports whether there is something to do.
+func (t *ImageExportTask) Pending() bool { return !t.ended() }
 
 // Amounts counts the task while it runs. See [exports].
 func (t *ImageExportTask) Amounts() resource.Amounts { return underWay(t.ended()) }

@@ -102,8 +102,8 @@ type snapshotSet struct {
 	Vm  id.Vm `ref:"weak"`
 	Off bool
 
-	// Generation and Applied are as in [network.Net].
-	Generation, Applied uint64
+	// Generation and ObservedGeneration are as in [network.Net].
+	Generation, ObservedGeneration uint64
 }
 
 // snapshotPart is one of the snapshots and where its content is from.
@@ -117,8 +117,8 @@ type snapshotPart struct {
 	Size         int             // GiB
 }
 
-// Unsettled reports whether the world is behind.
-func (s *snapshotSet) Unsettled() bool { return s.Applied < s.Generation }
+// Pending reports whether the world is behind.
+func (s *snapshotSet) Pending() bool { return s.ObservedGeneration < s.Generation }
 
 // waits reports whether a VM is not off yet that shall be.
 func (s *snapshotSet) waits() bool { return s.Vm != "" && !s.Off }

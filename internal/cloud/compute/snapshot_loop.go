@@ -47,7 +47,7 @@ func NewSnapshotLoop(db *resource.DB, disks driver.Disks) reconcile.Loop {
 		Progress: func(tx *resource.Tx, s *snapshotSet, _ driver.Snapshot, status driver.SnapshotStatus, _ time.Time) error {
 			status.Progress = min(status.Progress, 99) // all parts are there, and one is to go
 			if status.Failure != "" {
-				s.Applied = s.Generation
+				s.ObservedGeneration = s.Generation
 			}
 			return s.note(tx, status)
 		},

@@ -88,9 +88,9 @@ type Vm struct {
 	// Forced says that a stop does not wait for the guest.
 	Forced bool `wire:"-"`
 
-	// Generation and Applied are as in [network.Net].
-	Generation uint64 `wire:"-"`
-	Applied    uint64 `wire:"-"`
+	// Generation and ObservedGeneration are as in [network.Net].
+	Generation         uint64 `wire:"-"`
+	ObservedGeneration uint64 `wire:"-"`
 
 	// What filters select by and nobody is shown: the number of the state, the
 	// platform and the lifecycle as AWS has them, the number of the state reason,
@@ -102,8 +102,8 @@ type Vm struct {
 	CloudGroups     []network.SecurityGroupLight `json:"-" wire:"-"`
 }
 
-// Unsettled reports whether the world is behind.
-func (v *Vm) Unsettled() bool { return v.Applied < v.Generation }
+// Pending reports whether the world is behind.
+func (v *Vm) Pending() bool { return v.ObservedGeneration < v.Generation }
 
 // Amounts are the vCores and the memory of the VM. See [fleetOf].
 func (v *Vm) Amounts() resource.Amounts { return resource.Amounts{int64(v.Vcores), int64(v.Memory)} }

@@ -23,11 +23,11 @@ import (
 )
 
 // ledger is a journal that keeps nothing but the number of bytes that it was
-// given, and how many objects of each account are unsettled.
+// given, and how many objects of each account are pending.
 type ledger struct {
-	mu        sync.Mutex // guards what follows
-	bytes     int
-	unsettled map[string]int
+	mu      sync.Mutex // guards what follows
+	bytes   int
+	pending map[string]int
 }
 
 func (*ledger) Load(context.Context, string, func(store.Row) error) (uint64, error) { return 0, nil }
@@ -36,7 +36,7 @@ func (j *ledger) Commit(_ context.Context, batches []store.Batch) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, b := range batches {
-		j.unsettled[b.Account] = b.Unsettled
+		j.pending[b.Account] = b.Pending
 		for _, r := range b.Rows {
 			j.bytes += len(r.Doc)
 		}
@@ -44,10 +44,10 @@ func (j *ledger) Commit(_ context.Context, batches []store.Batch) error {
 	return nil
 }
 
-func (j *ledger) Unsettled(context.Context) (accounts []string, err error) {
+func (j *ledger) Pending(context.Context) (accounts []string, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for account, n := range j.unsettled {
+	for account, n := range j.pending {
 		if n > 0 {
 			accounts = append(accounts, account)
 		}
@@ -71,7 +71,7 @@ func (j *ledger) since() int {
 // and the world.
 func newVmLab(t *testing.T, limits ...map[string]int) *lab {
 	t.Helper()
-	l := &lab{T: t, clock: clock.NewVirtual(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)), journal: &ledger{unsettled: map[string]int{}}}
+	l := &lab{T: t, clock: clock.NewVirtual(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)), journal: &ledger{pending: map[string]int{}}}
 	l.world = sim.New(l.clock.Now, delay)
 	l.loops = reconcile.New(reconcile.Options{Clock: l.clock})
 	region := Region{

@@ -92,7 +92,7 @@ func (region Region) inspect(ctx context.Context, machines driver.Machines, acco
 		case now.Generation != generation || now.State != VmRunning:
 			return nil
 		case !ok:
-			now.Applied = now.Generation - 1
+			now.ObservedGeneration = now.Generation - 1
 			return Vms.Put(tx, now)
 		}
 		now.StateReason = stoppedByGuest

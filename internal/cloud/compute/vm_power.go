@@ -265,7 +265,7 @@ func gone(tx *resource.Tx, v *Vm) error {
 		return err
 	}
 	group := v.VmGroupId
-	v.VmGroupId, v.Applied, v.SourceDestChecked = "", v.Generation, checked
+	v.VmGroupId, v.ObservedGeneration, v.SourceDestChecked = "", v.Generation, checked
 	if err := v.transition(tx, vmRemoved); err != nil {
 		return err
 	}

@@ -42,13 +42,13 @@ type Volume struct {
 	Asked string `wire:"-"`
 	// DeletedAt is when the volume was deleted, if it was.
 	DeletedAt api.DateTime `wire:"-"`
-	// Generation and Applied are as in [network.Net].
-	Generation uint64 `wire:"-"`
-	Applied    uint64 `wire:"-"`
+	// Generation and ObservedGeneration are as in [network.Net].
+	Generation         uint64 `wire:"-"`
+	ObservedGeneration uint64 `wire:"-"`
 }
 
-// Unsettled reports whether the world is behind.
-func (v *Volume) Unsettled() bool { return v.Applied < v.Generation }
+// Pending reports whether the world is behind.
+func (v *Volume) Pending() bool { return v.ObservedGeneration < v.Generation }
 
 // Amounts are the size of the volume, by its type, and its operations per second;
 // of one that is being deleted, nothing. See [storageOf].

@@ -112,7 +112,7 @@ func (v *Volume) diskFailed(tx *resource.Tx, why driver.Refusal) error {
 		return why
 	}
 	if resource.Allows(Volumes, v, volumeFailed) {
-		v.MadeFrom, v.Applied = "", v.Generation
+		v.MadeFrom, v.ObservedGeneration = "", v.Generation
 		return resource.Transition(tx, Volumes, v, volumeFailed)
 	}
 	if v.Target == nil {

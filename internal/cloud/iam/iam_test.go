@@ -280,8 +280,8 @@ func (j *journal) commits() int {
 	return j.n
 }
 
-func (*journal) Unsettled(context.Context) ([]string, error) { return nil, nil }
-func (*journal) Close() error                                { return nil }
+func (*journal) Pending(context.Context) ([]string, error) { return nil, nil }
+func (*journal) Close() error                              { return nil }
 
 func TestActions(t *testing.T) {
 	t.Parallel()

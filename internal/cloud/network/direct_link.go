@@ -97,8 +97,8 @@ var directLinkLife = lifecycle.Table[DirectLinkState]{
 	DirectLinkDeleted:   {directLinkForgotten: ""},
 }
 
-// Unsettled reports whether the world does not have the link yet.
-func (l *DirectLink) Unsettled() bool {
+// Pending reports whether the world does not have the link yet.
+func (l *DirectLink) Pending() bool {
 	return l.State == DirectLinkRequested || l.State == DirectLinkPending
 }
 

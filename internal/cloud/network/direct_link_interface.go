@@ -45,9 +45,9 @@ type DirectLinkInterfaces struct {
 	ConfirmBefore api.DateTime `wire:"-"`
 
 	// Generation counts the changes that the world must hear of, as that of a
-	// [Net] does, in the owner's copy. Applied is written by the loop only.
-	Generation uint64 `wire:"-"`
-	Applied    uint64 `wire:"-"`
+	// [Net] does, in the owner's copy. ObservedGeneration is written by the loop only.
+	Generation         uint64 `wire:"-"`
+	ObservedGeneration uint64 `wire:"-"`
 }
 
 // Interfaces are the DirectLink interfaces of the region. One that has ended,
@@ -173,10 +173,10 @@ var interfaceLife = lifecycle.Table[InterfaceState]{
 // interfacePatience is how long an interface waits to be confirmed.
 const interfacePatience = 7 * 24 * time.Hour
 
-// Unsettled reports whether the world is behind, or the interface waits for its
+// Pending reports whether the world is behind, or the interface waits for its
 // owner, whose time may have passed.
-func (i *DirectLinkInterfaces) Unsettled() bool {
-	return i.Applied < i.Generation || i.State == InterfaceConfirming
+func (i *DirectLinkInterfaces) Pending() bool {
+	return i.ObservedGeneration < i.Generation || i.State == InterfaceConfirming
 }
 
 // isOver reports whether the time to confirm an interface has passed.

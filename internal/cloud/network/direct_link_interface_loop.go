@@ -43,7 +43,7 @@ func NewInterfaceExpiryLoop(db *resource.DB) reconcile.Loop {
 // wanted is the interface as the driver must have it; nil: there is nothing to ask
 // of it now.
 func (i *DirectLinkInterfaces) wanted(tx *resource.Tx) (*driver.Interface, error) {
-	if !i.isOwners(tx) || i.Applied == i.Generation {
+	if !i.isOwners(tx) || i.ObservedGeneration == i.Generation {
 		return nil, nil
 	}
 	link, err := DirectLinks.Get(tx.In(string(i.LinkOwner)), i.DirectLinkId)

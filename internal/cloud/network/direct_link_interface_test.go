@@ -319,8 +319,8 @@ func TestDirectLinkInterfaceInTheWorld(t *testing.T) {
 		if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
 			t.Errorf("(-want +got)\n%s", diff)
 		}
-		if unsettled, err := r.db.Unsettled(t.Context()); err != nil || len(unsettled) > 0 {
-			t.Errorf("unsettled are %v, %v", unsettled, err)
+		if pending, err := r.db.Pending(t.Context()); err != nil || len(pending) > 0 {
+			t.Errorf("unsettled are %v, %v", pending, err)
 		}
 	}
 	isThere()

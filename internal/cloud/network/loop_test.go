@@ -163,8 +163,8 @@ func (r *region) agrees(world driver.Networks) {
 			r.Errorf("%d Subnets are still pending", len(pending))
 		}
 	}
-	if unsettled, err := r.db.Unsettled(context.Background()); err != nil || len(unsettled) > 0 {
-		r.Errorf("unsettled are the accounts %q, %v", unsettled, err)
+	if pending, err := r.db.Pending(context.Background()); err != nil || len(pending) > 0 {
+		r.Errorf("unsettled are the accounts %q, %v", pending, err)
 	}
 }
 
@@ -217,7 +217,7 @@ func (r *region) behind(account, net string) {
 	r.Helper()
 	r.update(account, func(tx *resource.Tx) error {
 		n, err := network.Nets.Get(tx, id.Net(net))
-		if err == nil && !n.Unsettled() {
+		if err == nil && !n.Pending() {
 			r.Errorf("the world has the Net %s as it is", net)
 		}
 		return err
@@ -438,9 +438,9 @@ type memory struct {
 }
 
 type account struct {
-	version   uint64
-	unsettled int
-	rows      map[string]store.Row
+	version uint64
+	pending int
+	rows    map[string]store.Row
 }
 
 func (m *memory) Load(_ context.Context, id string, each func(store.Row) error) (uint64, error) {
@@ -466,7 +466,7 @@ func (m *memory) Commit(_ context.Context, batches []store.Batch) error {
 			m.accounts[b.Account] = &account{rows: map[string]store.Row{}}
 		}
 		a := m.accounts[b.Account]
-		a.version, a.unsettled = b.Version, b.Unsettled
+		a.version, a.pending = b.Version, b.Pending
 		for _, row := range b.Rows {
 			if row.Doc == nil {
 				delete(a.rows, row.Kind+" "+row.ID)
@@ -478,11 +478,11 @@ func (m *memory) Commit(_ context.Context, batches []store.Batch) error {
 	return nil
 }
 
-func (m *memory) Unsettled(context.Context) (ids []string, err error) {
+func (m *memory) Pending(context.Context) (ids []string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, id := range slices.Sorted(maps.Keys(m.accounts)) {
-		if m.accounts[id].unsettled > 0 {
+		if m.accounts[id].pending > 0 {
 			ids = append(ids, id)
 		}
 	}

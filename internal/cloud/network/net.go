@@ -29,14 +29,14 @@ type Net struct {
 	DedicatedGroupId id.DedicatedGroup `wire:"-" ref:"weak"`
 
 	// Generation counts the changes that the world must hear of: each rule
-	// that makes one adds one. Applied is the generation that the world has,
+	// that makes one adds one. ObservedGeneration is the generation that the world has,
 	// as far as we know, and is written by the loop only.
-	Generation uint64 `wire:"-"`
-	Applied    uint64 `wire:"-"`
+	Generation         uint64 `wire:"-"`
+	ObservedGeneration uint64 `wire:"-"`
 }
 
-// Unsettled reports whether the world is behind.
-func (n *Net) Unsettled() bool { return n.Applied < n.Generation }
+// Pending reports whether the world is behind.
+func (n *Net) Pending() bool { return n.ObservedGeneration < n.Generation }
 
 // touch makes the world hear of a change in a Net.
 func touch(tx *resource.Tx, netID id.Net) error {

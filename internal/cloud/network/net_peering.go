@@ -117,9 +117,9 @@ const peeringPatience = 7 * 24 * time.Hour
 // expiredState is that of a request whose time has passed.
 var expiredState = NetPeeringState{"Expired", PeeringExpired}
 
-// Unsettled makes a request something to look at until it has an answer: its
+// Pending makes a request something to look at until it has an answer: its
 // time may have passed.
-func (p *NetPeering) Unsettled() bool { return p.State.Name == PeeringPending }
+func (p *NetPeering) Pending() bool { return p.State.Name == PeeringPending }
 
 // isOver reports whether the time of a request has passed.
 func (p *NetPeering) isOver(now time.Time) bool {

@@ -218,7 +218,7 @@ func (n *Nic) touch(tx *resource.Tx) error {
 // InWorld reports whether the world has the NIC as it is.
 func (n *Nic) InWorld(tx *resource.Tx) bool {
 	net, err := Nets.Get(tx, n.NetId)
-	return n.NetId == "" || err == nil && net.Applied >= n.Told
+	return n.NetId == "" || err == nil && net.ObservedGeneration >= n.Told
 }
 
 // Remove deletes a NIC, whatever it is linked to: its private addresses are

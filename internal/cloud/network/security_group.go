@@ -41,14 +41,14 @@ type SecurityGroup struct {
 	// LastVmEnd is when the last VM that was in the group was terminated.
 	LastVmEnd api.DateTime `wire:"-"`
 
-	// Generation and Applied are as in [Net]: of a group for the public Cloud.
+	// Generation and ObservedGeneration are as in [Net]: of a group for the public Cloud.
 	// The world has any other one with its Net.
-	Generation uint64 `wire:"-"`
-	Applied    uint64 `wire:"-"`
+	Generation         uint64 `wire:"-"`
+	ObservedGeneration uint64 `wire:"-"`
 }
 
-// Unsettled reports whether the world is behind.
-func (g *SecurityGroup) Unsettled() bool { return g.Applied < g.Generation }
+// Pending reports whether the world is behind.
+func (g *SecurityGroup) Pending() bool { return g.ObservedGeneration < g.Generation }
 
 // SecurityGroups are the security groups of the region.
 var SecurityGroups = &resource.Kind[SecurityGroup, id.SecurityGroup]{

@@ -412,8 +412,8 @@ func TestPublicGroupsReachTheWorld(t *testing.T) {
 		if diff := cmp.Diff(want, got, drivertest.Equal()); diff != "" {
 			t.Errorf("the world has (-want +got):\n%s", diff)
 		}
-		if unsettled, err := r.db.Unsettled(t.Context()); err != nil || len(unsettled) > 0 {
-			t.Errorf("unsettled are the accounts %q, %v", unsettled, err)
+		if pending, err := r.db.Pending(t.Context()); err != nil || len(pending) > 0 {
+			t.Errorf("unsettled are the accounts %q, %v", pending, err)
 		}
 	}
 	first := driver.PublicGroup{Account: alice, ID: standard, Name: "default", Inbound: []driver.Rule{

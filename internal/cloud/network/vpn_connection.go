@@ -38,15 +38,15 @@ type VpnConnection struct {
 	// Report is what the world last said of the tunnel. Only the loop writes it.
 	Report tunnelReport `wire:"-"`
 
-	// Generation counts the changes that the world must hear of. Applied is
+	// Generation counts the changes that the world must hear of. ObservedGeneration is
 	// the generation that the world has, as far as we know, and is written by
 	// the loop only.
-	Generation uint64 `wire:"-"`
-	Applied    uint64 `wire:"-"`
+	Generation         uint64 `wire:"-"`
+	ObservedGeneration uint64 `wire:"-"`
 }
 
-// Unsettled reports whether the world is behind.
-func (c *VpnConnection) Unsettled() bool { return c.Applied < c.Generation }
+// Pending reports whether the world is behind.
+func (c *VpnConnection) Pending() bool { return c.ObservedGeneration < c.Generation }
 
 // tunnelReport is how a tunnel is doing.
 type tunnelReport struct {

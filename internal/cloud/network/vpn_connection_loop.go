@@ -144,7 +144,7 @@ func noteTunnel(tx *resource.Tx, c *VpnConnection, _ driver.Tunnel, report *tunn
 	if report != nil {
 		c.Report = *report
 	}
-	if !c.Unsettled() {
+	if !c.Pending() {
 		if ok, err := resource.Try(tx, VpnConnections, c, gatewayApplied); ok || err != nil {
 			return err
 		}

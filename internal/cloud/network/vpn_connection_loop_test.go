@@ -246,7 +246,7 @@ func TestTunnelStepsMayComeLate(t *testing.T) {
 	}
 	r.update(alice, func(tx *resource.Tx) error {
 		for c := range network.VpnConnections.All(tx) {
-			if !c.Unsettled() {
+			if !c.Pending() {
 				t.Error("the connection is taken for settled")
 			}
 		}

@@ -63,7 +63,7 @@ func (c *checkpointer) committed(batches []store.Batch) {
 }
 
 // logged estimates the bytes that a commit adds to the log, which has whole
-// pages: for an account one of its table and one of the index of unsettled
+// pages: for an account one of its table and one of the index of pending
 // accounts, for a row one of its table and one of the index, and its document. It
 // is too much where rows share pages, so that the log is not longer than it seems.
 func logged(batches []store.Batch) (bytes int64) {

@@ -232,7 +232,7 @@ func crashLeft(t *testing.T, dir string, acknowledged []int) (left []int, err er
 			}
 		}
 	}
-	unsettled := 0
+	pending := 0
 	for account, version := range versions {
 		snap, err := s.View(t.Context(), account)
 		if err != nil {
@@ -243,11 +243,11 @@ func crashLeft(t *testing.T, dir string, acknowledged []int) (left []int, err er
 			return nil, fmt.Errorf("%s has %d rows at version %d, want %d at %d", account, snap.Count("box"), snap.Version(), rows[account], version)
 		}
 		if version > 0 {
-			unsettled++
+			pending++
 		}
 	}
-	if accounts, err := s.Unsettled(t.Context()); err != nil || len(accounts) != unsettled {
-		return nil, fmt.Errorf("%d accounts are unsettled (%v), want %d", len(accounts), err, unsettled)
+	if accounts, err := s.Pending(t.Context()); err != nil || len(accounts) != pending {
+		return nil, fmt.Errorf("%d accounts are unsettled (%v), want %d", len(accounts), err, pending)
 	}
 	return left, nil
 }

@@ -28,12 +28,12 @@ type pieces struct {
 }
 
 // row adds a row, or an account that has none, and reports whether to go on.
-func (p *pieces) row(account string, version uint64, unsettled int, row *store.Row) bool {
+func (p *pieces) row(account string, version uint64, pending int, row *store.Row) bool {
 	if p.begun && (account != p.batch.Account || len(p.batch.Rows) == pieceRows) && !p.end() {
 		return false
 	}
 	p.begun = true
-	p.batch.Account, p.batch.Version, p.batch.Unsettled = account, version, unsettled
+	p.batch.Account, p.batch.Version, p.batch.Pending = account, version, pending
 	if row != nil {
 		p.batch.Rows = append(p.batch.Rows, *row)
 	}

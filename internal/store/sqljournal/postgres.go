@@ -350,8 +350,8 @@ func (j *Postgres) Versions(ctx context.Context, accounts []string) (versions ma
 	return versions, err
 }
 
-// Unsettled implements [store.Journal].
-func (j *Postgres) Unsettled(ctx context.Context) (accounts []string, err error) {
+// Pending implements [store.Journal].
+func (j *Postgres) Pending(ctx context.Context) (accounts []string, err error) {
 	err = j.patiently(ctx, func(ctx context.Context) error {
 		return j.with(ctx, func(conn *pgx.Conn) error {
 			found, err := conn.Query(ctx, postgresUnsettled)

@@ -507,7 +507,7 @@ func TestPostgresAway(t *testing.T) {
 			return err
 		},
 		"Unsettled": func() error {
-			_, err := j.Unsettled(t.Context())
+			_, err := j.Pending(t.Context())
 			return err
 		},
 		"Lock": func() error {

@@ -49,19 +49,19 @@ func postgresPieces(ctx context.Context, conn *pgx.Conn, p *pieces) error {
 	for found.Next() {
 		var account string
 		var version uint64
-		var unsettled int
+		var pending int
 		var kind, id *string
 		var written, seq *uint64
 		var gone *int64
 		var doc []byte
-		if err := found.Scan(&account, &version, &unsettled, &kind, &id, &written, &seq, &gone, &doc); err != nil {
+		if err := found.Scan(&account, &version, &pending, &kind, &id, &written, &seq, &gone, &doc); err != nil {
 			return err
 		}
 		var row *store.Row
 		if kind != nil {
 			row = &store.Row{Kind: *kind, ID: *id, Version: *written, Seq: *seq, DeletedAt: *gone, Doc: doc}
 		}
-		if !p.row(account, version, unsettled, row) {
+		if !p.row(account, version, pending, row) {
 			return nil
 		}
 	}
@@ -169,7 +169,7 @@ func (c *copying) Next() bool {
 		}
 		// Who is at another version of the account loads it as a whole: what was
 		// removed before is not known.
-		account := []any{b.Account, int64(b.Version), int64(b.Unsettled), int64(b.Version), int64(0)}
+		account := []any{b.Account, int64(b.Version), int64(b.Pending), int64(b.Version), int64(0)}
 		if n := len(c.accounts); n > 0 && c.account == b.Account {
 			c.accounts[n-1] = account
 		} else {

@@ -277,8 +277,8 @@ func (tx *transaction) Commit(ctx context.Context, batches []store.Batch) error 
 // write queues the statements that write the batches.
 func (tx *transaction) write(b *pgx.Batch, batches []store.Batch) error {
 	var accounts struct {
-		id                                 []string
-		version, unsettled, floor, removed []uint64
+		id                               []string
+		version, pending, floor, removed []uint64
 	}
 	var rows struct {
 		account, kind, id []string
@@ -308,10 +308,10 @@ func (tx *transaction) write(b *pgx.Batch, batches []store.Batch) error {
 			forgetful = append(forgetful, batch.Account)
 		}
 		accounts.id, accounts.version = append(accounts.id, batch.Account), append(accounts.version, batch.Version)
-		accounts.unsettled = append(accounts.unsettled, uint64(batch.Unsettled))
+		accounts.pending = append(accounts.pending, uint64(batch.Pending))
 		accounts.floor, accounts.removed = append(accounts.floor, h.floor), append(accounts.removed, h.removed)
 	}
-	b.Queue(postgresPutAccounts, accounts.id, accounts.version, accounts.unsettled, accounts.floor, accounts.removed)
+	b.Queue(postgresPutAccounts, accounts.id, accounts.version, accounts.pending, accounts.floor, accounts.removed)
 	b.Queue(postgresPutRows, rows.account, rows.kind, rows.id, rows.version, rows.seq, rows.gone, rows.doc)
 	for _, account := range forgetful {
 		b.Queue(postgresForget, account)

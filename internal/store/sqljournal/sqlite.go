@@ -272,7 +272,7 @@ func (j *SQLite) writeBatch(b store.Batch) error {
 	}
 	stmt.BindText(1, b.Account)
 	stmt.BindInt64(2, int64(b.Version))
-	stmt.BindInt64(3, int64(b.Unsettled))
+	stmt.BindInt64(3, int64(b.Pending))
 	if _, err := stmt.Step(); err != nil {
 		return err
 	}
@@ -306,8 +306,8 @@ func (j *SQLite) writeRow(account string, r store.Row) error {
 	return err
 }
 
-// Unsettled implements [store.Journal].
-func (j *SQLite) Unsettled(ctx context.Context) (accounts []string, err error) {
+// Pending implements [store.Journal].
+func (j *SQLite) Pending(ctx context.Context) (accounts []string, err error) {
 	conn, err := j.readers.Take(ctx)
 	if err != nil {
 		return nil, err

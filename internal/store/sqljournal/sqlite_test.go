@@ -388,7 +388,7 @@ func TestLoadDoesNotWait(t *testing.T) {
 	if n := rows(t, j); n != 1 {
 		t.Errorf("%d rows are loaded, want the 1 that was committed", n)
 	}
-	if _, err := j.Unsettled(t.Context()); err != nil {
+	if _, err := j.Pending(t.Context()); err != nil {
 		t.Error(err)
 	}
 	end(&err)
@@ -609,7 +609,7 @@ func TestEstimateOfTheLog(t *testing.T) {
 		for version := range uint64(300) {
 			var batches []store.Batch
 			for a := range c.accounts {
-				b := store.Batch{Account: fmt.Sprintf("%012d", (version*7919+uint64(a))%97), Version: version, Unsettled: int(version % 2)}
+				b := store.Batch{Account: fmt.Sprintf("%012d", (version*7919+uint64(a))%97), Version: version, Pending: int(version % 2)}
 				for r := range c.rows {
 					id := fmt.Sprintf("box-%08x", (version*2654435761+uint64(r))%(1<<32))
 					b.Rows = append(b.Rows, store.Row{Kind: "box", ID: id, Doc: []byte(`"` + strings.Repeat("x", c.bytes) + `"`)})

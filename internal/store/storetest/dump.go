@@ -70,9 +70,9 @@ func gives(t *testing.T, d store.Dumper, want ...store.Batch) {
 	for i, b := range want {
 		rows += len(b.Rows)
 		g := got[i]
-		if g.Account != b.Account || g.Version != b.Version || g.Unsettled != b.Unsettled || len(g.Rows) != len(b.Rows) {
+		if g.Account != b.Account || g.Version != b.Version || g.Pending != b.Pending || len(g.Rows) != len(b.Rows) {
 			t.Fatalf("%q was dumped at version %d, with %d rows and %d unsettled, want %q at %d with %d and %d",
-				g.Account, g.Version, len(g.Rows), g.Unsettled, b.Account, b.Version, len(b.Rows), b.Unsettled)
+				g.Account, g.Version, len(g.Rows), g.Pending, b.Account, b.Version, len(b.Rows), b.Pending)
 		}
 		for k := range b.Rows {
 			if !reflect.DeepEqual(g.Rows[k], b.Rows[k]) {
@@ -107,19 +107,19 @@ func yielding(end error, batches ...store.Batch) iter.Seq2[store.Batch, error] {
 }
 
 // country is what the tests commit and dump: ids that only their bytes order,
-// one that is gone, an account without rows, unsettled ones.
+// one that is gone, an account without rows, pending ones.
 func country() []store.Batch {
 	gone := row("lid", "a", 2, 77, `{"was":"here"}`)
 	gone.DeletedAt = 1_700_000_000_123
 	one := batch("one", 7, gone, row("lid", "b", 7, 78, `{"b":[2,"é"],"spaced":  1.0}`))
-	one.Unsettled = 1
+	one.Pending = 1
 	for i, s := range alike {
 		one.Rows = append(one.Rows, row("box", s, 1, uint64(i+1), fmt.Sprintf(`{"box":%d}`, i)), row(s, "x", 1, uint64(i+100), fmt.Sprintf(`{"kind":%d}`, i)))
 	}
 	all := []store.Batch{one, batch("empty", 3)}
 	for i, s := range alike {
 		b := batch("account "+s, uint64(i+1), row("box", "x", 1, 1, fmt.Sprintf(`{"account":%d}`, i)))
-		b.Unsettled = i % 3
+		b.Pending = i % 3
 		all = append(all, b)
 	}
 	for _, b := range all {
@@ -142,14 +142,14 @@ func dumpsInOrder(t *testing.T, open Opener) {
 	want := country()
 	for i := range want {
 		if want[i].Account == "one" {
-			want[i].Version, want[i].Unsettled = 8, 2
+			want[i].Version, want[i].Pending = 8, 2
 		}
 	}
 	gives(t, d, want...)
 }
 
-func withUnsettled(b store.Batch, unsettled int) store.Batch {
-	b.Unsettled = unsettled
+func withUnsettled(b store.Batch, pending int) store.Batch {
+	b.Pending = pending
 	return b
 }
 
@@ -267,7 +267,7 @@ func goesOnAfterFill(t *testing.T, open Opener) {
 	kept, old := row("box", "a", 1, 1, `{}`), row("box", "b", 1, 2, `{}`)
 	fillWith(t, d, store.OntoEmpty, withUnsettled(batch("one", 5, kept, old), 1))
 	holds(t, d, "one", 5, kept, old)
-	if accounts, err := d.Unsettled(t.Context()); err != nil || !slices.Equal(accounts, []string{"one"}) {
+	if accounts, err := d.Pending(t.Context()); err != nil || !slices.Equal(accounts, []string{"one"}) {
 		t.Errorf("the unsettled accounts are %q and %v, want one", accounts, err)
 	}
 	added := row("box", "c", 6, 3, `{}`)
@@ -301,7 +301,7 @@ func replacesAll(t *testing.T, open Opener) {
 	want := []store.Batch{batch("one", 2, row("box", "newer", 2, 2, `{}`)), batch("two", 1)}
 	fillWith(t, d, store.OntoStopped, want...)
 	gives(t, d, want...)
-	if accounts, err := d.Unsettled(t.Context()); err != nil || len(accounts) > 0 {
+	if accounts, err := d.Pending(t.Context()); err != nil || len(accounts) > 0 {
 		t.Errorf("the unsettled accounts are %q and %v, want none", accounts, err)
 	}
 }

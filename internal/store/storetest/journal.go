@@ -156,7 +156,7 @@ func listsUnsettled(t *testing.T, open Opener) {
 	j := session(t, open)
 	check := func(want ...string) {
 		t.Helper()
-		got, err := j.Unsettled(t.Context())
+		got, err := j.Pending(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,8 +166,8 @@ func listsUnsettled(t *testing.T, open Opener) {
 		}
 	}
 	check()
-	with := func(b store.Batch, unsettled int) store.Batch {
-		b.Unsettled = unsettled
+	with := func(b store.Batch, pending int) store.Batch {
+		b.Pending = pending
 		return b
 	}
 	commit(t, j, with(batch("b", 1), 3), with(batch("a", 1), 1), with(batch("calm", 1), 0))
@@ -254,7 +254,7 @@ func writesAllOrNone(t *testing.T, open Opener) {
 		go func() {
 			defer close(canceled)
 			for range round * 20 {
-				_, _ = j.Unsettled(t.Context())
+				_, _ = j.Pending(t.Context())
 			}
 			cancel()
 		}()
@@ -351,7 +351,7 @@ func loadsNoFurther(t *testing.T, open Opener) {
 	if _, _, err := load(ctx, j, "one"); !errors.Is(err, context.Canceled) {
 		t.Errorf("a canceled load answered %v", err)
 	}
-	if _, err := j.Unsettled(ctx); !errors.Is(err, context.Canceled) {
+	if _, err := j.Pending(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("a canceled list of unsettled accounts answered %v", err)
 	}
 	holds(t, j, "one", 1, rows...)
@@ -361,19 +361,19 @@ func opensAgain(t *testing.T, open Opener) {
 	j := openJournal(t, open)
 	kept, gone := row("box", "a", 1, 1, `{"kept":true}`), row("lid", "a", 1, 2, `{"kept":false}`)
 	gone.DeletedAt = 42
-	unsettled := batch("one", 1, kept, gone, row("box", "removed", 1, 3, `{}`))
-	unsettled.Unsettled = 1
-	commit(t, j, unsettled)
-	unsettled = batch("one", 2, store.Row{Kind: "box", ID: "removed", Version: 2})
-	unsettled.Unsettled = 1
-	commit(t, j, unsettled)
+	pending := batch("one", 1, kept, gone, row("box", "removed", 1, 3, `{}`))
+	pending.Pending = 1
+	commit(t, j, pending)
+	pending = batch("one", 2, store.Row{Kind: "box", ID: "removed", Version: 2})
+	pending.Pending = 1
+	commit(t, j, pending)
 	for range 2 {
 		if err := j.Close(); err != nil {
 			t.Fatal(err)
 		}
 		j = openJournal(t, open)
 		holds(t, j, "one", 2, kept, gone)
-		if accounts, err := j.Unsettled(t.Context()); err != nil || !slices.Equal(accounts, []string{"one"}) {
+		if accounts, err := j.Pending(t.Context()); err != nil || !slices.Equal(accounts, []string{"one"}) {
 			t.Errorf("the unsettled accounts are %q and %v, want one", accounts, err)
 		}
 	}

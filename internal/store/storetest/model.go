@@ -255,7 +255,7 @@ func (a *account) check(snap reader) error {
 
 // compare compares the whole store with the model.
 func (m model) compare(t *testing.T, s *store.Store) error {
-	var unsettled []string
+	var pending []string
 	for _, name := range []string{"one", "three", "two"} {
 		snap, err := s.View(t.Context(), name)
 		if err != nil {
@@ -267,17 +267,17 @@ func (m model) compare(t *testing.T, s *store.Store) error {
 		}
 		for _, o := range a.objects {
 			if o.thing.Busy || o.gone != 0 {
-				unsettled = append(unsettled, name)
+				pending = append(pending, name)
 				break
 			}
 		}
 	}
-	got, err := s.Unsettled(t.Context())
+	got, err := s.Pending(t.Context())
 	if err != nil {
 		return err
 	}
-	if slices.Sort(got); !slices.Equal(got, unsettled) {
-		return fmt.Errorf("the unsettled accounts are %q, want %q", got, unsettled)
+	if slices.Sort(got); !slices.Equal(got, pending) {
+		return fmt.Errorf("the unsettled accounts are %q, want %q", got, pending)
 	}
 	return nil
 }

@@ -303,7 +303,7 @@ func answersNothingClosed(t *testing.T, open Opener) {
 	if _, err := s.View(t.Context(), "never seen"); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("viewing an account that is not in memory answered %v, want that the store is closed", err)
 	}
-	if _, err := s.Unsettled(t.Context()); !errors.Is(err, store.ErrClosed) {
+	if _, err := s.Pending(t.Context()); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("listing unsettled accounts answered %v, want that the store is closed", err)
 	}
 }
@@ -368,7 +368,7 @@ func storeOpensAgain(t *testing.T, open Opener) {
 	}
 	s = start(t, open)
 	// The loops ask before anybody has looked at an account.
-	if accounts, err := s.Unsettled(t.Context()); err != nil || !slices.Equal(accounts, []string{"one", "two"}) {
+	if accounts, err := s.Pending(t.Context()); err != nil || !slices.Equal(accounts, []string{"one", "two"}) {
 		t.Errorf("the unsettled accounts are %q and %v, want those with something gone", accounts, err)
 	}
 	if got := render(t, s, "one", "two", "nobody"); got != want {

@@ -128,7 +128,7 @@ func (k Kind) Amounts(value any) store.Amounts {
 	return store.Amounts{int64(len(thing.Text)), int64(len(thing.Parts)), 0, 1}
 }
 
-func (k Kind) Unsettled(value any) bool {
+func (k Kind) Pending(value any) bool {
 	thing, _ := value.(Thing)
 	return thing.Busy
 }
