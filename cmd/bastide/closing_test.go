@@ -22,7 +22,7 @@ func TestClosingEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, err := region.Open(t.Context(), region.Options{
 			Region: "eu-west-2", Domain: "bastide.localhost", Driver: sim.Start(0),
-			Clock: clock.System(), Chance: rand.Reader, Logger: slog.New(slog.DiscardHandler),
+			Clock: clock.System(), Rand: rand.Reader, Logger: slog.New(slog.DiscardHandler),
 		})
 		if err != nil {
 			t.Fatal(err)

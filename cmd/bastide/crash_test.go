@@ -40,7 +40,7 @@ func TestCrash(t *testing.T) {
 		seed = rand.Uint64()
 	}
 	t.Logf("to repeat: -crash.seed=%d", seed)
-	chance := rand.New(rand.NewPCG(seed, 0))
+	random := rand.New(rand.NewPCG(seed, 0))
 	data := filepath.Join(t.TempDir(), "data")
 	// The clients below call as fast as they can.
 	flags := []string{"--throttle", "off"}
@@ -48,7 +48,7 @@ func TestCrash(t *testing.T) {
 	answered := 0
 	for round := range crashes(t) {
 		work := newWorkload(p, round)
-		work.run(t, 20+chance.IntN(100), p)
+		work.run(t, 20+random.IntN(100), p)
 		p = start(t, data, flags...)
 		work.check(t, p)
 		answered += int(work.answered.Load())

@@ -57,7 +57,7 @@ func (p *place) openPostgres(ctx context.Context) (*sqljournal.Postgres, error) 
 	if err != nil {
 		return nil, err
 	}
-	return sqljournal.OpenPostgres(ctx, p.store, sqljournal.After(time.After), sqljournal.Chance(rand.Reader), sqljournal.Password(password))
+	return sqljournal.OpenPostgres(ctx, p.store, sqljournal.After(time.After), sqljournal.Rand(rand.Reader), sqljournal.Password(password))
 }
 
 func (p *place) openEmbedded(ctx context.Context, create bool) (_ *sqljournal.SQLite, err error) {

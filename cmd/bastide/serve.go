@@ -256,7 +256,7 @@ func (s *settings) options(log *slog.Logger) (region.Options, error) {
 			URL: s.objectStore, AccessKey: os.Getenv("BASTIDE_OBJECT_STORE_ACCESS_KEY"), SecretKey: os.Getenv("BASTIDE_OBJECT_STORE_SECRET_KEY"),
 		},
 		FoundAnew: s.foundAnew,
-		Clock:     clock.System(), Chance: rand.Reader, Logger: log, OpenAPI: bastide.OpenAPI,
+		Clock:     clock.System(), Rand: rand.Reader, Logger: log, OpenAPI: bastide.OpenAPI,
 	}
 	if !label.MatchString(s.region) {
 		return o, fmt.Errorf("--region: %q cannot be part of a host name: "+
@@ -388,7 +388,7 @@ func (s *settings) certificate() (*tls.Certificate, error) {
 
 // ownCertificate makes the listener's certificate by the region's own authority.
 func (s *settings) ownCertificate(o region.Options) (*tls.Certificate, error) {
-	cert, ca, err := server.AutoCertificate(filepath.Join(cmp.Or(o.Data, s.data), "tls"), s.names(), o.Clock.Now(), o.Chance)
+	cert, ca, err := server.AutoCertificate(filepath.Join(cmp.Or(o.Data, s.data), "tls"), s.names(), o.Clock.Now(), o.Rand)
 	if err == nil {
 		o.Logger.Info("clients must trust the region's own authority", "file", ca)
 	}

@@ -270,7 +270,7 @@ func TestCredentialsOfAnEarlierFounding(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	r, err := region.Open(t.Context(), region.Options{
 		Data: data, Region: "eu-west-2", Domain: "bastide.localhost", Driver: sim.Start(0),
-		Clock: clock.System(), Chance: rand.Reader, Logger: slog.New(slog.DiscardHandler),
+		Clock: clock.System(), Rand: rand.Reader, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -200,15 +200,15 @@ func (v *victim) endBackends(t *testing.T) (ended int) {
 }
 
 // torment is the nemesis, until the end.
-func (v *victim) torment(t *testing.T, chance *rand.Rand, end time.Time) string {
+func (v *victim) torment(t *testing.T, random *rand.Rand, end time.Time) string {
 	did := map[string]int{}
 	between := func(low, high time.Duration) time.Duration {
-		return low + time.Duration(chance.Int64N(int64(high-low)))
+		return low + time.Duration(random.Int64N(int64(high-low)))
 	}
 	for time.Now().Before(end.Add(-lull)) {
 		<-time.After(between(50*time.Millisecond, 700*time.Millisecond))
-		n := v.nodes[chance.IntN(len(v.nodes))]
-		switch what := chance.IntN(6); {
+		n := v.nodes[random.IntN(len(v.nodes))]
+		switch what := random.IntN(6); {
 		case what < 2:
 			n.kill(t, v.flags)
 			did["kills"]++
@@ -370,7 +370,7 @@ func (r *round) run(seed, stream uint64) {
 	var all sync.WaitGroup
 	for i := range clients {
 		c := r.guest(i, r.victim.nodes[i%len(r.victim.nodes)])
-		c.chance = rand.New(rand.NewPCG(seed, stream|uint64(i)+1))
+		c.random = rand.New(rand.NewPCG(seed, stream|uint64(i)+1))
 		all.Go(func() {
 			for time.Now().Before(end) && !r.t.Failed() {
 				c.step()
@@ -388,7 +388,7 @@ type guest struct {
 	id     int
 	node   *node
 	http   *http.Client
-	chance *rand.Rand
+	random *rand.Rand
 }
 
 func (r *round) guest(id int, n *node) *guest {
@@ -443,8 +443,8 @@ func (c *guest) unexpected(action string, o outcome) {
 
 // step makes one call or two.
 func (c *guest) step() {
-	which := c.chance.IntN(2)
-	switch what := c.chance.IntN(20); {
+	which := c.random.IntN(2)
+	switch what := c.random.IntN(20); {
 	case what < 12:
 		if net := c.tagged[which].take(c.createNet); net != "" {
 			c.tag(net)
@@ -495,7 +495,7 @@ func (c *guest) tag(net string) {
 		}
 		c.record(o, done)
 	}
-	switch what := c.chance.IntN(10); {
+	switch what := c.random.IntN(10); {
 	case what < 4:
 		change("CreateTags", op{key: key, do: set, value: value})
 	case what == 4:
@@ -537,7 +537,7 @@ func (c *guest) life(key string, do verb, action string, p params, seen map[stri
 // user makes or removes the user of a name that others want, too.
 func (c *guest) user(name string) {
 	action, do, seen := "CreateUser", claim, map[string]string{"": "", "9022": present}
-	if c.chance.IntN(3) == 0 {
+	if c.random.IntN(3) == 0 {
 		action, do, seen = "DeleteUser", release, map[string]string{"": present, "5075": ""}
 	}
 	if o := c.life(name, do, action, params{"UserName": name}, seen); o.code != "" {
@@ -547,10 +547,10 @@ func (c *guest) user(name string) {
 
 // divide makes and removes Subnets of a Net, which others remove.
 func (c *guest) divide(yard *slot, net string) {
-	switch what := c.chance.IntN(8); {
+	switch what := c.random.IntN(8); {
 	case what < 4:
 		// Many of these overlap.
-		o := c.call("CreateSubnet", params{"NetId": net, "IpRange": fmt.Sprintf("10.0.%d.0/%d", 4*c.chance.IntN(3), 22+c.chance.IntN(3))})
+		o := c.call("CreateSubnet", params{"NetId": net, "IpRange": fmt.Sprintf("10.0.%d.0/%d", 4*c.random.IntN(3), 22+c.random.IntN(3))})
 		switch {
 		case o.lost:
 			c.straySubnets.Add(1)
@@ -601,7 +601,7 @@ func latest[T any](c *guest, list *[]T) (one T, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if last := (*list)[max(0, len(*list)-6):]; len(last) > 0 {
-		return last[c.chance.IntN(len(last))], true
+		return last[c.random.IntN(len(last))], true
 	}
 	return one, false
 }
@@ -623,7 +623,7 @@ func (c *guest) address() {
 			}
 		}
 	}
-	switch what := c.chance.IntN(8); {
+	switch what := c.random.IntN(8); {
 	case what < 4:
 		subnet, ok := latest(c, &c.subnets)
 		if !ok {
@@ -632,7 +632,7 @@ func (c *guest) address() {
 		request := params{"SubnetId": subnet.id}
 		if what < 3 {
 			ip := netip.MustParsePrefix(subnet.ipRange).Addr().As4()
-			ip[3] += byte(10 + c.chance.IntN(3))
+			ip[3] += byte(10 + c.random.IntN(3))
 			request["PrivateIps"] = []params{{"IsPrimary": true, "PrivateIp": netip.AddrFrom4(ip).String()}}
 		}
 		switch o := c.call("CreateNic", request); {

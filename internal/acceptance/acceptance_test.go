@@ -99,7 +99,7 @@ func newWorld(t tester, change ...func(*region.Options)) *world {
 	for _, c := range change {
 		c(&w.options)
 	}
-	if w.options.Chance == nil {
+	if w.options.Rand == nil {
 		seeded(chosenSeed(t))(&w.options)
 	}
 	w.open()
@@ -167,7 +167,7 @@ func chosenSeed(t tester) uint64 {
 func seeded(seed uint64) func(*region.Options) {
 	var key [32]byte
 	binary.LittleEndian.PutUint64(key[:], seed)
-	return func(o *region.Options) { o.Chance = rand.NewChaCha8(key) }
+	return func(o *region.Options) { o.Rand = rand.NewChaCha8(key) }
 }
 
 // person finds somebody, or makes an account and an access key for them.

@@ -22,7 +22,7 @@ func (w *world) equipDisks(name string, made func(path, action, format string, a
 	linked := ready("Volume.VolumeId", "CreateVolume", `{"SubregionName": "eu-west-2a", "SnapshotId": %q, "ClientToken": "token of %s"}`, snapshot, name)
 	vm := has["id.Vm"]
 	made("", "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/xvdb"}`, linked, vm)
-	friend := id.Account("").Form().Random(w.options.Chance)
+	friend := id.Account("").Form().Random(w.options.Rand)
 	made("", "UpdateSnapshot", `{"SnapshotId": %q, "PermissionsToCreateVolume": {"Additions": {"AccountIds": [%q]}}}`, snapshot, friend)
 	task := ready("Volume.TaskId", "UpdateVolume", `{"VolumeId": %q, "Size": 11}`, free)
 	made("", "CreateTags", `{"ResourceIds": [%q, %q], "Tags": [{"Key": "env", "Value": "test"}]}`, free, snapshot)

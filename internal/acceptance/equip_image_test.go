@@ -20,7 +20,7 @@ func (w *world) equipImages(name string, made func(path, action, format string, 
 	}
 	vm := has["UpdateVmRequest.VmId"]
 	image := ready("Image.ImageId", "CreateImage", `{"VmId": %q, "ImageName": "golden", "Description": "with everything"}`, vm)
-	friend := id.Account("").Form().Random(w.options.Chance)
+	friend := id.Account("").Form().Random(w.options.Rand)
 	made("", "UpdateImage", `{"ImageId": %q, "PermissionsToLaunch": {"Additions": {"AccountIds": [%q]}}}`, image, friend)
 	made("", "CreateTags", `{"ResourceIds": [%q], "Tags": [{"Key": "env", "Value": "test"}]}`, image)
 	export := fmt.Sprintf(`"OsuExport": {"DiskImageFormat": "raw", "OsuBucket": %q, "OsuPrefix": "daily/"}`, w.bucket(name))

@@ -470,7 +470,7 @@ func uses(s source) (all []use) {
 	return all
 }
 
-// ofTheMachine says what of a package takes the time or chance from the
+// ofTheMachine says what of a package takes the time or random from the
 // machine.
 var ofTheMachine = map[string]func(name string) bool{
 	"time": func(name string) bool {
@@ -516,7 +516,7 @@ func machineUses(s source) (wrong []use) {
 }
 
 // A region whose clock is moved moves as a whole, and one with a seed does the
-// same again: below cmd nobody takes time or chance from the machine. And no
+// same again: below cmd nobody takes time or random from the machine. And no
 // test sleeps: it would be slow where it waits too long and fail where it does
 // not.
 func TestTimeAndChanceAreGiven(t *testing.T) {

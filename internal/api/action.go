@@ -336,7 +336,7 @@ func Do[Req, Resp any](family string, rule func(*resource.Tx, *Req) (*Resp, erro
 // DoPrepared is an action of its own with work to do that takes too long for a
 // transaction, in which others wait: prepare does it before, once, and rule gets
 // what it made. prepare knows nothing yet of what the rule will find, so it
-// depends on the request and on chance only.
+// depends on the request and on random only.
 func DoPrepared[Req, P, Resp any](family string, prepare func(*resource.Tx, *Req) (P, error), rule func(*resource.Tx, *Req, P) (*Resp, error)) Action {
 	req := reflect.TypeFor[Req]()
 	return Action{

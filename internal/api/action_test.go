@@ -153,7 +153,7 @@ func newTown(t rapid.TB) *town {
 	}
 	w.db = resource.Open(resource.Options{
 		Kinds: []resource.Any{w.plots, w.gardens}, Now: func() time.Time { return time.UnixMilli(1_800_000_000_000) },
-		Chance: rand.NewChaCha8([32]byte{}), Log: slog.New(slog.DiscardHandler),
+		Rand: rand.NewChaCha8([32]byte{}), Log: slog.New(slog.DiscardHandler),
 	})
 	gardens := NewResource(w.gardens, func(_ *resource.Tx, g *garden) *garden {
 		g.Area = 10 * g.Size

@@ -26,7 +26,7 @@ func TestReaching(t *testing.T) {
 	}
 	parks := &resource.Kind[park, gardenID]{Name: "Park"}
 	for name, want := range map[string]int{"known": 1, "found out": 4} {
-		db := resource.Open(resource.Options{Kinds: []resource.Any{parks}, Now: time.Now, Chance: rand.NewChaCha8([32]byte{})})
+		db := resource.Open(resource.Options{Kinds: []resource.Any{parks}, Now: time.Now, Rand: rand.NewChaCha8([32]byte{})})
 		defer db.Close()
 		runs := 0
 		a := Do("Garden", func(tx *resource.Tx, req *ShareGardensRequest) (*ShareGardensResponse, error) {

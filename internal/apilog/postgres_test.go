@@ -591,7 +591,7 @@ func TestAQueryReadsOnlyItsPage(t *testing.T) {
 	}
 	defer conn.Release()
 	// How many rows are thought to pass, and how many pages to be seen by all,
-	// is a matter of chance and of who else is at the server. Whether the index
+	// is a matter of random and of who else is at the server. Whether the index
 	// can give the rows in order is not.
 	if _, err := conn.Exec(t.Context(), "SET enable_bitmapscan = off; SET enable_seqscan = off; SET enable_sort = off"); err != nil {
 		t.Fatal(err)

@@ -83,7 +83,7 @@ func (l *lab) database() *resource.DB {
 		l.t.Fatal(err)
 	}
 	now := func() time.Time { return *l.now.Load() }
-	db := resource.Open(resource.Options{Kinds: append(iam.Kinds(), Attempts), Journal: l.journal, Seal: key, Chance: random, Now: now})
+	db := resource.Open(resource.Options{Kinds: append(iam.Kinds(), Attempts), Journal: l.journal, Seal: key, Rand: random, Now: now})
 	l.t.Cleanup(func() { db.Close() })
 	return db
 }

@@ -73,7 +73,7 @@ func serveRegion(ctx context.Context, args []string) (err error) {
 		Data: data, Postgres: database, Region: regionName, Domain: "bastide.localhost", Transitions: transition, Driver: sim.Start(transition),
 		Quotas: map[string]int{},
 		Root:   region.Root{AccountID: string(accountID(0)), AccessKey: accessKey(0), SecretKey: secretKey, Password: secretKey},
-		Clock:  clock.System(), Chance: rand.Reader, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Clock:  clock.System(), Rand: rand.Reader, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if err != nil {
 		return err

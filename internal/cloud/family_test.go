@@ -122,7 +122,7 @@ type (
 func TestToyFamily(t *testing.T) {
 	t.Parallel()
 	db := resource.Open(resource.Options{
-		Kinds: []resource.Any{beacons}, Limits: map[string]int{"beacon_limit": 2}, Now: time.Now, Chance: rand.NewChaCha8([32]byte{}),
+		Kinds: []resource.Any{beacons}, Limits: map[string]int{"beacon_limit": 2}, Now: time.Now, Rand: rand.NewChaCha8([32]byte{}),
 	})
 	t.Cleanup(func() { db.Close() })
 	actions := api.New(append(beaconActions(), tagActions()...), api.NewPager([]byte("a key of the length it needs: 32")))

@@ -69,7 +69,7 @@ func newShore(t rapid.TB) *shore {
 	}
 	s.db = resource.Open(resource.Options{
 		Kinds: []resource.Any{s.boats, s.kites, s.rocks}, Now: func() time.Time { return time.UnixMilli(1_800_000_000_000) },
-		Chance: rand.NewChaCha8([32]byte{}), Log: slog.New(slog.DiscardHandler),
+		Rand: rand.NewChaCha8([32]byte{}), Log: slog.New(slog.DiscardHandler),
 	})
 	return s
 }

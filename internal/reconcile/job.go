@@ -97,7 +97,7 @@ const (
 // pace is how long to wait after the given number of failures in a row. Up to
 // half of it is taken off so that what failed together does not come back
 // together. How much follows from what it is, given by names, and not from
-// chance: a region with a given seed repeats itself.
+// random: a region with a given seed repeats itself.
 func pace(failures int, names ...string) time.Duration {
 	longest := lastPace
 	if doublings := failures - 1; doublings < 7 {

@@ -47,7 +47,7 @@ type bay struct {
 
 func newBay(t *testing.T) *bay {
 	b := &bay{T: t, disks: &resource.Kind[Disk, diskID]{Name: "Disk"}}
-	b.db = resource.Open(resource.Options{Kinds: []resource.Any{b.disks}, Now: func() time.Time { return start }, Chance: rand.NewChaCha8([32]byte{})})
+	b.db = resource.Open(resource.Options{Kinds: []resource.Any{b.disks}, Now: func() time.Time { return start }, Rand: rand.NewChaCha8([32]byte{})})
 	t.Cleanup(func() { b.db.Close() })
 	said := func(what string) func(*resource.Tx, *Disk) error {
 		return func(tx *resource.Tx, d *Disk) error {

@@ -75,7 +75,7 @@ func setup(t *testing.T) *house {
 	h := &house{T: t, clock: clock.NewVirtual(start), outcomes: map[string]int{}}
 	h.lamps = &resource.Kind[Lamp, lampID]{Name: "Lamp", Retention: keep}
 	h.db = resource.Open(resource.Options{
-		Kinds: []resource.Any{h.lamps}, Now: h.clock.Now, Chance: rand.NewChaCha8([32]byte{}),
+		Kinds: []resource.Any{h.lamps}, Now: h.clock.Now, Rand: rand.NewChaCha8([32]byte{}),
 		Changed: func(changes []store.Change) {
 			if r := h.loops.Load(); r != nil {
 				r.Changed(changes)

@@ -67,7 +67,7 @@ func (o *Options) makeToken(journal store.Journal) (string, error) {
 	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
-	token := resource.Random(o.Chance, 32, resource.Hexadecimal)
+	token := resource.Random(o.Rand, 32, resource.Hexadecimal)
 	return token, write(file, []byte(token))
 }
 

@@ -18,7 +18,7 @@ import (
 
 func options(data string, seed byte) Options {
 	return Options{Data: data, Region: "eu-west-2", Domain: "bastide.localhost", Driver: sim.Start(0),
-		Clock: clock.System(), Chance: rand.NewChaCha8([32]byte{seed}), Logger: slog.New(slog.DiscardHandler)}
+		Clock: clock.System(), Rand: rand.NewChaCha8([32]byte{seed}), Logger: slog.New(slog.DiscardHandler)}
 }
 
 func open(t *testing.T, o Options) *Region {

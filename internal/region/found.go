@@ -109,7 +109,7 @@ func found(ctx context.Context, db *resource.DB, facts catalog.Region, o Options
 		return nil, before.check(o)
 	}
 	root := o.Root
-	root.fill(o.Chance)
+	root.fill(o.Rand)
 	// They are kept first, under a name that is not read yet: an account whose
 	// secret was lost could not be used.
 	if o.Data != "" {
@@ -229,7 +229,7 @@ func unshown(ctx context.Context, db *resource.DB, o Options) (*Root, error) {
 }
 
 // fill generates what was not given.
-func (r *Root) fill(chance io.Reader) {
+func (r *Root) fill(random io.Reader) {
 	for name, secret := range map[string]string{rootPassword: r.Password, rootSecretKey: r.SecretKey} {
 		if secret != "" {
 			r.Given = append(r.Given, name)
@@ -245,7 +245,7 @@ func (r *Root) fill(chance io.Reader) {
 		{&r.Password, 24, resource.Alphanumeric + "abcdefghijklmnopqrstuvwxyz"},
 	} {
 		if *f.to == "" {
-			*f.to = resource.Random(chance, f.length, f.alphabet)
+			*f.to = resource.Random(random, f.length, f.alphabet)
 		}
 	}
 	if r.Email == "" {

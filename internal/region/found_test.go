@@ -44,14 +44,14 @@ func TestInterruptedFounding(t *testing.T) {
 		defer end()
 		data := filepath.Join(t.TempDir(), "data")
 		o := options(data, 1)
-		chance := &ending{o.Chance, reads, end}
-		o.Chance = chance
+		random := &ending{o.Rand, reads, end}
+		o.Rand = random
 		r, err := Open(ctx, o)
 		if err == nil {
 			if err := r.Close(); err != nil {
 				t.Error(err)
 			}
-			if chance.reads > 0 {
+			if random.reads > 0 {
 				break // it was over before
 			}
 			continue

@@ -63,7 +63,7 @@ type Options struct {
 	FoundAnew      bool                             // whether a region may be founded where another one has left its files
 	Driver         func(driver.Host) driver.Drivers // starts what the region runs on
 	Clock          clock.Clock
-	Chance         io.Reader
+	Rand           io.Reader
 	Logger         *slog.Logger
 
 	Transitioned func(of string, e lifecycle.Edge) // see [resource.Options]; for tests
@@ -93,7 +93,7 @@ type Region struct {
 
 // Open opens the region kept in o.Data, or founds one there.
 func Open(ctx context.Context, o Options) (*Region, error) {
-	o.Chance = &lockedReader{r: o.Chance}
+	o.Rand = &lockedReader{r: o.Rand}
 	r := &Region{data: o.Data, keyFile: o.keyFile()}
 	// What was opened is closed again, last first, if something after it fails.
 	var opened []io.Closer
@@ -161,7 +161,7 @@ func Open(ctx context.Context, o Options) (*Region, error) {
 	r.Loops = reconcile.New(looping)
 	r.DB = resource.Open(resource.Options{
 		Kinds:   Kinds(),
-		Journal: journal, Seal: key, Limits: o.Quotas, Now: o.Clock.Now, Chance: o.Chance, Log: o.Logger, Memory: o.Memory,
+		Journal: journal, Seal: key, Limits: o.Quotas, Now: o.Clock.Now, Rand: o.Rand, Log: o.Logger, Memory: o.Memory,
 		Changed: r.Loops.Changed, After: time.After, Transitioned: o.Transitioned,
 	})
 	opened = []io.Closer{r.DB} // which closes its journal
@@ -209,7 +209,7 @@ func Open(ctx context.Context, o Options) (*Region, error) {
 	r.API = api.New(append(actions, apilog.Actions(r.Calls, pager)...), pager)
 	r.Handler = server.New(server.Options{
 		API: r.API, DB: r.DB, Gate: g, Log: r.Calls, Logger: o.Logger, Protocols: []wire.Protocol{oapi.Protocol{}},
-		OpenAPI: o.OpenAPI, Now: o.Clock.Now, Chance: o.Chance, Metrics: server.NewMetrics(registry),
+		OpenAPI: o.OpenAPI, Now: o.Clock.Now, Rand: o.Rand, Metrics: server.NewMetrics(registry),
 		Strangers: o.Strangers,
 	})
 	registry.MustRegister(
@@ -264,7 +264,7 @@ func (o *Options) leases(journal store.Journal, arrived func()) *reconcile.Lease
 		return nil
 	}
 	return reconcile.NewLeases(reconcile.LeaseOptions{
-		Lessor: shared, Node: resource.Random(o.Chance, 16, resource.Hexadecimal),
+		Lessor: shared, Node: resource.Random(o.Rand, 16, resource.Hexadecimal),
 		Clock: clock.System(), Log: o.Logger, Arrived: arrived,
 	})
 }
@@ -274,7 +274,7 @@ func (o *Options) openJournal(ctx context.Context) (store.Journal, error) {
 	switch {
 	case o.Postgres != "":
 		return sqljournal.OpenPostgres(ctx, o.Postgres,
-			sqljournal.After(time.After), sqljournal.Chance(o.Chance), sqljournal.PoolSize(o.Connections),
+			sqljournal.After(time.After), sqljournal.Rand(o.Rand), sqljournal.PoolSize(o.Connections),
 			sqljournal.Password(o.Password), sqljournal.PostgresLog(o.Logger))
 	case o.Data != "":
 		return sqljournal.Open(ctx, o.Data, sqljournal.Log(o.Logger))
@@ -368,12 +368,12 @@ func masterKey(o Options, isNew bool) (*seal.Key, error) {
 	file := o.keyFile()
 	if file == "" {
 		master := make([]byte, 32)
-		if _, err := io.ReadFull(o.Chance, master); err != nil {
+		if _, err := io.ReadFull(o.Rand, master); err != nil {
 			return nil, fmt.Errorf("choosing a master key: %w", err)
 		}
-		return seal.New(master, o.Chance)
+		return seal.New(master, o.Rand)
 	}
-	return seal.Load(file, isNew, o.Chance)
+	return seal.Load(file, isNew, o.Rand)
 }
 
 // lockedReader is a random source that many may read. One with a seed gives

@@ -119,7 +119,7 @@ func drawEverything(t *rapid.T) everything {
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	options := func(j store.Journal) resource.Options {
-		return resource.Options{Kinds: []resource.Any{everythings}, Journal: j, Seal: masterKey(1), Now: (&clock{}).Now, Chance: &scattered{}}
+		return resource.Options{Kinds: []resource.Any{everythings}, Journal: j, Seal: masterKey(1), Now: (&clock{}).Now, Rand: &scattered{}}
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		j := newRows()

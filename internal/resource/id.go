@@ -31,17 +31,17 @@ const (
 )
 
 // Random makes an identifier of this form.
-func (f Form) Random(chance io.Reader) string { return f.Prefix + Random(chance, f.Length, f.Alphabet) }
+func (f Form) Random(random io.Reader) string { return f.Prefix + Random(random, f.Length, f.Alphabet) }
 
 // Random makes a text of symbols of an alphabet, each as likely as any other.
-func Random(chance io.Reader, length int, alphabet string) string {
+func Random(random io.Reader, length int, alphabet string) string {
 	text := make([]byte, 0, length)
 	// Bytes beyond the last whole multiple of the alphabet are dropped: they
 	// would make its first symbols likelier.
 	fair := 256 / len(alphabet) * len(alphabet)
 	raw := make([]byte, length)
 	for len(text) < length {
-		if _, err := io.ReadFull(chance, raw[:length-len(text)]); err != nil {
+		if _, err := io.ReadFull(random, raw[:length-len(text)]); err != nil {
 			panic(fmt.Errorf("reading the random source: %w", err))
 		}
 		for _, b := range raw[:length-len(text)] {

@@ -139,7 +139,7 @@ func TestLivesWithSeveralEnds(t *testing.T) {
 		"new": {diskDeleted: "", diskBurnt: ""},
 		"bad": {diskBurnt: ""},
 	}}
-	db := resource.Open(resource.Options{Kinds: []resource.Any{several}, Now: (&clock{}).Now, Chance: rand.NewChaCha8([32]byte{})})
+	db := resource.Open(resource.Options{Kinds: []resource.Any{several}, Now: (&clock{}).Now, Rand: rand.NewChaCha8([32]byte{})})
 	defer closed(t, db)
 	try := func(rule func(tx *resource.Tx) error) error {
 		return db.Update(t.Context(), resource.Caller{Account: alice}, rule)

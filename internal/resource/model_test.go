@@ -110,7 +110,7 @@ func (m *model) held(refers func(letter) bool) bool {
 type country struct {
 	journal  *rows
 	now      *clock
-	chance   *rand.ChaCha8
+	random   *rand.ChaCha8
 	db       *resource.DB
 	accounts map[string]*model
 	seqs     map[string]uint64 // by id, the position at which it was first seen
@@ -118,7 +118,7 @@ type country struct {
 
 func (c *country) open() {
 	c.db = resource.Open(resource.Options{
-		Kinds: []resource.Any{towns, houses, letters}, Journal: c.journal, Seal: masterKey(1), Now: c.now.Now, Chance: c.chance,
+		Kinds: []resource.Any{towns, houses, letters}, Journal: c.journal, Seal: masterKey(1), Now: c.now.Now, Rand: c.random,
 	})
 }
 
@@ -193,7 +193,7 @@ func TestAnyHistory(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		c := &country{
-			journal: newRows(), now: &clock{}, chance: rand.NewChaCha8([32]byte{}), seqs: map[string]uint64{},
+			journal: newRows(), now: &clock{}, random: rand.NewChaCha8([32]byte{}), seqs: map[string]uint64{},
 			accounts: map[string]*model{alice: {gone: map[Letter]time.Time{}}, bob: {gone: map[Letter]time.Time{}}},
 		}
 		c.open()

@@ -186,7 +186,7 @@ func TestWeakReferencesToNoKind(t *testing.T) {
 		Way   House `ref:"weak"`
 	}
 	signs := &resource.Kind[sign, Key]{Name: "Sign"}
-	db := resource.Open(resource.Options{Kinds: []resource.Any{signs}, Now: time.Now, Chance: rand.NewChaCha8([32]byte{})})
+	db := resource.Open(resource.Options{Kinds: []resource.Any{signs}, Now: time.Now, Rand: rand.NewChaCha8([32]byte{})})
 	t.Cleanup(func() { _ = db.Close() })
 	update(t, db, alice, func(tx *resource.Tx) error { return signs.Insert(tx, &sign{Way: "house-0"}) })
 	view(t, db, alice, func(tx *resource.Tx) {

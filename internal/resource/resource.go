@@ -377,7 +377,7 @@ func (k *Kind[T, I]) insert(tx *Tx, v *T) error {
 func (k *Kind[T, I]) NewID(accounts ...*Tx) I {
 	var form I
 	for {
-		id := form.Form().Random(accounts[0].Chance())
+		id := form.Form().Random(accounts[0].Rand())
 		if !slices.ContainsFunc(accounts, func(tx *Tx) bool { return k.known(tx, id) }) {
 			return I(id)
 		}

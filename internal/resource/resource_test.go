@@ -76,7 +76,7 @@ func (c *chosen) Read(p []byte) (int, error) {
 func TestInsertAvoidsKnownIDs(t *testing.T) {
 	t.Parallel()
 	now := &clock{}
-	db := open(t, at(now), func(o *resource.Options) { o.Chance = &chosen{} })
+	db := open(t, at(now), func(o *resource.Options) { o.Rand = &chosen{} })
 	first := insert(t, db, alice, letters, letter{})
 	second := insert(t, db, alice, letters, letter{})
 	if first.LetterId == second.LetterId {
@@ -89,7 +89,7 @@ func TestInsertAvoidsKnownIDs(t *testing.T) {
 
 func TestNewIDIsFreeInAllAccounts(t *testing.T) {
 	t.Parallel()
-	db := open(t, func(o *resource.Options) { o.Chance = &chosen{} })
+	db := open(t, func(o *resource.Options) { o.Rand = &chosen{} })
 	theirs := insert(t, db, bob, letters, letter{})
 	update(t, db, alice, func(tx *resource.Tx) error {
 		if got := letters.NewID(tx, tx.In(bob)); got == theirs.LetterId {

@@ -123,10 +123,10 @@ func masterKey(seed byte) *seal.Key {
 // open opens a country of the four kinds, without a journal unless told so.
 func open(t testing.TB, set ...func(*resource.Options)) *resource.DB {
 	o := resource.Options{
-		Kinds:  []resource.Any{towns, houses, letters, keys},
-		Seal:   masterKey(1),
-		Now:    (&clock{}).Now,
-		Chance: rand.NewChaCha8([32]byte{}),
+		Kinds: []resource.Any{towns, houses, letters, keys},
+		Seal:  masterKey(1),
+		Now:   (&clock{}).Now,
+		Rand:  rand.NewChaCha8([32]byte{}),
 	}
 	for _, set := range set {
 		set(&o)

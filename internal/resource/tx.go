@@ -32,7 +32,7 @@ type Options struct {
 	Seal    Sealer
 	Limits  map[string]int // by quota name; a quota that is not in it has no limit
 	Now     func() time.Time
-	Chance  io.Reader
+	Rand    io.Reader
 	Log     *slog.Logger
 	Memory  int64
 	Changed func([]store.Change)
@@ -53,7 +53,7 @@ type DB struct {
 	holder map[reflect.Type][]Any // …and of which kind each of them is
 	limits map[string]int
 	now    func() time.Time
-	chance io.Reader
+	random io.Reader
 
 	transitioned func(of string, e lifecycle.Edge)
 }
@@ -64,7 +64,7 @@ type DB struct {
 // above it.
 func Open(o Options) *DB {
 	db := &DB{
-		kinds: o.Kinds, limits: o.Limits, now: o.Now, chance: o.Chance,
+		kinds: o.Kinds, limits: o.Limits, now: o.Now, random: o.Rand,
 		transitioned: o.Transitioned,
 		byID:         map[reflect.Type]Any{}, refs: map[reflect.Type][]ref{}, holder: map[reflect.Type][]Any{},
 	}
@@ -94,7 +94,7 @@ func Open(o Options) *DB {
 		}
 	}
 	db.Store = store.Open(store.Options{
-		Codecs: codecs, Journal: o.Journal, Now: o.Now, Chance: o.Chance, Log: o.Log, Memory: o.Memory, Changed: o.Changed, After: o.After,
+		Codecs: codecs, Journal: o.Journal, Now: o.Now, Rand: o.Rand, Log: o.Log, Memory: o.Memory, Changed: o.Changed, After: o.After,
 	})
 	return db
 }
@@ -103,7 +103,7 @@ func Open(o Options) *DB {
 func (db *DB) Kinds() []Any { return db.kinds }
 
 // Tx is what a rule sees of the region: the resources of one account, read
-// only or in a transaction, the time, chance and the caller.
+// only or in a transaction, the time, random and the caller.
 type Tx struct {
 	Caller  Caller
 	db      *DB
@@ -111,7 +111,7 @@ type Tx struct {
 	ctx     context.Context
 	write   *store.Tx // nil: read only
 	seen    *seen     // what a read-only rule has seen so far
-	chance  io.Reader
+	random  io.Reader
 	spent   *int // steps since the context was last looked at
 	free    bool // of quotas
 
@@ -156,7 +156,7 @@ func (db *DB) View(ctx context.Context, caller Caller, fn func(*Tx) error) error
 	seen := &seen{}
 	seen.snapshots = seen.first[:0]
 	for round := 1; ; round++ {
-		err := db.look(&Tx{Caller: caller, db: db, account: caller.Account, ctx: ctx, seen: seen, chance: db.chance, spent: &seen.spent}, fn)
+		err := db.look(&Tx{Caller: caller, db: db, account: caller.Account, ctx: ctx, seen: seen, random: db.random, spent: &seen.spent}, fn)
 		if known > 0 && known == len(seen.snapshots) {
 			return err
 		}
@@ -194,14 +194,14 @@ func (db *DB) look(tx *Tx, fn func(*Tx) error) (err error) {
 // it is known to need. See [store.Store.Update]. When the context ends before fn
 // has, nothing is written.
 func (db *DB) Update(ctx context.Context, caller Caller, fn func(*Tx) error, others ...string) error {
-	chance := &replay{source: db.chance}
+	random := &replay{source: db.random}
 	err := db.Store.Update(ctx, caller.Account, func(tx *store.Tx) error {
 		// Others may have been in front of it for long.
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		chance.next = 0
-		return db.look(&Tx{Caller: caller, db: db, account: caller.Account, ctx: ctx, write: tx, chance: chance, spent: &chance.spent, owned: map[ownKey]any{}}, fn)
+		random.next = 0
+		return db.look(&Tx{Caller: caller, db: db, account: caller.Account, ctx: ctx, write: tx, random: random, spent: &random.spent, owned: map[ownKey]any{}}, fn)
 	}, others...)
 	if large, ok := errors.AsType[store.TooLarge](err); ok {
 		return apierror.InsufficientCapacity.Errorf("The call would write more than %d MiB, the most that one call can: ask for less at once.", int(large)>>20)
@@ -213,7 +213,7 @@ func (db *DB) Update(ctx context.Context, caller Caller, fn func(*Tx) error, oth
 // whose size follows from a request.
 func (tx *Tx) Bound(bytes int) { tx.write.Bound(bytes) }
 
-// replay gives a rule that runs again the chance it had before. A rule that
+// replay gives a rule that runs again the random it had before. A rule that
 // writes to an account it has just chosen an id for runs again once that
 // account is in memory; were it to choose another id then, it would never end.
 type replay struct {
@@ -253,8 +253,8 @@ func (tx *Tx) Now() time.Time {
 	return tx.db.now()
 }
 
-// Chance is the region's random source.
-func (tx *Tx) Chance() io.Reader { return tx.chance }
+// Rand is the region's random source.
+func (tx *Tx) Rand() io.Reader { return tx.random }
 
 // Context is the caller's, for rules that read what is not in the store.
 func (tx *Tx) Context() context.Context { return tx.ctx }

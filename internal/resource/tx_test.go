@@ -35,7 +35,7 @@ func TestWhatARuleIsGiven(t *testing.T) {
 			if tx.Context().Value(hint{}) != "here" {
 				t.Error("the context is not the caller's")
 			}
-			if n, err := tx.Chance().Read(make([]byte, 8)); n != 8 || err != nil {
+			if n, err := tx.Rand().Read(make([]byte, 8)); n != 8 || err != nil {
 				t.Errorf("chance gives %d bytes and %v", n, err)
 			}
 		}
@@ -431,7 +431,7 @@ func TestSeed(t *testing.T) {
 		t.Errorf("the same seed made %s and %s", first, second)
 	}
 	other := open(t, func(o *resource.Options) {
-		o.Chance = io.MultiReader(strings.NewReader("abcdefgh"), strings.NewReader("ijklmnop"))
+		o.Rand = io.MultiReader(strings.NewReader("abcdefgh"), strings.NewReader("ijklmnop"))
 	})
 	if a, b := insert(t, other, alice, towns, town{}).TownId, play()[0]; a == b {
 		t.Errorf("another seed made %s too", a)

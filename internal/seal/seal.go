@@ -24,18 +24,18 @@ import (
 type Key struct {
 	master []byte
 	aead   cipher.AEAD
-	chance io.Reader
+	random io.Reader
 }
 
 // masterSize is the length of a master key in bytes, for AES-256.
 const masterSize = 32
 
-// New makes a key of 32 bytes of master key. Nonces come from chance.
-func New(master []byte, chance io.Reader) (*Key, error) {
+// New makes a key of 32 bytes of master key. Nonces come from random.
+func New(master []byte, random io.Reader) (*Key, error) {
 	if len(master) != masterSize {
 		return nil, fmt.Errorf("a master key has %d bytes, not %d", masterSize, len(master))
 	}
-	k := &Key{master: slices.Clone(master), chance: chance}
+	k := &Key{master: slices.Clone(master), random: random}
 	block, err := aes.NewCipher(k.Derive("sealing secrets at rest"))
 	if err != nil {
 		return nil, err
@@ -46,10 +46,10 @@ func New(master []byte, chance io.Reader) (*Key, error) {
 
 // Load reads the master key of a file, 64 hexadecimal digits. If there is no
 // such file and create is true, it makes one that only its owner may read.
-func Load(file string, create bool, chance io.Reader) (*Key, error) {
+func Load(file string, create bool, random io.Reader) (*Key, error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) && create {
-		return generate(file, chance)
+		return generate(file, random)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the master key: %w", err)
@@ -58,12 +58,12 @@ func Load(file string, create bool, chance io.Reader) (*Key, error) {
 	if err != nil || len(master) != masterSize {
 		return nil, fmt.Errorf("the master key in %s is not %d hexadecimal digits", file, 2*masterSize)
 	}
-	return New(master, chance)
+	return New(master, random)
 }
 
-func generate(file string, chance io.Reader) (*Key, error) {
+func generate(file string, random io.Reader) (*Key, error) {
 	master := make([]byte, masterSize)
-	if _, err := io.ReadFull(chance, master); err != nil {
+	if _, err := io.ReadFull(random, master); err != nil {
 		return nil, fmt.Errorf("choosing a master key: %w", err)
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
@@ -71,12 +71,12 @@ func generate(file string, chance io.Reader) (*Key, error) {
 	}
 	err := writeSynced(file, hex.EncodeToString(master)+"\n")
 	if errors.Is(err, os.ErrExist) {
-		return Load(file, false, chance) // another process made one meanwhile
+		return Load(file, false, random) // another process made one meanwhile
 	}
 	if err != nil {
 		return nil, fmt.Errorf("keeping the master key: %w", err)
 	}
-	return New(master, chance)
+	return New(master, random)
 }
 
 // writeSynced writes a new file that is either whole or absent after a power
@@ -114,7 +114,7 @@ func (k *Key) Derive(purpose string) []byte {
 // Seal makes a text that only Open with the same place gives back.
 func (k *Key) Seal(text, place string) (string, error) {
 	nonce := make([]byte, k.aead.NonceSize(), k.aead.NonceSize()+len(text)+k.aead.Overhead())
-	if _, err := io.ReadFull(k.chance, nonce); err != nil {
+	if _, err := io.ReadFull(k.random, nonce); err != nil {
 		return "", fmt.Errorf("choosing a nonce: %w", err)
 	}
 	return base64.StdEncoding.EncodeToString(k.aead.Seal(nonce, nonce, []byte(text), []byte(place))), nil

@@ -21,10 +21,10 @@ import (
 	"github.com/bastide-cloud/bastide/internal/seal"
 )
 
-func chance(seed byte) io.Reader { return rand.NewChaCha8([32]byte{seed}) }
+func random(seed byte) io.Reader { return rand.NewChaCha8([32]byte{seed}) }
 
 func newKey(master byte) *seal.Key {
-	k, err := seal.New(slices.Repeat([]byte{master}, 32), chance(master))
+	k, err := seal.New(slices.Repeat([]byte{master}, 32), random(master))
 	if err != nil {
 		panic(err)
 	}
@@ -34,7 +34,7 @@ func newKey(master byte) *seal.Key {
 func TestNewNeedsAWholeKey(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{0, 16, 31, 33, 64} {
-		if _, err := seal.New(make([]byte, size), chance(0)); err == nil || !strings.Contains(err.Error(), "32") {
+		if _, err := seal.New(make([]byte, size), random(0)); err == nil || !strings.Contains(err.Error(), "32") {
 			t.Errorf("a master key of %d bytes answers %v, not how many it has", size, err)
 		}
 	}
@@ -44,7 +44,7 @@ func TestNewNeedsAWholeKey(t *testing.T) {
 func TestNewCopiesTheKey(t *testing.T) {
 	t.Parallel()
 	master := slices.Repeat([]byte{7}, 32)
-	k, err := seal.New(master, chance(0))
+	k, err := seal.New(master, random(0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func TestDerive(t *testing.T) {
 func TestLoadMakesAKey(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "new", "master.key")
-	made, err := seal.Load(file, true, chance(1))
+	made, err := seal.Load(file, true, random(1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +216,7 @@ func TestLoadMakesAKey(t *testing.T) {
 
 	// Whoever loads it next has the same key, and makes no other.
 	for _, create := range []bool{true, false} {
-		again, err := seal.Load(file, create, chance(2))
+		again, err := seal.Load(file, create, random(2))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -234,7 +234,7 @@ func TestLoadTrustsNoLeftovers(t *testing.T) {
 	if err := os.WriteFile(file+".new", []byte("half"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := seal.Load(file, true, chance(1)); err != nil {
+	if _, err := seal.Load(file, true, random(1)); err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
@@ -266,7 +266,7 @@ func TestLoadAtTheSameTime(t *testing.T) {
 	choosing.Add(len(keys))
 	for i := range keys {
 		all.Go(func() {
-			k, err := seal.Load(file, true, &together{Reader: chance(byte(i)), all: &choosing})
+			k, err := seal.Load(file, true, &together{Reader: random(byte(i)), all: &choosing})
 			if err != nil {
 				t.Error(err)
 			}
@@ -278,7 +278,7 @@ func TestLoadAtTheSameTime(t *testing.T) {
 		return
 	}
 	different := map[string]bool{}
-	for _, k := range append(keys, must(seal.Load(file, false, chance(0)))) {
+	for _, k := range append(keys, must(seal.Load(file, false, random(0)))) {
 		different[string(k.Derive("comparison"))] = true
 	}
 	if len(different) != 1 {
@@ -319,7 +319,7 @@ func TestLoadRefuses(t *testing.T) {
 			if err := os.WriteFile(file, []byte(test.text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			_, err := seal.Load(file, true, chance(1))
+			_, err := seal.Load(file, true, random(1))
 			if test.ok {
 				if err != nil {
 					t.Errorf("Load answers %v", err)
@@ -348,18 +348,18 @@ func TestLoadWithoutAFile(t *testing.T) {
 	for _, test := range []struct {
 		name, file string
 		create     bool
-		chance     io.Reader
+		random     io.Reader
 		is         error // nil: any
 		says       string
 	}{
-		{"that may not be made", filepath.Join(dir, "absent.key"), false, chance(1), os.ErrNotExist, "reading the master key: "},
-		{"that is a directory", dir, true, chance(1), nil, "reading the master key: "},
-		{"in what is no directory", filepath.Join(taken, "master.key"), true, chance(1), nil, "master key: "},
+		{"that may not be made", filepath.Join(dir, "absent.key"), false, random(1), os.ErrNotExist, "reading the master key: "},
+		{"that is a directory", dir, true, random(1), nil, "reading the master key: "},
+		{"in what is no directory", filepath.Join(taken, "master.key"), true, random(1), nil, "master key: "},
 		{"and without chance", filepath.Join(dir, "dry.key"), true, iotest.ErrReader(dry), dry, "choosing a master key: "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			_, err := seal.Load(test.file, test.create, test.chance)
+			_, err := seal.Load(test.file, test.create, test.random)
 			if err == nil || test.is != nil && !errors.Is(err, test.is) || !strings.Contains(err.Error(), test.says) {
 				t.Errorf("Load answers %v, want %q and %v", err, test.says, test.is)
 			}

@@ -37,7 +37,7 @@ type Options struct {
 	Protocols []wire.Protocol // the first that recognises a request takes it
 	OpenAPI   []byte          // served at /openapi.json
 	Now       func() time.Time
-	Chance    io.Reader
+	Rand      io.Reader
 	Metrics   *Metrics
 
 	// Strangers paces the records of calls whose caller has proven nothing; nil:
@@ -262,7 +262,7 @@ func tooLarge() error {
 // requestID is a random UUID.
 func (s *Server) requestID() string {
 	var u [16]byte
-	if _, err := io.ReadFull(s.Chance, u[:]); err != nil {
+	if _, err := io.ReadFull(s.Rand, u[:]); err != nil {
 		panic(fmt.Errorf("reading the random source: %w", err))
 	}
 	u[6] = u[6]&0x0f | 0x40 // version 4

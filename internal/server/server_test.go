@@ -31,7 +31,7 @@ func openRegion(t *testing.T, change ...func(*region.Options)) *region.Region {
 	t.Helper()
 	o := region.Options{
 		Region: "eu-west-2", Domain: "bastide.localhost", Driver: sim.Start(0), OpenAPI: []byte(`{"openapi":"3.0.0"}`),
-		Clock: clock.NewVirtual(start), Chance: rand.NewChaCha8([32]byte{1}), Logger: slog.New(slog.DiscardHandler),
+		Clock: clock.NewVirtual(start), Rand: rand.NewChaCha8([32]byte{1}), Logger: slog.New(slog.DiscardHandler),
 		Root: region.Root{Email: "root@example.com", Password: "hunter2", PasswordHash: "none"},
 	}
 	for _, c := range change {

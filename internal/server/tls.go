@@ -39,11 +39,11 @@ const (
 // AutoCertificate makes a certificate for the names (hosts or addresses) by a
 // certificate authority of our own, kept in dir, which it makes on first use.
 // It answers the file that clients must trust.
-func AutoCertificate(dir string, names []string, now time.Time, chance io.Reader) (cert tls.Certificate, caFile string, err error) {
+func AutoCertificate(dir string, names []string, now time.Time, random io.Reader) (cert tls.Certificate, caFile string, err error) {
 	caFile, keyFile := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "ca.key")
 	ca, err := tls.LoadX509KeyPair(caFile, keyFile)
 	if errors.Is(err, os.ErrNotExist) {
-		if err = makeAuthority(dir, caFile, keyFile, now, chance); err == nil {
+		if err = makeAuthority(dir, caFile, keyFile, now, random); err == nil {
 			ca, err = tls.LoadX509KeyPair(caFile, keyFile)
 		}
 	}
@@ -62,14 +62,14 @@ func AutoCertificate(dir string, names []string, now time.Time, chance io.Reader
 			template.DNSNames = append(template.DNSNames, name)
 		}
 	}
-	key, der, err := issue(template, listenerLife, ca.Leaf, ca.PrivateKey, now, chance)
+	key, der, err := issue(template, listenerLife, ca.Leaf, ca.PrivateKey, now, random)
 	if err != nil {
 		return cert, "", fmt.Errorf("making the listener's certificate: %w", err)
 	}
 	return tls.Certificate{Certificate: [][]byte{der, ca.Certificate[0]}, PrivateKey: key}, caFile, nil
 }
 
-func makeAuthority(dir, caFile, keyFile string, now time.Time, chance io.Reader) error {
+func makeAuthority(dir, caFile, keyFile string, now time.Time, random io.Reader) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func makeAuthority(dir, caFile, keyFile string, now time.Time, chance io.Reader)
 		IsCA:                  true,
 		BasicConstraintsValid: true,
 		MaxPathLenZero:        true,
-	}, authorityLife, nil, nil, now, chance)
+	}, authorityLife, nil, nil, now, random)
 	if err != nil {
 		return err
 	}
@@ -97,13 +97,13 @@ func makeAuthority(dir, caFile, keyFile string, now time.Time, chance io.Reader)
 
 // issue makes a key and a certificate for it, signed by a parent, or by itself
 // if there is none.
-func issue(template *x509.Certificate, life time.Duration, parent *x509.Certificate, parentKey any, now time.Time, chance io.Reader) (*ecdsa.PrivateKey, []byte, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), chance)
+func issue(template *x509.Certificate, life time.Duration, parent *x509.Certificate, parentKey any, now time.Time, random io.Reader) (*ecdsa.PrivateKey, []byte, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), random)
 	if err != nil {
 		return nil, nil, err
 	}
 	serial := make([]byte, 16)
-	if _, err := io.ReadFull(chance, serial); err != nil {
+	if _, err := io.ReadFull(random, serial); err != nil {
 		return nil, nil, err
 	}
 	serial[0] &= 0x7f // serial numbers are positive
@@ -113,6 +113,6 @@ func issue(template *x509.Certificate, life time.Duration, parent *x509.Certific
 	if parent == nil {
 		parent, parentKey = template, key
 	}
-	der, err := x509.CreateCertificate(chance, template, parent, key.Public(), parentKey)
+	der, err := x509.CreateCertificate(random, template, parent, key.Public(), parentKey)
 	return key, der, err
 }

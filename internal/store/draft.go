@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// Tx is a transaction. Time and chance come from it, so that a region with a
+// Tx is a transaction. Time and random come from it, so that a region with a
 // given clock and seed always does the same.
 type Tx struct {
 	group  *group
 	now    time.Time
-	chance io.Reader
+	random io.Reader
 	drafts map[string]*Draft
 	bound  int // of the bytes of the documents that it may write; 0: none
 }
@@ -33,8 +33,8 @@ func (t TooLarge) Error() string {
 // Now is the time of the transaction.
 func (tx *Tx) Now() time.Time { return tx.now }
 
-// Chance is the region's random source.
-func (tx *Tx) Chance() io.Reader { return tx.chance }
+// Rand is the region's random source.
+func (tx *Tx) Rand() io.Reader { return tx.random }
 
 // tooMany unwinds a closure that makes more objects in an account than there
 // are Seqs for in one version of it. The next would have the Seq of an object of

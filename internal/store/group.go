@@ -34,7 +34,7 @@ type objectKey struct{ kind, id string }
 // run runs a closure over what those before it left. A closure that fails
 // leaves nothing.
 func (g *group) run(fn func(*Tx) error) (absent string, err error) {
-	tx := &Tx{group: g, now: g.store.Now(), chance: g.store.Chance, drafts: map[string]*Draft{}}
+	tx := &Tx{group: g, now: g.store.Now(), random: g.store.Rand, drafts: map[string]*Draft{}}
 	defer func() {
 		if p := recover(); p != nil {
 			switch p := p.(type) {
@@ -113,7 +113,7 @@ func (g *group) batches() []Batch {
 	batches := make([]Batch, 0, len(g.drafts))
 	for account, p := range g.drafts {
 		b := Batch{Account: account, Version: p.snapshot.version, Pending: p.snapshot.pending, Rows: slices.Collect(maps.Values(p.rows))}
-		// The order of a map is chance; the journal and the loops get the
+		// The order of a map is random; the journal and the loops get the
 		// order in which the objects were made.
 		slices.SortFunc(b.Rows, func(x, y Row) int { return cmp.Or(cmp.Compare(x.Seq, y.Seq), cmp.Compare(x.ID, y.ID)) })
 		batches = append(batches, b)

@@ -30,7 +30,7 @@ type Options struct {
 	Codecs  []Codec
 	Journal Journal          // nil: nothing outlives the process
 	Now     func() time.Time // the region's clock
-	Chance  io.Reader        // the region's source of ids, secrets and choices
+	Rand    io.Reader        // the region's source of ids, secrets and choices
 	Log     *slog.Logger
 
 	// Memory bounds the documents held in memory, in bytes of their encoding

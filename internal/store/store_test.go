@@ -335,7 +335,7 @@ func TestEvictionWaitsForNoLoad(t *testing.T) {
 	})
 }
 
-// Time and chance are those the region was given.
+// Time and random are those the region was given.
 func TestTimeAndChanceAreGiven(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1, 0)
@@ -344,7 +344,7 @@ func TestTimeAndChanceAreGiven(t *testing.T) {
 			now = now.Add(time.Second)
 			return now
 		}
-		o.Chance = rand.NewChaCha8([32]byte{7})
+		o.Rand = rand.NewChaCha8([32]byte{7})
 	})
 	defer s.Close()
 	want := make([]byte, 8)
@@ -353,7 +353,7 @@ func TestTimeAndChanceAreGiven(t *testing.T) {
 		got := make([]byte, 4)
 		var at, again time.Time
 		err := s.Update(t.Context(), "one", func(tx *store.Tx) error {
-			_, err := tx.Chance().Read(got)
+			_, err := tx.Rand().Read(got)
 			at, again = tx.Now(), tx.Now()
 			return err
 		})

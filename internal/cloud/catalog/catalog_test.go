@@ -26,7 +26,7 @@ func newWorld(t *testing.T, region Region, limits map[string]int, kinds []resour
 	t.Parallel()
 	db := resource.Open(resource.Options{
 		Kinds: kinds, Limits: limits, Now: func() time.Time { return time.UnixMilli(1_800_000_000_000) },
-		Chance: rand.NewChaCha8([32]byte{}), Log: slog.New(slog.DiscardHandler),
+		Rand: rand.NewChaCha8([32]byte{}), Log: slog.New(slog.DiscardHandler),
 	})
 	t.Cleanup(func() { db.Close() })
 	return world{t, api.New(Actions(region, meters...), api.NewPager([]byte("key"))), db}

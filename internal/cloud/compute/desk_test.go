@@ -34,7 +34,7 @@ func newDesk(t *testing.T, region Region, limits map[string]int) *desk {
 	l := &desk{T: t}
 	l.api = api.New(append(Actions(region), network.Actions(labNetwork)...), api.NewPager([]byte("key")))
 	l.db = resource.Open(resource.Options{
-		Kinds: append(Kinds(), network.Kinds()...), Limits: limits, Chance: rand.NewChaCha8([32]byte{}),
+		Kinds: append(Kinds(), network.Kinds()...), Limits: limits, Rand: rand.NewChaCha8([32]byte{}),
 		Now: func() time.Time { return time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC) },
 	})
 	t.Cleanup(func() { l.db.Close() })

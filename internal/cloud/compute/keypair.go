@@ -94,7 +94,7 @@ type halves struct {
 // createdBits is the length of the keys that the real service makes.
 const createdBits = 2048
 
-// prepareKeypair reads the public key, or makes a pair. Go takes the chance for
+// prepareKeypair reads the public key, or makes a pair. Go takes the random for
 // an RSA key from the machine, whatever source it is given: the keys are the one
 // thing that a region with a seed does not repeat.
 func prepareKeypair(tx *resource.Tx, req *CreateKeypairRequest) (h halves, err error) {
@@ -102,7 +102,7 @@ func prepareKeypair(tx *resource.Tx, req *CreateKeypairRequest) (h halves, err e
 		h.public, err = readPublicKey(req.PublicKey)
 		return h, err
 	}
-	private, err := rsa.GenerateKey(tx.Chance(), createdBits)
+	private, err := rsa.GenerateKey(tx.Rand(), createdBits)
 	if err != nil {
 		return h, err
 	}

@@ -92,7 +92,7 @@ func newLab(t *testing.T, limits ...map[string]int) *lab {
 	l.world.Write = (&objectstore.Exporter{Store: objects, Log: slog.New(slog.DiscardHandler)}).Write
 	l.api = api.New(Actions(Region{Name: "test-1", Subregions: []string{"test-1a", "test-1b"}, Objects: objects}), api.NewPager([]byte("key")))
 	l.db = resource.Open(resource.Options{
-		Kinds: append(network.Kinds(), Kinds()...), Limits: append(limits, nil)[0], Now: l.clock.Now, Chance: rand.NewChaCha8([32]byte{}), Seal: envelope{},
+		Kinds: append(network.Kinds(), Kinds()...), Limits: append(limits, nil)[0], Now: l.clock.Now, Rand: rand.NewChaCha8([32]byte{}), Seal: envelope{},
 		Changed: func(changes []store.Change) { l.loops.Changed(changes) },
 	})
 	ctx, cancel := context.WithCancel(context.Background())

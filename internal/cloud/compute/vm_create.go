@@ -147,7 +147,7 @@ func (region Region) order(tx *resource.Tx, req *CreateVmsRequest) (*order, erro
 		Architecture: string(image.Architecture), ClientToken: string(req.ClientToken), CreationDate: api.At(tx.Now()),
 		DeletionProtection: req.DeletionProtection, Hypervisor: "xen", ImageId: image.ImageId, KeypairName: req.KeypairName,
 		NestedVirtualization: req.NestedVirtualization, ProductCodes: image.ProductCodes, RootDeviceName: image.RootDeviceName, RootDeviceType: "ebs",
-		ReservationId: "r-" + resource.Random(tx.Chance(), 8, resource.Hexadecimal),
+		ReservationId: "r-" + resource.Random(tx.Rand(), 8, resource.Hexadecimal),
 		Running:       req.BootOnCreation, PrivateOnly: req.UserData.orders().privateOnly, Generation: 1,
 	}}
 	if err := o.vm.setUserData(tx, req.UserData); err != nil {

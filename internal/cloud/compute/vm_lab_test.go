@@ -87,7 +87,7 @@ func newVmLab(t *testing.T, limits ...map[string]int) *lab {
 	}
 	l.api = api.New(append(Actions(region), network.Actions(region.Network)...), api.NewPager([]byte("key")))
 	l.db = resource.Open(resource.Options{
-		Kinds: append(network.Kinds(), Kinds()...), Limits: append(limits, nil)[0], Now: l.clock.Now, Chance: rand.NewChaCha8([32]byte{}), Seal: envelope{}, Journal: l.journal,
+		Kinds: append(network.Kinds(), Kinds()...), Limits: append(limits, nil)[0], Now: l.clock.Now, Rand: rand.NewChaCha8([32]byte{}), Seal: envelope{}, Journal: l.journal,
 		Changed: func(changes []store.Change) { l.loops.Changed(changes) },
 	})
 	ctx, cancel := context.WithCancel(context.Background())

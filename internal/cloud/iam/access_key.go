@@ -205,7 +205,7 @@ func (k *AccessKey) prepare(tx *resource.Tx) error {
 		k.AccessKeyId = unusedKeyID(tx)
 	}
 	if k.Secret == "" {
-		k.Secret = resource.Secret(resource.Random(tx.Chance(), secretSize, resource.Alphanumeric))
+		k.Secret = resource.Secret(resource.Random(tx.Rand(), secretSize, resource.Alphanumeric))
 	}
 	k.State = AccessKeyActive
 	k.CreationDate = api.OffsetAt(tx.Now())
@@ -217,7 +217,7 @@ func (k *AccessKey) prepare(tx *resource.Tx) error {
 func unusedKeyID(tx *resource.Tx) id.AccessKey {
 	var form id.AccessKey
 	for {
-		chosen := form.Form().Random(tx.Chance())
+		chosen := form.Form().Random(tx.Rand())
 		if _, used := KeyOwner(tx, chosen); !used {
 			return id.AccessKey(chosen)
 		}

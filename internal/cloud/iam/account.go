@@ -109,7 +109,7 @@ func (n NewAccount) Create(tx *resource.Tx) (*Account, error) {
 	// by now, so the transaction will not run again and hash once more.
 	account.PasswordHash = n.PasswordHash
 	if n.Password != "" && n.PasswordHash == "" {
-		account.PasswordHash = HashPassword(tx.Chance(), n.Password)
+		account.PasswordHash = HashPassword(tx.Rand(), n.Password)
 	}
 	return account, Accounts.Insert(own, account)
 }
@@ -120,13 +120,13 @@ var customerIDs = resource.Form{Length: 8, Alphabet: resource.Decimal}
 func (a *Account) identify(tx *resource.Tx) error {
 	form := a.AccountId.Form()
 	if a.AccountId == "" {
-		a.AccountId = id.Account(form.Random(tx.Chance()))
+		a.AccountId = id.Account(form.Random(tx.Rand()))
 		for a.AccountId == id.Outscale || Accounts.Has(tx.In(string(a.AccountId)), a.AccountId) {
-			a.AccountId = id.Account(form.Random(tx.Chance()))
+			a.AccountId = id.Account(form.Random(tx.Rand()))
 		}
 	}
 	if a.CustomerId == "" {
-		a.CustomerId = customerIDs.Random(tx.Chance())
+		a.CustomerId = customerIDs.Random(tx.Rand())
 	}
 	if form.Check(string(a.AccountId)) != nil {
 		return apierror.InvalidValue.Errorf("AccountId: '%.100s' is not %d digits.", string(a.AccountId), form.Length)

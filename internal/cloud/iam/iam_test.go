@@ -67,13 +67,13 @@ func found(t tester) *region {
 
 // open opens the region on what the journal has.
 func (r *region) open() {
-	chance := rand.NewChaCha8([32]byte{7})
-	key, err := seal.New(make([]byte, 32), chance)
+	random := rand.NewChaCha8([32]byte{7})
+	key, err := seal.New(make([]byte, 32), random)
 	if err != nil {
 		r.t.Fatalf("making a key: %v", err)
 	}
 	r.db = resource.Open(resource.Options{
-		Kinds: Kinds(), Journal: r.journal, Seal: key, Chance: chance,
+		Kinds: Kinds(), Journal: r.journal, Seal: key, Rand: random,
 		Now: func() time.Time { return r.now },
 	})
 }

@@ -41,9 +41,9 @@ var decoy = today.text(make([]byte, saltSize), make([]byte, hashSize))
 // HashPassword makes the text that an account keeps of its password, in the
 // PHC string format. It waits for nobody's check: it may be called in a
 // transaction, for which others wait.
-func HashPassword(chance io.Reader, password string) string {
+func HashPassword(random io.Reader, password string) string {
 	salt := make([]byte, saltSize)
-	if _, err := io.ReadFull(chance, salt); err != nil {
+	if _, err := io.ReadFull(random, salt); err != nil {
 		panic(fmt.Errorf("reading the random source: %w", err))
 	}
 	return today.text(salt, today.hash(password, salt))

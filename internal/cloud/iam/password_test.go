@@ -12,12 +12,12 @@ import (
 
 func TestPassword(t *testing.T) {
 	t.Parallel()
-	chance := rand.NewChaCha8([32]byte{1})
-	hash := HashPassword(chance, "s3cret")
+	random := rand.NewChaCha8([32]byte{1})
+	hash := HashPassword(random, "s3cret")
 	if !strings.HasPrefix(hash, "$argon2id$v=19$m=19456,t=2,p=1$") {
 		t.Errorf("the hash is %s", hash)
 	}
-	if hash == HashPassword(chance, "s3cret") {
+	if hash == HashPassword(random, "s3cret") {
 		t.Error("two hashes of one password are the same: no salt")
 	}
 	stronger := cost{memory: 64, passes: 3, threads: 2}

@@ -32,7 +32,7 @@ func nth(p netip.Prefix, n int) netip.Addr {
 // number is a number from 0 to below the limit, each nearly as likely as any other.
 func number(tx *resource.Tx, limit int) int {
 	var raw [8]byte
-	if _, err := io.ReadFull(tx.Chance(), raw[:]); err != nil {
+	if _, err := io.ReadFull(tx.Rand(), raw[:]); err != nil {
 		panic(fmt.Errorf("reading the random source: %w", err))
 	}
 	return int(binary.BigEndian.Uint64(raw[:]) % uint64(limit))

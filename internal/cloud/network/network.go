@@ -96,7 +96,7 @@ func first[T any](found iter.Seq[*T]) *T {
 func unused[I resource.ID](tx *resource.Tx, used func(value string) bool) I {
 	var form I
 	for {
-		if value := form.Form().Random(tx.Chance()); !used(value) {
+		if value := form.Form().Random(tx.Rand()); !used(value) {
 			return I(value)
 		}
 	}

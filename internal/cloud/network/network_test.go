@@ -75,13 +75,13 @@ func open(t tester, journal store.Journal, limits map[string]int) *region {
 func openAt(t tester, here network.Region, journal store.Journal, limits map[string]int) *region {
 	r := &region{tester: t, clock: clock.NewVirtual(start), version: api.Latest}
 	r.api = api.New(network.Actions(here), api.NewPager([]byte("key")))
-	chance := rand.NewChaCha8([32]byte{})
-	key, err := seal.New(make([]byte, 32), chance)
+	random := rand.NewChaCha8([32]byte{})
+	key, err := seal.New(make([]byte, 32), random)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.db = resource.Open(resource.Options{
-		Kinds: append(network.Kinds(), guests), Journal: journal, Seal: key, Limits: limits, Chance: chance,
+		Kinds: append(network.Kinds(), guests), Journal: journal, Seal: key, Limits: limits, Rand: random,
 		Now: func() time.Time { return r.clock.Now() }, // that of the clock that it has by then
 		Changed: func(changes []store.Change) {
 			if heard := r.changed.Load(); heard != nil {

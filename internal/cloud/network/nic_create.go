@@ -184,7 +184,7 @@ func (n *Nic) fill(tx *resource.Tx, ips ...api.IPv4) error {
 // and that no NIC of the account has.
 func randomMac(tx *resource.Tx) string {
 	for {
-		digits := resource.Random(tx.Chance(), 10, resource.Hexadecimal)
+		digits := resource.Random(tx.Rand(), 10, resource.Hexadecimal)
 		mac := "aa"
 		for i := 0; i < len(digits); i += 2 {
 			mac += ":" + digits[i:i+2]

@@ -62,7 +62,7 @@ func (r *region) vm(account, subnet string) (vm, nic string) {
 		if err != nil {
 			return err
 		}
-		vm, nic = id.Vm("").Form().Random(tx.Chance()), string(n.NicId)
+		vm, nic = id.Vm("").Form().Random(tx.Rand()), string(n.NicId)
 		return n.Link(tx, id.Vm(vm), 0, true)
 	})
 	return vm, nic

@@ -50,7 +50,7 @@ func (r *region) readIp(account, ip string) object {
 func (r *region) cloudVm(account string) (vm, nic string) {
 	r.Helper()
 	r.update(account, func(tx *resource.Tx) error {
-		vm = id.Vm("").Form().Random(tx.Chance())
+		vm = id.Vm("").Form().Random(tx.Rand())
 		n, err := here.AddCloudNic(tx, id.Vm(vm), "test-1a", nil)
 		if err != nil {
 			return err

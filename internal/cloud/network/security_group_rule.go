@@ -194,7 +194,7 @@ func (r *SecurityGroupRule) complete(tx *resource.Tx, flow Flow, inNet bool) err
 
 // newRule is a rule for some traffic that lets nothing through yet.
 func newRule(tx *resource.Tx, t traffic) SecurityGroupRule {
-	ruleID := id.SecurityGroupRule(id.SecurityGroupRule.Form("").Random(tx.Chance()))
+	ruleID := id.SecurityGroupRule(id.SecurityGroupRule.Form("").Random(tx.Rand()))
 	return SecurityGroupRule{IpProtocol: t.protocol, FromPortRange: t.from, ToPortRange: t.to, SecurityGroupRuleId: ruleID}
 }
 

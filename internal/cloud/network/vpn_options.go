@@ -92,7 +92,7 @@ func defaultVpnOptions(inside InsideRange, key resource.Secret) VpnOptions {
 
 // newPreSharedKey is a key that nobody guesses.
 func newPreSharedKey(tx *resource.Tx) resource.Secret {
-	return resource.Secret(resource.Random(tx.Chance(), 32, letters))
+	return resource.Secret(resource.Random(tx.Rand(), 32, letters))
 }
 
 // Check reports an option that has a value it cannot have.

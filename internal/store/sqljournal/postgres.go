@@ -39,8 +39,8 @@ type Postgres struct {
 	after    func(time.Duration) <-chan time.Time
 	log      *slog.Logger
 
-	drawing sync.Mutex // guards chance
-	chance  io.Reader
+	drawing sync.Mutex // guards random
+	random  io.Reader
 
 	// writers are those who have no transaction. There are fewer of them than
 	// connections: a transaction lasts as long as its caller wants, who may
@@ -56,7 +56,7 @@ type Postgres struct {
 }
 
 // PostgresOption changes what [OpenPostgres] does by default. [After] and
-// [Chance] have no default and must be given.
+// [Rand] have no default and must be given.
 type PostgresOption func(*Postgres)
 
 // After gives the journal the clock for its patience and its pauses:
@@ -65,11 +65,11 @@ func After(after func(time.Duration) <-chan time.Time) PostgresOption {
 	return func(j *Postgres) { j.after = after }
 }
 
-// Chance gives the journal a random source, for the ids of its writers and the
+// Rand gives the journal a random source, for the ids of its writers and the
 // length of its pauses. It must not repeat what another node was given, or this
 // one before: writers of the same id would take each other's commits for theirs.
-func Chance(chance io.Reader) PostgresOption {
-	return func(j *Postgres) { j.chance = chance }
+func Rand(random io.Reader) PostgresOption {
+	return func(j *Postgres) { j.random = random }
 }
 
 // PoolSize bounds the connections to the database, two at least. By default it
@@ -118,7 +118,7 @@ func OpenPostgres(ctx context.Context, url string, opts ...PostgresOption) (*Pos
 	for _, o := range opts {
 		o(j)
 	}
-	if j.after == nil || j.chance == nil {
+	if j.after == nil || j.random == nil {
 		panic("sqljournal: OpenPostgres needs After and Chance")
 	}
 	config, err := j.configure(url)
@@ -370,6 +370,6 @@ func (j *Postgres) Pending(ctx context.Context) (accounts []string, err error) {
 func (j *Postgres) random() (n uint64, err error) {
 	j.drawing.Lock()
 	defer j.drawing.Unlock()
-	err = binary.Read(j.chance, binary.BigEndian, &n)
+	err = binary.Read(j.random, binary.BigEndian, &n)
 	return n, err
 }

@@ -702,7 +702,7 @@ func (i *impatient) after(d time.Duration) <-chan time.Time {
 }
 
 // growing reports whether each pause is as long as it should be, give or take
-// chance, and chance plays its part.
+// random, and random plays its part.
 func growing(pauses []time.Duration) bool {
 	want, varied := firstPause, false
 	for _, p := range pauses {
@@ -736,7 +736,7 @@ func TestPostgresBuriesDeadWriters(t *testing.T) {
 
 func TestPostgresWithoutChance(t *testing.T) {
 	t.Parallel()
-	_, err := OpenPostgres(t.Context(), postgrestest.Start(t), After(time.After), Chance(strings.NewReader("short")))
+	_, err := OpenPostgres(t.Context(), postgrestest.Start(t), After(time.After), Rand(strings.NewReader("short")))
 	if !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("without chance the journal answers %v", err)
 	}

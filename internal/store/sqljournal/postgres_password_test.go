@@ -34,7 +34,7 @@ func TestPostgresPassword(t *testing.T) {
 			for name, value := range c.environment {
 				t.Setenv(name, value)
 			}
-			config, err := (&Postgres{password: c.given, chance: rand.Reader}).configure(c.address)
+			config, err := (&Postgres{password: c.given, random: rand.Reader}).configure(c.address)
 			switch {
 			case c.want == "" && (err == nil || strings.Contains(err.Error(), "hunter")):
 				t.Errorf("it is refused with %v", err)

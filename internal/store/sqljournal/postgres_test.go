@@ -31,13 +31,13 @@ func TestPostgresShared(t *testing.T) {
 func setupPostgres(t *testing.T) storetest.Opener {
 	url := postgrestest.Start(t)
 	return func() (store.Journal, error) {
-		return OpenPostgres(context.Background(), url, After(time.After), Chance(rand.Reader))
+		return OpenPostgres(context.Background(), url, After(time.After), Rand(rand.Reader))
 	}
 }
 
 func openPostgres(t *testing.T, url string, opts ...PostgresOption) *Postgres {
 	t.Helper()
-	j, err := OpenPostgres(t.Context(), url, append([]PostgresOption{After(time.After), Chance(rand.Reader)}, opts...)...)
+	j, err := OpenPostgres(t.Context(), url, append([]PostgresOption{After(time.After), Rand(rand.Reader)}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func openPostgres(t *testing.T, url string, opts ...PostgresOption) *Postgres {
 // password of these tests.
 func refused(t *testing.T, url string, words ...string) {
 	t.Helper()
-	j, err := OpenPostgres(t.Context(), url, After(time.After), Chance(rand.Reader))
+	j, err := OpenPostgres(t.Context(), url, After(time.After), Rand(rand.Reader))
 	if err == nil {
 		j.Close()
 	}
@@ -205,7 +205,7 @@ func TestPostgresSchemaIsMadeOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			j, err := OpenPostgres(t.Context(), url, After(time.After), Chance(rand.Reader))
+			j, err := OpenPostgres(t.Context(), url, After(time.After), Rand(rand.Reader))
 			if err != nil {
 				t.Error(err)
 				return
@@ -242,7 +242,7 @@ func TestPostgresSchemaIsLocked(t *testing.T) {
 	end := hold(t, url, "SELECT FROM schema_version FOR UPDATE")
 	done := make(chan error)
 	go func() {
-		_, err := OpenPostgres(t.Context(), with(t, url, "application_name", t.Name()), After(time.After), Chance(rand.Reader))
+		_, err := OpenPostgres(t.Context(), with(t, url, "application_name", t.Name()), After(time.After), Rand(rand.Reader))
 		done <- err
 	}()
 	waiting(t, url, t.Name(), 1)
@@ -509,7 +509,7 @@ func TestPostgresErrorsForOperators(t *testing.T) {
 
 func TestPostgresNeedsAClock(t *testing.T) {
 	t.Parallel()
-	for name, opts := range map[string][]PostgresOption{"no clock": {Chance(rand.Reader)}, "no chance": {After(time.After)}} {
+	for name, opts := range map[string][]PostgresOption{"no clock": {Rand(rand.Reader)}, "no chance": {After(time.After)}} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {
 				if recover() == nil {

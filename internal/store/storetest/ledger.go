@@ -95,10 +95,10 @@ func purse(r interface {
 }
 
 // write moves amounts, one after the other.
-func (l *ledger) write(s *store.Store, name string, chance *rand.Rand, more func(int) bool) {
+func (l *ledger) write(s *store.Store, name string, random *rand.Rand, more func(int) bool) {
 	for n := 0; more(n) && !l.Failed(); n++ {
-		places := chance.Perm(len(ledgerAccounts))
-		m := move{from: ledgerAccounts[places[0]], to: ledgerAccounts[places[1]], amount: 1 + chance.IntN(9)}
+		places := random.Perm(len(ledgerAccounts))
+		m := move{from: ledgerAccounts[places[0]], to: ledgerAccounts[places[1]], amount: 1 + random.IntN(9)}
 		id := fmt.Sprint(name, "-", n)
 		// One account is named; that another one is needed comes out.
 		m.err = s.Update(l.Context(), m.from, func(tx *store.Tx) error {

@@ -148,7 +148,7 @@ func Open(j store.Journal, set ...func(*store.Options)) *store.Store {
 		Codecs:  []store.Codec{Box, Lid},
 		Journal: j,
 		Now:     func() time.Time { return Now },
-		Chance:  rand.NewChaCha8([32]byte{}),
+		Rand:    rand.NewChaCha8([32]byte{}),
 	}
 	for _, set := range set {
 		set(&o)
