@@ -238,7 +238,7 @@ func (w *world) rest() time.Time {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	next, err := w.Loops.Settle(ctx)
+	next, err := w.Loops.WaitIdle(ctx)
 	if err != nil {
 		w.t.Fatalf("waiting for the loops: %v", err)
 	}

@@ -85,7 +85,7 @@ func serveRegion(ctx context.Context, args []string) (err error) {
 		}
 		// The loops look at all of it once, and find that there is nothing to do.
 		// Neither that nor the garbage of the making is part of what is measured.
-		if _, err := r.Loops.Settle(ctx); err != nil {
+		if _, err := r.Loops.WaitIdle(ctx); err != nil {
 			return err
 		}
 		runtime.GC()

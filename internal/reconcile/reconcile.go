@@ -203,10 +203,10 @@ func (r *Reconciler) LookAgain() {
 	}
 }
 
-// Settle waits until nothing is left to do now. It answers when something will
+// WaitIdle waits until nothing is left to do now. It answers when something will
 // be, the next regular sweep apart; never if the answer is zero. A test moves
 // its clock there and settles again.
-func (r *Reconciler) Settle(ctx context.Context) (next time.Time, err error) {
+func (r *Reconciler) WaitIdle(ctx context.Context) (next time.Time, err error) {
 	defer context.AfterFunc(ctx, r.move)()
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -176,7 +176,7 @@ func (h *house) lit(account string) (n int) {
 // settle answers how long after now something will be left to do.
 func (h *house) settle(r *reconcile.Reconciler) time.Duration {
 	h.Helper()
-	next, err := r.Settle(context.Background())
+	next, err := r.WaitIdle(context.Background())
 	if err != nil {
 		h.Fatal(err)
 	}
@@ -697,7 +697,7 @@ func TestRestartDuringAStep(t *testing.T) {
 	h.insert("alice")
 	<-entered
 	end()
-	if _, err := r.Settle(t.Context()); !errors.Is(err, reconcile.ErrEnded) {
+	if _, err := r.WaitIdle(t.Context()); !errors.Is(err, reconcile.ErrEnded) {
 		t.Errorf("settling loops that have ended: got %v, want ErrEnded", err)
 	}
 	if got := h.counted("Lamp failed"); got != 0 {
@@ -754,13 +754,13 @@ func TestDeletedResourcesArePurged(t *testing.T) {
 	}
 }
 
-func TestSettleEndsWithItsContext(t *testing.T) {
+func TestWaitIdleEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	r := reconcile.New(reconcile.Options{Clock: clock.NewVirtual(start)})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() {
-		_, err := r.Settle(ctx) // of loops that never start
+		_, err := r.WaitIdle(ctx) // of loops that never start
 		done <- err
 	}()
 	cancel()
@@ -769,7 +769,7 @@ func TestSettleEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func ExampleReconciler_Settle() {
+func ExampleReconciler_WaitIdle() {
 	region := clock.NewVirtual(start)
 	r := reconcile.New(reconcile.Options{Clock: region})
 	db := resource.Open(resource.Options{Now: region.Now, Changed: r.Changed})
@@ -778,8 +778,8 @@ func ExampleReconciler_Settle() {
 	go r.Run(ctx, db)
 
 	// Move the clock until nothing is left to do at any time.
-	next, err := r.Settle(ctx)
-	for ; err == nil && !next.IsZero(); next, err = r.Settle(ctx) {
+	next, err := r.WaitIdle(ctx)
+	for ; err == nil && !next.IsZero(); next, err = r.WaitIdle(ctx) {
 		region.AdvanceTo(next)
 	}
 	fmt.Println(next.IsZero(), err)

@@ -113,7 +113,7 @@ func newLab(t *testing.T, limits ...map[string]int) *lab {
 // rest waits until the loops have nothing to do before the clock moves.
 func (l *lab) rest() time.Time {
 	l.Helper()
-	next, err := l.loops.Settle(l.Context())
+	next, err := l.loops.WaitIdle(l.Context())
 	if err != nil {
 		l.Fatal(err)
 	}

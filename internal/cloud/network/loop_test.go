@@ -64,7 +64,7 @@ func (r *region) tellGroups(world driver.PublicCloud) {
 // settle answers how long after now something will be left to do.
 func (r *region) settle(loops *reconcile.Reconciler) time.Duration {
 	r.Helper()
-	next, err := loops.Settle(context.Background())
+	next, err := loops.WaitIdle(context.Background())
 	if err != nil {
 		r.Fatal(err)
 	}

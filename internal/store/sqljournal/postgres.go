@@ -119,7 +119,7 @@ func OpenPostgres(ctx context.Context, url string, opts ...PostgresOption) (*Pos
 		o(j)
 	}
 	if j.after == nil || j.random == nil {
-		panic("sqljournal: OpenPostgres needs After and Chance")
+		panic("sqljournal: OpenPostgres needs After and Rand")
 	}
 	config, err := j.configure(url)
 	if err != nil {
@@ -167,7 +167,7 @@ func (j *Postgres) configure(address string) (*pgxpool.Config, error) {
 	j.writers = make(chan *writer, config.MaxConns-max(1, config.MaxConns/4))
 	j.waiting = make(chan struct{}, max(1, cap(j.writers)/2))
 	for range cap(j.writers) {
-		id, err := j.random()
+		id, err := j.number()
 		if err != nil {
 			return nil, err
 		}
@@ -366,8 +366,8 @@ func (j *Postgres) Pending(ctx context.Context) (accounts []string, err error) {
 	return accounts, err
 }
 
-// random draws a number.
-func (j *Postgres) random() (n uint64, err error) {
+// number draws a number.
+func (j *Postgres) number() (n uint64, err error) {
 	j.drawing.Lock()
 	defer j.drawing.Unlock()
 	err = binary.Read(j.random, binary.BigEndian, &n)

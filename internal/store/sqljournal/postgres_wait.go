@@ -74,7 +74,7 @@ func (j *Postgres) limited(ctx context.Context) (context.Context, context.Cancel
 
 func (j *Postgres) jittered(pause time.Duration) time.Duration {
 	// Without random all pauses are short ones: no harm is done.
-	n, _ := j.random()
+	n, _ := j.number()
 	return pause + time.Duration(n%uint64(pause/2))
 }
 
