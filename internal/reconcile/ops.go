@@ -83,7 +83,7 @@ func (l *opsLoop[T, I, W, S]) Observe(ctx context.Context, found Found) error {
 	return l.Ops.Observe(ctx, found)
 }
 
-func (l *opsLoop[T, I, W, S]) Step(ctx context.Context, account, id string) (again time.Time, err error) {
+func (l *opsLoop[T, I, W, S]) Reconcile(ctx context.Context, account, id string) (again time.Time, err error) {
 	v, want, again, err := l.look(ctx, account, I(id))
 	switch {
 	case err != nil:

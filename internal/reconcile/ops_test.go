@@ -150,7 +150,7 @@ func (b *bay) change(id diskID, change func(d *Disk)) {
 func (b *bay) step(id diskID, asked ...string) (again time.Time, err error) {
 	b.Helper()
 	b.asked = nil
-	again, err = b.loop.Step(b.Context(), "alice", string(id))
+	again, err = b.loop.Reconcile(b.Context(), "alice", string(id))
 	if !slices.Equal(b.asked, asked) {
 		b.Errorf("the driver was asked for %q, want %q", b.asked, asked)
 	}

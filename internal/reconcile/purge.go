@@ -17,7 +17,7 @@ type purge struct {
 
 func (p *purge) Kind() resource.Any { return p.kind }
 
-func (p *purge) Step(ctx context.Context, account, id string) (again time.Time, err error) {
+func (p *purge) Reconcile(ctx context.Context, account, id string) (again time.Time, err error) {
 	facts := p.kind.Facts()
 	snap, err := p.db.Store.View(ctx, account)
 	if err != nil {

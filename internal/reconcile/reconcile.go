@@ -31,12 +31,12 @@ type Loop interface {
 	// a method Pending() bool says with it whether a sweep must look at it.
 	Kind() resource.Any
 
-	// Step takes a resource as far as it goes now, be it to its end if the
+	// Reconcile takes a resource as far as it goes now, be it to its end if the
 	// store does not have it any more. It may be called for one that needs
 	// nothing. It answers when it wants to be called again, if it does. An
 	// error means again later; the world and the store are as if the step was
 	// interrupted, so a step that was is just done again.
-	Step(ctx context.Context, account, id string) (again time.Time, err error)
+	Reconcile(ctx context.Context, account, id string) (again time.Time, err error)
 
 	// Observe finds the resources that the driver has, so that a sweep looks at
 	// those that the store has forgotten.

@@ -196,7 +196,7 @@ type lampLoop struct {
 
 func (l *lampLoop) Kind() resource.Any { return l.house.lamps }
 
-func (l *lampLoop) Step(ctx context.Context, account, id string) (again time.Time, err error) {
+func (l *lampLoop) Reconcile(ctx context.Context, account, id string) (again time.Time, err error) {
 	l.steps.Add(1)
 	if l.before != nil {
 		if again, err := l.before(ctx, account, id); err != nil || !again.IsZero() {

@@ -109,7 +109,7 @@ func (r *Reconciler) step(ctx context.Context, t task) (again time.Time, err err
 	case t.isSweep():
 		return r.sweep(ctx, t.loop)
 	case r.Mine(t.account):
-		return t.loop.Step(ctx, t.account, t.id)
+		return t.loop.Reconcile(ctx, t.account, t.id)
 	}
 	return time.Time{}, nil
 }

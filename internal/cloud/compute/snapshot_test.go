@@ -453,7 +453,7 @@ func TestSnapshotLoopOutlastsFailures(t *testing.T) {
 		}
 		before := l.version(anna)
 		l.world.Fail(func(op string) error { return errors.New(op + " was called for nothing") })
-		if again, err := NewSnapshotLoop(l.db, l.world).Step(t.Context(), anna, s); err != nil || !again.IsZero() || l.version(anna) != before {
+		if again, err := NewSnapshotLoop(l.db, l.world).Reconcile(t.Context(), anna, s); err != nil || !again.IsZero() || l.version(anna) != before {
 			t.Errorf("a step with nothing to do: %v, %v", again, err)
 		}
 		l.world.Fail(nil)

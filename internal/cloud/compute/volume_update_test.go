@@ -165,7 +165,7 @@ func TestVolumeLoopOutlastsFailures(t *testing.T) {
 	}
 	before := l.version(anna)
 	l.world.Fail(func(op string) error { return errors.New(op + " was called for nothing") })
-	if again, err := NewVolumeLoop(l.db, l.world).Step(t.Context(), anna, v); err != nil || !again.IsZero() {
+	if again, err := NewVolumeLoop(l.db, l.world).Reconcile(t.Context(), anna, v); err != nil || !again.IsZero() {
 		t.Errorf("a step with nothing to do: %v, %v", again, err)
 	}
 	if l.version(anna) != before {

@@ -54,7 +54,7 @@ func (r *region) tellGroups(world driver.PublicCloud) {
 	loop := network.NewGroupLoop(r.db, world)
 	for _, account := range []string{alice, bob, carol} {
 		for _, g := range r.groups(account, "") {
-			if _, err := loop.Step(context.Background(), account, g.id("SecurityGroupId")); err != nil {
+			if _, err := loop.Reconcile(context.Background(), account, g.id("SecurityGroupId")); err != nil {
 				r.Fatal(err)
 			}
 		}
@@ -284,7 +284,7 @@ func TestStepTwice(t *testing.T) {
 	loop := network.NewNetLoop(r.db, world, here)
 	step := func() {
 		t.Helper()
-		if again, err := loop.Step(t.Context(), alice, net); err != nil || !again.IsZero() {
+		if again, err := loop.Reconcile(t.Context(), alice, net); err != nil || !again.IsZero() {
 			t.Fatalf("got %v, %v", again, err)
 		}
 	}
@@ -324,7 +324,7 @@ func TestLoopDoesNotGoBack(t *testing.T) {
 	if err := world.EnsureNet(t.Context(), newer); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := network.NewNetLoop(r.db, world, here).Step(t.Context(), alice, net); !errors.Is(err, driver.ErrStale) {
+	if _, err := network.NewNetLoop(r.db, world, here).Reconcile(t.Context(), alice, net); !errors.Is(err, driver.ErrStale) {
 		t.Errorf("got %v, want ErrStale", err)
 	}
 }
@@ -354,7 +354,7 @@ func TestChangeDuringAStep(t *testing.T) {
 		r.call(alice, "DeleteNetAccessPoint", fmt.Sprintf(`{"NetAccessPointId": %q}`, first))
 		third = r.accessPoint(alice, net, "com.outscale.test-1.oos")
 	}}, here)
-	if _, err := loop.Step(t.Context(), alice, net); err != nil {
+	if _, err := loop.Reconcile(t.Context(), alice, net); err != nil {
 		t.Fatal(err)
 	}
 	r.selects(r.list("NetAccessPoints", alice, "ReadNetAccessPoints", `{"Filters": {"States": ["available"]}}`), "NetAccessPointId", second)
@@ -367,7 +367,7 @@ func TestChangeDuringAStep(t *testing.T) {
 		}
 		r.call(alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
 	}}, here)
-	if _, err := loop.Step(t.Context(), alice, net); err != nil {
+	if _, err := loop.Reconcile(t.Context(), alice, net); err != nil {
 		t.Errorf("a Net that was deleted while the world was asked: %v", err)
 	}
 }

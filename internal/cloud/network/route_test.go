@@ -175,7 +175,7 @@ func (r *region) worldNet(net string) driver.Net {
 		n.Generation++
 		return network.Nets.Put(tx, n)
 	})
-	if _, err := network.NewNetLoop(r.db, world, here).Step(context.Background(), alice, net); err != nil {
+	if _, err := network.NewNetLoop(r.db, world, here).Reconcile(context.Background(), alice, net); err != nil {
 		r.Fatal(err)
 	}
 	nets, err := world.ObserveNets(context.Background())

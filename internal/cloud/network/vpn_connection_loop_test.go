@@ -229,7 +229,7 @@ func TestTunnelStepsMayComeLate(t *testing.T) {
 	loop := network.NewTunnelLoop(r.db, world)
 	step := func() {
 		t.Helper()
-		if again, err := loop.Step(t.Context(), alice, vpn); err != nil || !again.IsZero() {
+		if again, err := loop.Reconcile(t.Context(), alice, vpn); err != nil || !again.IsZero() {
 			t.Fatalf("a step ends with %s, %v", again, err)
 		}
 	}
@@ -241,7 +241,7 @@ func TestTunnelStepsMayComeLate(t *testing.T) {
 	// While the world does as it was asked, the connection changes.
 	world.change(func() { world.later = r.clock.Now().Add(time.Second) })
 	r.call(alice, "CreateVpnConnectionRoute", routing(vpn, "192.168.0.0/16"))
-	if again, err := loop.Step(t.Context(), alice, vpn); err != nil || again.Sub(r.clock.Now()) != time.Second {
+	if again, err := loop.Reconcile(t.Context(), alice, vpn); err != nil || again.Sub(r.clock.Now()) != time.Second {
 		t.Errorf("a step ends with %s, %v", again, err)
 	}
 	r.update(alice, func(tx *resource.Tx) error {
