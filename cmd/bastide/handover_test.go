@@ -161,7 +161,7 @@ func (c *cluster) worker() (node int) {
 	}
 }
 
-// steps is how many steps a node has made that had to wait for the world: those
+// steps is how many steps a node has made that had to wait for the driver: those
 // of Nets that are another node's to run are done at once.
 func (c *cluster) steps(n *process) int {
 	c.Helper()

@@ -5,7 +5,7 @@
 // A test calls the handler that the program serves, with real signatures, over
 // a region in memory whose clock stands still until the test moves it. What is
 // true of every answer is checked at each call ([client.send]), and what is
-// true of every day at the end of each test ([world.close]).
+// true of every day at the end of each test ([testRegion.close]).
 package acceptance
 
 import (
@@ -34,13 +34,13 @@ import (
 	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
-// start is the beginning of every world: a Friday.
+// start is the beginning of every test region: a Friday.
 var start = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
-// transition is how long the simulated world takes to change.
+// transition is how long the simulated driver takes to change.
 const transition = 200 * time.Millisecond
 
-// tester is what a world needs of testing.T, testing.F, rapid.T and the T of
+// tester is what a driver needs of testing.T, testing.F, rapid.T and the T of
 // testscript.
 type tester interface {
 	Helper()
@@ -51,14 +51,14 @@ type tester interface {
 	Cleanup(func())
 }
 
-// world is a region with some people in it.
-type world struct {
+// testRegion is a region with some people in it.
+type testRegion struct {
 	*region.Region
 	t       tester
 	clock   *clock.Virtual
 	options region.Options
 	log     *transcript // what the region tells its operator
-	sim     *sim.World  // what the region runs on
+	sim     *sim.Driver // what the region runs on
 
 	mu      sync.Mutex // guards what follows: some tests call from many goroutines
 	people  map[string]*person
@@ -83,9 +83,9 @@ type call struct {
 
 // newWorld founds a region. The root account is a person called root; anybody
 // else appears when first named.
-func newWorld(t tester, change ...func(*region.Options)) *world {
+func newTestRegion(t tester, change ...func(*region.Options)) *testRegion {
 	t.Helper()
-	w := &world{
+	w := &testRegion{
 		t: t, clock: clock.NewVirtual(start), log: &transcript{},
 		people: map[string]*person{}, calls: map[string]call{},
 	}
@@ -113,17 +113,17 @@ func newWorld(t tester, change ...func(*region.Options)) *world {
 // simulate starts a simulation, which the tests reach as w.sim. Its exports are
 // short: the zeroes that all disks have, and there are a billion of them on the
 // smallest, take long to write.
-func (w *world) simulate(h driver.Host) driver.Drivers {
+func (w *testRegion) simulate(h driver.Host) driver.Drivers {
 	write := h.Write
 	h.Write = func(ctx context.Context, e driver.Export, size int64, content io.Reader, done func(percent int)) error {
 		return write(ctx, e, min(size, 1<<10), content, done)
 	}
-	w.sim = sim.Start(transition)(h).(*sim.World)
+	w.sim = sim.Start(transition)(h).(*sim.Driver)
 	return w.sim
 }
 
 // open opens the region.
-func (w *world) open() {
+func (w *testRegion) open() {
 	w.t.Helper()
 	r, err := region.Open(context.Background(), w.options)
 	if err != nil {
@@ -133,7 +133,7 @@ func (w *world) open() {
 }
 
 // restart ends the region and opens it again on what it kept.
-func (w *world) restart() {
+func (w *testRegion) restart() {
 	w.t.Helper()
 	if err := w.Close(); err != nil {
 		w.t.Fatalf("closing the region: %v", err)
@@ -141,9 +141,9 @@ func (w *world) restart() {
 	w.open()
 }
 
-// lend gives the world to a part of a test, whose failure it is if something
-// goes wrong until the world is given back.
-func (w *world) lend(t tester) (back func()) {
+// lend gives the driver to a part of a test, whose failure it is if something
+// goes wrong until the driver is given back.
+func (w *testRegion) lend(t tester) (back func()) {
 	whole := w.t
 	w.t = t
 	return func() { w.t = whole }
@@ -171,7 +171,7 @@ func seeded(seed uint64) func(*region.Options) {
 }
 
 // person finds somebody, or makes an account and an access key for them.
-func (w *world) person(name string) *person {
+func (w *testRegion) person(name string) *person {
 	w.t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -214,7 +214,7 @@ var hashed = sync.OnceValue(func() string {
 })
 
 // update does to the account of a person what no action does.
-func (w *world) update(name string, fn func(*resource.Tx) error) {
+func (w *testRegion) update(name string, fn func(*resource.Tx) error) {
 	w.t.Helper()
 	if err := w.DB.Update(context.Background(), resource.Caller{Account: w.people[name].account}, fn); err != nil {
 		w.t.Fatalf("changing the account of %s: %v", name, err)
@@ -222,7 +222,7 @@ func (w *world) update(name string, fn func(*resource.Tx) error) {
 }
 
 // view looks at the account of a person.
-func (w *world) view(name string, fn func(*resource.Tx) error) {
+func (w *testRegion) view(name string, fn func(*resource.Tx) error) {
 	w.t.Helper()
 	if err := w.DB.View(context.Background(), resource.Caller{Account: w.person(name).account}, fn); err != nil {
 		w.t.Fatalf("looking at the account of %s: %v", name, err)
@@ -234,7 +234,7 @@ const patience = time.Minute
 
 // rest waits until the loops have nothing to do before the clock moves, and
 // answers when they want to go on; zero: never.
-func (w *world) rest() time.Time {
+func (w *testRegion) rest() time.Time {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -251,14 +251,14 @@ func (w *world) rest() time.Time {
 const while = 24 * time.Hour
 
 // settle lets the loops come to rest, moving the clock as far as they ask.
-func (w *world) settle() {
+func (w *testRegion) settle() {
 	w.t.Helper()
 	w.settleWithin(while)
 }
 
 // settleWithin lets the loops come to rest, moving the clock as far as they ask
 // unless that is further than a duration.
-func (w *world) settleWithin(d time.Duration) {
+func (w *testRegion) settleWithin(d time.Duration) {
 	w.t.Helper()
 	for range 1000 {
 		next := w.rest()
@@ -271,7 +271,7 @@ func (w *world) settleWithin(d time.Duration) {
 }
 
 // advance moves the clock. What becomes due is done.
-func (w *world) advance(d time.Duration) {
+func (w *testRegion) advance(d time.Duration) {
 	w.t.Helper()
 	w.rest()
 	w.clock.Advance(d)
@@ -279,14 +279,14 @@ func (w *world) advance(d time.Duration) {
 }
 
 // secret notes texts that must stay between the region and who was given them.
-func (w *world) secret(texts ...string) {
+func (w *testRegion) secret(texts ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.secrets = append(w.secrets, texts...)
 }
 
 // note notes a call that was made. It reports whether the request id is new.
-func (w *world) note(requestID string, c call) bool {
+func (w *testRegion) note(requestID string, c call) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	_, known := w.calls[requestID]
@@ -295,7 +295,7 @@ func (w *world) note(requestID string, c call) bool {
 }
 
 // close ends the region and holds the day against what is true of every day.
-func (w *world) close() {
+func (w *testRegion) close() {
 	if !w.t.Failed() {
 		w.checkRecords()
 		w.checkSecrets()
@@ -310,7 +310,7 @@ func (w *world) close() {
 const kept = 32 * 24 * time.Hour
 
 // records are the calls of all accounts, and of nobody's, that the API log has.
-func (w *world) records() []apilog.Record {
+func (w *testRegion) records() []apilog.Record {
 	accounts := []string{""}
 	for _, p := range w.people {
 		accounts = append(accounts, p.account)
@@ -329,7 +329,7 @@ func (w *world) records() []apilog.Record {
 }
 
 // checkRecords makes sure that each call made one record of itself.
-func (w *world) checkRecords() {
+func (w *testRegion) checkRecords() {
 	if w.clock.Now().Sub(start) > kept {
 		return // some are gone by now
 	}
@@ -353,7 +353,7 @@ func (w *world) checkRecords() {
 
 // checkSecrets makes sure that no secret is in the API log, in the region's
 // own log or in its metrics.
-func (w *world) checkSecrets() {
+func (w *testRegion) checkSecrets() {
 	var records strings.Builder
 	for _, r := range w.records() {
 		fmt.Fprintf(&records, "%+v\n", r)
@@ -372,7 +372,7 @@ func (w *world) checkSecrets() {
 }
 
 // checkOperation makes sure that nothing went wrong inside.
-func (w *world) checkOperation() {
+func (w *testRegion) checkOperation() {
 	for line := range strings.Lines(w.log.String()) {
 		if strings.Contains(line, "level=ERROR") {
 			w.t.Errorf("the region says: %s", line)

@@ -37,7 +37,7 @@ func (a *authority) pem() string {
 }
 
 // issue makes a key and a certificate for it, valid for a day in the time of
-// the worlds, by a parent or, if there is none, by itself.
+// the drivers, by a parent or, if there is none, by itself.
 func issue(t tester, parent *tls.Certificate, template *x509.Certificate) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -47,7 +47,7 @@ func TestBodies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := newWorld(t).as("alice").send("POST", "/api/v1/ReadNets", tt.body)
+			got := newTestRegion(t).as("alice").send("POST", "/api/v1/ReadNets", tt.body)
 			if (got.status == nethttp.StatusOK) != (tt.code == "") || got.code() != tt.code || !strings.Contains(got.details(), tt.details) {
 				t.Errorf("%.200s: %d %s, want %s %s", tt.body, got.status, got.text, tt.code, tt.details)
 			}
@@ -59,7 +59,7 @@ func TestBodies(t *testing.T) {
 // checks it.
 func TestRandomBodies(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newTestRegion(t)
 	has := w.equip("alice")
 	rapid.Check(t, func(t *rapid.T) {
 		defer w.lend(t)()
@@ -105,7 +105,7 @@ func anything(t *rapid.T, depth int) any {
 
 // FuzzCalls calls actions with bodies from strangers who have an access key.
 func FuzzCalls(f *testing.F) {
-	w := newWorld(f)
+	w := newTestRegion(f)
 	has := w.equip("alice")
 	for _, a := range w.API.Actions() {
 		f.Add(a.Name, "v1", jsonOf(w.minimal(a, has)))

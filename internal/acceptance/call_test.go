@@ -28,7 +28,7 @@ import (
 // Every four failures in a row lock for a minute longer, up to ten minutes.
 func TestLockoutsGrow(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newTestRegion(t)
 	alice := w.as("alice")
 	guesser := w.unsigned().signing(w.person("alice").key, "a guess")
 	for lock := 1; lock <= 12; lock++ {
@@ -50,7 +50,7 @@ func TestLockoutsGrow(t *testing.T) {
 // Who hangs up after a guess has made one, and what they asked for is not done.
 func TestHangingUp(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newTestRegion(t)
 	alice := w.as("alice")
 	alice.hangingUp().call("CreateNet", `{"IpRange": "10.0.0.0/16"}`)
 	if nets := alice.must("ReadNets", "").at("Nets"); nets != "[]" {
@@ -70,7 +70,7 @@ func TestHangingUp(t *testing.T) {
 func TestSameSeedSameDay(t *testing.T) {
 	t.Parallel()
 	day := func(seed uint64) (said []string) {
-		w := newWorld(t, seeded(seed))
+		w := newTestRegion(t, seeded(seed))
 		say := func(a *answer) *answer {
 			said = append(said, fmt.Sprint(a.status, a.text))
 			return a
@@ -104,7 +104,7 @@ func TestSameSeedSameDay(t *testing.T) {
 // is finished.
 func TestRestart(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(o *region.Options) { o.Data = t.TempDir() })
+	w := newTestRegion(t, func(o *region.Options) { o.Data = t.TempDir() })
 	has := w.equip("alice")
 	guesser := w.unsigned().signing(w.person("bob").key, "a guess")
 	for range 4 {
@@ -112,7 +112,7 @@ func TestRestart(t *testing.T) {
 	}
 	everything := func() (said []string) {
 		for _, a := range w.API.Actions() {
-			// The simulated world, which the console is from, forgets.
+			// The simulated driver, which the console is from, forgets.
 			if a.Reads && !slices.Contains(ownCalls, a.Name) && a.Name != "ReadConsoleOutput" {
 				said = append(said, a.Name+" "+w.as("alice").must(a.Name, jsonOf(w.minimal(a, has))).shape("no id"))
 			}
@@ -144,7 +144,7 @@ func TestRestart(t *testing.T) {
 // and no quota is passed.
 func TestCallsAtOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(o *region.Options) {
+	w := newTestRegion(t, func(o *region.Options) {
 		o.Quotas = catalog.Limits()
 		o.Quotas["vpc_limit"] = 5
 	})
@@ -192,7 +192,7 @@ func TestCallsAtOnce(t *testing.T) {
 // that an API access rule asks for.
 func TestListener(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newTestRegion(t)
 	trusted := newAuthority(t, "The region's authority")
 	served := httptest.NewUnstartedServer(w.Handler)
 	served.TLS = server.TLS(issue(t, &trusted.Certificate, &x509.Certificate{

@@ -23,7 +23,7 @@ import (
 // client calls the region in one way. Its methods answer another client, so
 // that w.as("alice").at("v1.1") is a sentence.
 type client struct {
-	w    *world
+	w    *testRegion
 	sign func(r *nethttp.Request, body []byte, now time.Time) // how it proves who it is; nil: it does not
 
 	base   string        // of the path
@@ -35,12 +35,12 @@ type client struct {
 }
 
 // unsigned is a client that proves nothing.
-func (w *world) unsigned() client {
+func (w *testRegion) unsigned() client {
 	return client{w: w, base: "/api/v1", from: "192.0.2.1", header: nethttp.Header{}}
 }
 
 // as is a client that signs with the access key of a person.
-func (w *world) as(name string) client {
+func (w *testRegion) as(name string) client {
 	w.t.Helper()
 	p := w.person(name)
 	return w.unsigned().signing(p.key, p.secret)

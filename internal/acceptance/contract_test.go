@@ -84,7 +84,7 @@ var securities = map[string]string{"": "key", "ApiKeyAuth BasicAuth": "key+passw
 func TestActionsAreTheContracts(t *testing.T) {
 	t.Parallel()
 	doc := readDocument(t)
-	for _, a := range newWorld(t).API.Actions() {
+	for _, a := range newTestRegion(t).API.Actions() {
 		t.Run(a.Name, func(t *testing.T) {
 			want := published.Actions[a.Name]
 			op := doc.Paths["/"+a.Name].Post
@@ -119,7 +119,7 @@ func TestActionsAreTheContracts(t *testing.T) {
 // was never there.
 func TestMissingActionsAreTheContracts(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newTestRegion(t)
 	built := map[string]bool{}
 	for _, a := range w.API.Actions() {
 		built[a.Name] = true
@@ -232,7 +232,7 @@ func TestSchemasAreTheContracts(t *testing.T) {
 // Each version has the actions and the fields that the contract says.
 func TestVersionsAreTheContracts(t *testing.T) {
 	t.Parallel()
-	actions := newWorld(t).API.Actions()
+	actions := newTestRegion(t).API.Actions()
 	for _, v := range api.Versions {
 		t.Run(v.String(), func(t *testing.T) {
 			t.Parallel()

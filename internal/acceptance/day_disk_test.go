@@ -40,7 +40,7 @@ func (d *day) checkDisks(name string) {
 	})
 }
 
-// checkDiskDriver makes sure that the world has the disks and snapshots that the
+// checkDiskDriver makes sure that the driver has the disks and snapshots that the
 // store has, and no others.
 func (d *day) checkDiskDriver() {
 	want, got := map[string]bool{}, map[string]bool{}
@@ -53,14 +53,14 @@ func (d *day) checkDiskDriver() {
 	}
 	disks, err := d.w.sim.ObserveDisks(context.Background())
 	if err != nil {
-		d.w.t.Fatalf("observing the world: %v", err)
+		d.w.t.Fatalf("observing the driver: %v", err)
 	}
 	for _, disk := range disks {
 		got[disk.ID] = true
 	}
 	snapshots, err := d.w.sim.ObserveSnapshots(context.Background())
 	if err != nil {
-		d.w.t.Fatalf("observing the world: %v", err)
+		d.w.t.Fatalf("observing the driver: %v", err)
 	}
 	for _, s := range snapshots {
 		for _, part := range s.Parts {
@@ -68,6 +68,6 @@ func (d *day) checkDiskDriver() {
 		}
 	}
 	if !maps.Equal(want, got) {
-		d.w.t.Errorf("the world has %v, and the store %v", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
+		d.w.t.Errorf("the driver has %v, and the store %v", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
 	}
 }

@@ -18,7 +18,7 @@ import (
 func (d *day) guests(t *rapid.T) {
 	machines, err := d.w.sim.ObserveMachines(context.Background())
 	if err != nil {
-		t.Fatalf("observing the world: %v", err)
+		t.Fatalf("observing the driver: %v", err)
 	}
 	if len(machines) == 0 {
 		return
@@ -54,7 +54,7 @@ func (d *day) checkVms(name string) {
 	})
 }
 
-// checkMachines makes sure that the world has the machines of the VMs that there
+// checkMachines makes sure that the driver has the machines of the VMs that there
 // are, on or off as they are, and no others.
 func (d *day) checkMachines() {
 	want, got := map[string]bool{}, map[string]bool{}
@@ -65,12 +65,12 @@ func (d *day) checkMachines() {
 	}
 	machines, err := d.w.sim.ObserveMachines(context.Background())
 	if err != nil {
-		d.w.t.Fatalf("observing the world: %v", err)
+		d.w.t.Fatalf("observing the driver: %v", err)
 	}
 	for _, m := range machines {
 		got[m.ID] = m.On
 	}
 	if !maps.Equal(want, got) {
-		d.w.t.Errorf("the world has the machines %v, and the store the VMs %v", got, want)
+		d.w.t.Errorf("the driver has the machines %v, and the store the VMs %v", got, want)
 	}
 }

@@ -71,7 +71,7 @@ func (d *day) settle() {
 	d.checkIsolation()
 }
 
-// checkSettled makes sure that nothing waits for the world, or for a time that
+// checkSettled makes sure that nothing waits for the driver, or for a time that
 // has passed.
 func (d *day) checkSettled(name string) {
 	d.w.view(name, func(tx *resource.Tx) error {
@@ -359,7 +359,7 @@ func (d *day) checkPublicIps() {
 	}
 }
 
-// checkDriver makes sure that the world has the Nets, what is in them, and the
+// checkDriver makes sure that the driver has the Nets, what is in them, and the
 // security groups that the store has, and no others.
 func (d *day) checkDriver() {
 	want, got := map[string]bool{}, map[string]bool{}
@@ -373,7 +373,7 @@ func (d *day) checkDriver() {
 	}
 	nets, err := d.w.sim.ObserveNets(context.Background())
 	if err != nil {
-		d.w.t.Fatalf("observing the world: %v", err)
+		d.w.t.Fatalf("observing the driver: %v", err)
 	}
 	for _, net := range nets {
 		got[net.ID] = true
@@ -392,7 +392,7 @@ func (d *day) checkDriver() {
 	}
 	groups, err := d.w.sim.ObserveGroups(context.Background())
 	if err != nil {
-		d.w.t.Fatalf("observing the world: %v", err)
+		d.w.t.Fatalf("observing the driver: %v", err)
 	}
 	for _, group := range groups {
 		if slices.ContainsFunc(d.people, func(name string) bool { return d.w.people[name].account == group.Account }) {
@@ -401,6 +401,6 @@ func (d *day) checkDriver() {
 	}
 	maps.DeleteFunc(want, func(_ string, inNet bool) bool { return !inNet })
 	if !maps.Equal(want, got) {
-		d.w.t.Errorf("the world has %v, and the store %v", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
+		d.w.t.Errorf("the driver has %v, and the store %v", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
 	}
 }

@@ -66,7 +66,7 @@ func TestRandomDay(t *testing.T) {
 
 // day is a random day.
 type day struct {
-	w       *world
+	w       *testRegion
 	people  []string
 	actions []string                       // those that come to mind often several times
 	pools   map[string]map[string][]string // by person and by key of belongings: what requests may say
@@ -82,7 +82,7 @@ var limits = map[string]int{
 
 func newDay(t *rapid.T, people ...string) *day {
 	d := &day{
-		w: newWorld(t, seeded(rapid.Uint64().Draw(t, "seed")), func(o *region.Options) {
+		w: newTestRegion(t, seeded(rapid.Uint64().Draw(t, "seed")), func(o *region.Options) {
 			o.Quotas = catalog.Limits()
 			maps.Copy(o.Quotas, limits)
 		}),

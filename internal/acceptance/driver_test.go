@@ -98,9 +98,9 @@ func (*obliging) WatchMachines(ctx context.Context, _ func(account, id string)) 
 // A region runs on drivers that it does not know.
 func TestRegionOnOtherDrivers(t *testing.T) {
 	t.Parallel()
-	drivers := &obliging{has: map[string]driver.MachineStatus{}}
-	w := newWorld(t, func(o *region.Options) {
-		o.Driver = func(driver.Host) driver.Drivers { return drivers }
+	backend := &obliging{has: map[string]driver.MachineStatus{}}
+	w := newTestRegion(t, func(o *region.Options) {
+		o.Driver = func(driver.Host) driver.Drivers { return backend }
 	})
 	alice := w.as("alice")
 	net := alice.must("CreateNet", `{"IpRange": "10.0.0.0/16"}`).at("Net.NetId")
@@ -111,13 +111,13 @@ func TestRegionOnOtherDrivers(t *testing.T) {
 		t.Errorf("the VM is %s, want running", got)
 	}
 	for _, kind := range []string{"Net " + net, "Machine " + vm} {
-		if _, ok := drivers.has[kind]; !ok {
+		if _, ok := backend.has[kind]; !ok {
 			t.Errorf("the drivers were not asked for the %s", kind)
 		}
 	}
 	alice.must("DeleteVms", `{"VmIds": ["`+vm+`"]}`)
 	w.settle()
-	if _, ok := drivers.get("Machine", vm); ok {
+	if _, ok := backend.get("Machine", vm); ok {
 		t.Error("the machine is left")
 	}
 }

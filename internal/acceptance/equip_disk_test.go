@@ -8,8 +8,8 @@ import (
 
 // equipDisks makes a volume that is free and one that a running VM has, a
 // snapshot that the second was made from and that is shared with somebody, and
-// an update that is done. What the world must make is there at the end.
-func (w *world) equipDisks(name string, made func(path, action, format string, args ...any) string, has belongings) {
+// an update that is done. What the driver must make is there at the end.
+func (w *testRegion) equipDisks(name string, made func(path, action, format string, args ...any) string, has belongings) {
 	w.t.Helper()
 	ready := func(path, action, format string, args ...any) string {
 		w.t.Helper()

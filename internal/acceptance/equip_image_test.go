@@ -10,7 +10,7 @@ import (
 // equipImages makes an image of a VM that is stopped, which is shared with
 // somebody and was exported, and exports under way: of another image and of its
 // snapshot.
-func (w *world) equipImages(name string, made func(path, action, format string, args ...any) string, has belongings) {
+func (w *testRegion) equipImages(name string, made func(path, action, format string, args ...any) string, has belongings) {
 	w.t.Helper()
 	ready := func(path, action, format string, args ...any) string {
 		w.t.Helper()
@@ -39,8 +39,8 @@ func (w *world) equipImages(name string, made func(path, action, format string, 
 
 // passing are the actions about something that ends by itself, each with how to
 // make it anew.
-var passing = map[string]func(w *world, name string, has belongings){
-	"DeleteExportTask": func(w *world, name string, has belongings) {
+var passing = map[string]func(w *testRegion, name string, has belongings){
+	"DeleteExportTask": func(w *testRegion, name string, has belongings) {
 		w.t.Helper()
 		has["compute.ExportTaskId"] = w.as(name).must("CreateImageExportTask", fmt.Sprintf(
 			`{"ImageId": %q, "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": %q, "OsuApiKey": {"ApiKeyId": "key", "SecretKey": %q}}}`,
@@ -51,10 +51,10 @@ var passing = map[string]func(w *world, name string, has belongings){
 
 // bucket is the bucket of an account's own, because one belongs to the account
 // that first wrote to it.
-func (w *world) bucket(name string) string { return "backups-" + w.person(name).account }
+func (w *testRegion) bucket(name string) string { return "backups-" + w.person(name).account }
 
 // canary is a secret that nobody may be told.
-func (w *world) canary() string {
+func (w *testRegion) canary() string {
 	s := "canary-" + w.fresh() + "-canary"
 	w.secret(s)
 	return s

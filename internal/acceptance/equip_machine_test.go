@@ -9,7 +9,7 @@ import (
 
 // equipSources makes what VMs are made from: an image, which may be of anything,
 // and a keypair.
-func (w *world) equipSources(name string, made making, has belongings) {
+func (w *testRegion) equipSources(name string, made making, has belongings) {
 	w.t.Helper()
 	w.update(name, func(tx *resource.Tx) error {
 		image := compute.Image{
@@ -28,9 +28,9 @@ func (w *world) equipSources(name string, made making, has belongings) {
 	})
 }
 
-// settleVms lets the world come to have the VMs that were asked for: their Nets,
+// settleVms lets the driver come to have the VMs that were asked for: their Nets,
 // their volumes, and then the machines.
-func (w *world) settleVms() {
+func (w *testRegion) settleVms() {
 	w.t.Helper()
 	for range 4 {
 		w.advance(transition)
@@ -39,7 +39,7 @@ func (w *world) settleVms() {
 
 // equipVms makes VMs in a Subnet whose addresses begin with 10.8.0: one that has
 // what a flexible GPU needs, one with a NIC only, and one that was stopped.
-func (w *world) equipVms(subnet string, made making, has belongings) {
+func (w *testRegion) equipVms(subnet string, made making, has belongings) {
 	w.t.Helper()
 	vm := func(ip, more string) string {
 		w.t.Helper()
@@ -65,7 +65,7 @@ func (w *world) equipVms(subnet string, made making, has belongings) {
 
 // equipMachines makes what VMs are made with, or in: a flexible GPU that is free
 // and one that a VM has, a dedicated group, a template and a group of one VM.
-func (w *world) equipMachines(made making, has belongings) {
+func (w *testRegion) equipMachines(made making, has belongings) {
 	w.t.Helper()
 	gpu := func() string {
 		return made("FlexibleGpu.FlexibleGpuId", "CreateFlexibleGpu", `{"ModelName": "nvidia-p6", "SubregionName": "eu-west-2a"}`)

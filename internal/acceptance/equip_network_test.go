@@ -10,7 +10,7 @@ type making func(path, action, format string, args ...any) string
 // equipNetworks makes one of everything in networks. Most of it is in one Net,
 // of 10.8.0.0/16; another one, of 10.7.0.0/16, has the gateways, and what is
 // named id.Net is empty.
-func (w *world) equipNetworks(name string, made making, has belongings) {
+func (w *testRegion) equipNetworks(name string, made making, has belongings) {
 	w.t.Helper()
 	create := func(ipRange string) string { return made("Net.NetId", "CreateNet", `{"IpRange": %q}`, ipRange) }
 	net, outer := create("10.8.0.0/16"), create("10.7.0.0/16")
@@ -33,7 +33,7 @@ func (w *world) equipNetworks(name string, made making, has belongings) {
 // equipGroups makes security groups: in the public Cloud one that nothing names,
 // one with a rule and one that its rule names, and one in a Net, which names
 // itself.
-func (w *world) equipGroups(name, net string, made making, has belongings) {
+func (w *testRegion) equipGroups(name, net string, made making, has belongings) {
 	group := func(net, name string) string {
 		return made("SecurityGroup.SecurityGroupId", "CreateSecurityGroup", `{"NetId": %q, "SecurityGroupName": %q, "Description": "a group"}`, net, name)
 	}
@@ -58,7 +58,7 @@ func (w *world) equipGroups(name, net string, made making, has belongings) {
 // equipNics makes in a Subnet, whose addresses begin with 10.8.0, VMs, one of
 // them with a second NIC, a NIC that is free,
 // and public IPs that are linked and that are not.
-func (w *world) equipNics(name, net string, made making, has belongings) {
+func (w *testRegion) equipNics(name, net string, made making, has belongings) {
 	w.t.Helper()
 	subnet := made("Subnet.SubnetId", "CreateSubnet", `{"NetId": %q, "IpRange": "10.8.0.0/24"}`, net)
 	internet := made("InternetService.InternetServiceId", "CreateInternetService", `{}`)
@@ -94,7 +94,7 @@ func (w *world) equipNics(name, net string, made making, has belongings) {
 
 // equipGateways makes gateways that nothing uses, and a VPN connection whose
 // routes a route table takes over.
-func (w *world) equipGateways(net string, made making, has belongings) {
+func (w *testRegion) equipGateways(net string, made making, has belongings) {
 	gateway := func() string {
 		return made("VirtualGateway.VirtualGatewayId", "CreateVirtualGateway", `{"ConnectionType": "ipsec.1"}`)
 	}
@@ -116,7 +116,7 @@ func (w *world) equipGateways(net string, made making, has belongings) {
 }
 
 // equipDirectLinks makes a DirectLink with an interface, and one without.
-func (w *world) equipDirectLinks(made making, has belongings) {
+func (w *testRegion) equipDirectLinks(made making, has belongings) {
 	link := func() string {
 		return made("DirectLink.DirectLinkId", "CreateDirectLink", `{"Bandwidth": "1Gbps", "DirectLinkName": "To Paris", "Location": "PAR1"}`)
 	}
@@ -131,7 +131,7 @@ func (w *world) equipDirectLinks(made making, has belongings) {
 
 // equipPeerings makes a request for a peering of two Nets, and an active peering
 // of a third with one of them.
-func (w *world) equipPeerings(net string, made making, has belongings) {
+func (w *testRegion) equipPeerings(net string, made making, has belongings) {
 	near, far := made("Net.NetId", "CreateNet", `{"IpRange": "10.5.0.0/16"}`), made("Net.NetId", "CreateNet", `{"IpRange": "10.6.0.0/16"}`)
 	peer := func(source, accepter string) string {
 		return made("NetPeering.NetPeeringId", "CreateNetPeering", `{"SourceNetId": %q, "AccepterNetId": %q}`, source, accepter)
@@ -146,7 +146,7 @@ func (w *world) equipPeerings(net string, made making, has belongings) {
 }
 
 // equipRoutes makes in a Net what routes lead from and to, and ways to services.
-func (w *world) equipRoutes(name, net, outer string, made making, has belongings) {
+func (w *testRegion) equipRoutes(name, net, outer string, made making, has belongings) {
 	table := func() string {
 		return made("RouteTable.RouteTableId", "CreateRouteTable", `{"NetId": %q}`, net)
 	}

@@ -131,7 +131,7 @@ var rules = []rule{
 	{
 		of:  families,
 		not: []string{"internal/driver/*"},
-		why: "a family says what it wants of a world, and not of which: the driver is chosen above",
+		why: "a family says what it wants of a driver, and not of which: the driver is chosen above",
 	},
 	{
 		of:  families,
@@ -141,7 +141,7 @@ var rules = []rule{
 	{
 		of:  []string{"internal/cloud/iam", "internal/cloud/catalog", "internal/cloud/id"},
 		not: []string{"internal/driver/...", "internal/reconcile"},
-		why: "nothing of theirs is in the world, and a rule calls no driver",
+		why: "nothing of theirs is in the driver, and a rule calls no driver",
 	},
 	{
 		of:  []string{"internal/cloud/*", "!internal/cloud/network", "!internal/cloud/compute"},
@@ -207,7 +207,7 @@ var rules = []rule{
 	{
 		of:  []string{"internal/reconcile"},
 		not: append([]string{"internal/api", "internal/auth", "internal/wire/...", "internal/server", "internal/apilog", "internal/driver/*", "internal/region"}, append(slices.Clone(families), webPackages...)...),
-		why: "no loop answers a request, and how to wait, retry and wake is the same for all families and worlds",
+		why: "no loop answers a request, and how to wait, retry and wake is the same for all families and drivers",
 	},
 	{
 		of:  []string{"internal/region"},
@@ -217,7 +217,7 @@ var rules = []rule{
 	{
 		of:  []string{"internal/server"},
 		not: append([]string{"internal/driver/...", "internal/reconcile", "internal/region", "internal/store/..."}, families...),
-		why: "the path of a request is the same for all actions, and changes the world only through what they store",
+		why: "the path of a request is the same for all actions, and changes the driver only through what they store",
 	},
 	{
 		of:  []string{"internal/...", "!internal/bench"},
@@ -338,7 +338,7 @@ func TestImportsAreSeen(t *testing.T) {
 		{"a family and the store", "internal/cloud/network", module + "/internal/store", true},
 		{"a family and a driver", "internal/cloud/network", module + "/internal/driver/sim", true},
 		{"a family and what drivers can do", "internal/cloud/network", module + "/internal/driver", false},
-		{"a family without a world", "internal/cloud/iam", module + "/internal/driver", true},
+		{"a family without a driver", "internal/cloud/iam", module + "/internal/driver", true},
 		{"a family and another", "internal/cloud/network", module + "/internal/cloud/iam", true},
 		{"a family and the ids", "internal/cloud/network", module + "/internal/cloud/id", false},
 		{"a family that is new", "internal/cloud/compute", module + "/internal/auth", true},

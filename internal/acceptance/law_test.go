@@ -23,35 +23,35 @@ import (
 )
 
 // forEach runs a test for each registered action, one after the other, in one
-// world.
-func forEach(t *testing.T, test func(t *testing.T, w *world, a api.Action)) {
+// region.
+func forEach(t *testing.T, test func(t *testing.T, w *testRegion, a api.Action)) {
 	t.Helper()
-	w := newWorld(t)
+	w := newTestRegion(t)
 	for _, a := range w.API.Actions() {
 		w.run(t, a.Name, func(t *testing.T) { test(t, w, a) })
 	}
 }
 
-// forEachFamily runs a test for the actions of each family, in a world of their
+// forEachFamily runs a test for the actions of each family, in a driver of their
 // own. Loops look at all accounts whenever the clock moves, and the end of a test
-// at all that was said: many accounts in one world take far longer than a few
-// each in many worlds.
-func forEachFamily(t *testing.T, test func(t *testing.T, w *world, actions []api.Action)) {
+// at all that was said: many accounts in one region take far longer than a few
+// each in many regions.
+func forEachFamily(t *testing.T, test func(t *testing.T, w *testRegion, actions []api.Action)) {
 	t.Helper()
 	families := map[string][]api.Action{}
-	for _, a := range newWorld(t).API.Actions() {
+	for _, a := range newTestRegion(t).API.Actions() {
 		families[a.Family] = append(families[a.Family], a)
 	}
 	for family, actions := range families {
 		t.Run(family, func(t *testing.T) {
 			t.Parallel()
-			test(t, newWorld(t), actions)
+			test(t, newTestRegion(t), actions)
 		})
 	}
 }
 
 // run runs a part of a test.
-func (w *world) run(t *testing.T, name string, test func(t *testing.T)) {
+func (w *testRegion) run(t *testing.T, name string, test func(t *testing.T)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) {
 		defer w.lend(t)()
@@ -61,7 +61,7 @@ func (w *world) run(t *testing.T, name string, test func(t *testing.T)) {
 
 func TestUnsignedCallsAreRefused(t *testing.T) {
 	t.Parallel()
-	forEach(t, func(t *testing.T, w *world, a api.Action) {
+	forEach(t, func(t *testing.T, w *testRegion, a api.Action) {
 		wantStatus, wantCode := nethttp.StatusUnauthorized, "1"
 		if a.Auth.AsksNobody() {
 			wantStatus, wantCode = nethttp.StatusOK, ""
@@ -76,7 +76,7 @@ func TestUnsignedCallsAreRefused(t *testing.T) {
 // as it answers a stranger.
 func TestWrongCredentialsWhereNoneAreNeeded(t *testing.T) {
 	t.Parallel()
-	forEach(t, func(t *testing.T, w *world, a api.Action) {
+	forEach(t, func(t *testing.T, w *testRegion, a api.Action) {
 		if !a.Auth.AsksNobody() {
 			return
 		}
@@ -99,7 +99,7 @@ func TestWrongCredentialsWhereNoneAreNeeded(t *testing.T) {
 
 func TestPasswordsAreAcceptedWhereTheContractSays(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newTestRegion(t)
 	has := w.equip("alice")
 	for _, a := range w.API.Actions() {
 		w.run(t, a.Name, func(t *testing.T) {
@@ -128,7 +128,7 @@ var sensitive = strings.Fields(`
 // sensitive ones.
 func TestATrustedSessionChangesNoCredentials(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newTestRegion(t)
 	has := w.equip("alice")
 	ca := newAuthority(t, "Example authority")
 	w.update("alice", func(tx *resource.Tx) error {
@@ -169,7 +169,7 @@ func TestATrustedSessionChangesNoCredentials(t *testing.T) {
 
 func TestUnknownParametersAreNamed(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newTestRegion(t)
 	has := w.equip("alice")
 	for _, a := range w.API.Actions() {
 		structs := []parameter{{}}
@@ -192,7 +192,7 @@ func TestUnknownParametersAreNamed(t *testing.T) {
 
 func TestMissingParametersAreNamed(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newTestRegion(t)
 	has := w.equip("alice")
 	for _, a := range w.API.Actions() {
 		for _, p := range parameters(a.Request) {
@@ -231,7 +231,7 @@ func wrong(t reflect.Type) any {
 
 func TestWrongTypesAreNamed(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newTestRegion(t)
 	has := w.equip("alice")
 	dryRun := parameter{path: []string{"DryRun"}, t: reflect.TypeFor[bool]()}
 	for _, a := range w.API.Actions() {
@@ -250,7 +250,7 @@ func TestWrongTypesAreNamed(t *testing.T) {
 // A parameter that is null is one that is absent.
 func TestNullIsAbsent(t *testing.T) {
 	t.Parallel()
-	forEachFamily(t, func(t *testing.T, w *world, actions []api.Action) {
+	forEachFamily(t, func(t *testing.T, w *testRegion, actions []api.Action) {
 		for _, a := range actions {
 			w.run(t, a.Name, func(t *testing.T) {
 				name, has := w.equipped(a)
@@ -269,7 +269,7 @@ func TestNullIsAbsent(t *testing.T) {
 }
 
 // stored is the version of somebody's account, which every change raises.
-func (w *world) stored(name string) (version uint64) {
+func (w *testRegion) stored(name string) (version uint64) {
 	w.view(name, func(tx *resource.Tx) error { version = tx.Version(); return nil })
 	return version
 }
@@ -277,7 +277,7 @@ func (w *world) stored(name string) (version uint64) {
 // What a dry run answers is checked at every call.
 func TestADryRunWritesNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newTestRegion(t)
 	has := w.equip("alice")
 	w.settle()
 	for _, a := range w.API.Actions() {
@@ -297,7 +297,7 @@ func TestADryRunWritesNothing(t *testing.T) {
 
 func TestActionsThatReadWriteNothing(t *testing.T) {
 	t.Parallel()
-	forEachFamily(t, func(t *testing.T, w *world, actions []api.Action) {
+	forEachFamily(t, func(t *testing.T, w *testRegion, actions []api.Action) {
 		for _, a := range actions {
 			w.run(t, a.Name, func(t *testing.T) {
 				name, has := w.equipped(a)
@@ -346,7 +346,7 @@ func (a *answer) shape(id string) string {
 
 func TestAbsentAndForeignLookAlike(t *testing.T) {
 	t.Parallel()
-	forEachFamily(t, func(t *testing.T, w *world, actions []api.Action) {
+	forEachFamily(t, func(t *testing.T, w *testRegion, actions []api.Action) {
 		foreign := w.equip("bob")
 		for _, a := range actions {
 			for _, p := range parameters(a.Request) {
@@ -395,7 +395,7 @@ var otherwise = map[string]string{
 // up.
 func TestMissingThingsAreNamed(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newTestRegion(t)
 	has := w.equip("alice")
 	for _, a := range w.API.Actions() {
 		for _, p := range parameters(a.Request) {
@@ -422,7 +422,7 @@ func TestMissingThingsAreNamed(t *testing.T) {
 // makes one record of itself is checked at the end of every test.
 func TestEveryCallIsRecorded(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newTestRegion(t)
 	has := w.equip("alice")
 	for _, a := range w.API.Actions() {
 		alice, other, path := w.as("alice"), w.person(w.fresh()), "/api/v1/"+a.Name
@@ -452,7 +452,7 @@ func TestEveryCallIsRecorded(t *testing.T) {
 // is told is checked at the end of every test.
 func TestSecretsAreNotTold(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newTestRegion(t)
 	has := w.equip("alice")
 	for _, a := range w.API.Actions() {
 		for _, format := range []string{
@@ -483,7 +483,7 @@ func TestSecretsAreNotTold(t *testing.T) {
 // answer has that, if it is more than an ID. It is of the same family, of that of
 // the resource, or, if the answer is of a whole that the action changes a part of,
 // of the whole's.
-func (w *world) reading(a api.Action) (read api.Action, member, list string) {
+func (w *testRegion) reading(a api.Action) (read api.Action, member, list string) {
 	if a.Reads || a.Response.NumField() != 1 || a.Response.Field(0).Type.Kind() == reflect.String {
 		return api.Action{}, "", "" // it answers nothing that is read, or only an id
 	}
@@ -523,7 +523,7 @@ func TestChangesAnswerWhatReadingShows(t *testing.T) {
 			t.Errorf("only %d actions were looked at", n)
 		}
 	})
-	forEachFamily(t, func(t *testing.T, w *world, actions []api.Action) {
+	forEachFamily(t, func(t *testing.T, w *testRegion, actions []api.Action) {
 		for _, a := range actions {
 			read, member, list := w.reading(a)
 			if member == "" || elsewhere[a.Name] != "" {
@@ -542,11 +542,11 @@ func TestChangesAnswerWhatReadingShows(t *testing.T) {
 
 // checkShown makes sure that an action answers in a member what another one then
 // shows in its list.
-func (w *world) checkShown(t *testing.T, a, read api.Action, member, list string) {
+func (w *testRegion) checkShown(t *testing.T, a, read api.Action, member, list string) {
 	t.Helper()
 	name, has := w.equipped(a)
 	// Nothing moves on before it is read.
-	w.sim.Fail(func(string) error { return errors.New("the world is away") })
+	w.sim.Fail(func(string) error { return errors.New("the driver is away") })
 	defer w.sim.Fail(nil)
 	c := w.as(name)
 	answer := c.must(a.Name, jsonOf(w.minimal(a, has))).body[member]
@@ -574,7 +574,7 @@ func (w *world) checkShown(t *testing.T, a, read api.Action, member, list string
 // An account that has nothing reads empty lists, and all of them.
 func TestEmptyListsAreThere(t *testing.T) {
 	t.Parallel()
-	forEach(t, func(t *testing.T, w *world, a api.Action) {
+	forEach(t, func(t *testing.T, w *testRegion, a api.Action) {
 		if !a.Reads || !strings.HasPrefix(a.Name, "Read") {
 			return
 		}
@@ -597,7 +597,7 @@ var ownCalls = []string{"ReadApiLogs"}
 // Filters that say nothing select everything.
 func TestEmptyFiltersSelectEverything(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newTestRegion(t)
 	w.equip("alice")
 	for _, a := range w.API.Actions() {
 		lists := object{}
@@ -627,7 +627,7 @@ var grouped = []string{"QuotaTypes"}
 // Walking a list page by page shows all of it, once.
 func TestPagesMakeTheList(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newTestRegion(t)
 	has := w.equip("alice")
 	checked := 0
 	for _, a := range w.API.Actions() {
@@ -670,7 +670,7 @@ func TestPagesMakeTheList(t *testing.T) {
 // which the version lacks is checked at every call.
 func TestEveryActionInEveryVersion(t *testing.T) {
 	t.Parallel()
-	forEachFamily(t, func(t *testing.T, w *world, actions []api.Action) {
+	forEachFamily(t, func(t *testing.T, w *testRegion, actions []api.Action) {
 		for _, v := range api.Versions {
 			for _, a := range actions {
 				w.run(t, v.String()+" "+a.Name, func(t *testing.T) {
@@ -702,7 +702,7 @@ func TestEveryActionInEveryVersion(t *testing.T) {
 // The private half of a keypair is told once, to whoever has it made.
 func TestPrivateKeysAreNotTold(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newTestRegion(t)
 	private := w.as("alice").must("CreateKeypair", `{"KeypairName": "made here"}`).at("Keypair.PrivateKey")
 	lines := strings.Fields(private)
 	w.secret(lines[len(lines)/2])
@@ -720,7 +720,7 @@ func TestPrivateKeysAreNotTold(t *testing.T) {
 // Whoever brings a proof to an action that is open to all must bring a right one.
 func TestOpenActionsKnowTheirCallers(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newTestRegion(t)
 	has := w.equip("alice")
 	own := `{"Filters": {"ProductTypeIds": ["` + has["id.ProductType"] + `"]}}`
 	for name, test := range map[string]struct {

@@ -97,17 +97,17 @@ var examples = map[string]any{
 	"network.NameServer": "192.0.2.53",
 	"network.DomainName": "example.com",
 	"iam.Path":           "/example/",
-	"iam.Email":          func(w *world) any { return w.fresh() + "@example.com" },
+	"iam.Email":          func(w *testRegion) any { return w.fresh() + "@example.com" },
 	"compute.DeviceName": "/dev/xvdz",
 	".FirstItem":         0,
 	".NextPageToken":     "",
 
 	"id.Account":                              "123456789012",
 	"id.SecurityGroupRule":                    "sgr-12345678",
-	"network.GroupName":                       func(w *world) any { return w.fresh() },
+	"network.GroupName":                       func(w *testRegion) any { return w.fresh() },
 	"CreateNetAccessPointRequest.ServiceName": "com.outscale.eu-west-2.oos",
 	"network.Tenancy":                         "default",
-	"compute.KeypairName":                     func(w *world) any { return w.fresh() },
+	"compute.KeypairName":                     func(w *testRegion) any { return w.fresh() },
 	"CreateKeypairRequest.PublicKey":          someKey,
 	"CreateFlexibleGpuRequest.ModelName":      "nvidia-p6",
 	"CreateFlexibleGpuRequest.Generation":     "v5",
@@ -118,8 +118,8 @@ var examples = map[string]any{
 	"compute.VmNumber":                        1,
 	"compute.GenerationName":                  "v4",
 
-	"CreateCaRequest.CaPem":      func(w *world) any { return newAuthority(w.t, "Example authority").pem() },
-	"CreateUserRequest.UserName": func(w *world) any { return w.fresh() },
+	"CreateCaRequest.CaPem":      func(w *testRegion) any { return newAuthority(w.t, "Example authority").pem() },
+	"CreateUserRequest.UserName": func(w *testRegion) any { return w.fresh() },
 
 	"CreateDirectLinkRequest.Location": "PAR1",
 
@@ -129,13 +129,13 @@ var examples = map[string]any{
 	"DeleteRouteRequest.DestinationIpRange":              "0.0.0.0/0",
 	"UnlinkPrivateIpsRequest.PrivateIps":                 "10.8.0.111",
 	"CreateVolumeRequest.SubregionName":                  "eu-west-2a",
-	"compute.BucketName":                                 func(w *world) any { return "bucket-" + strings.ToLower(w.fresh()) },
+	"compute.BucketName":                                 func(w *testRegion) any { return "bucket-" + strings.ToLower(w.fresh()) },
 	"CreateImageRequest.FileLocation":                    "backups/nothing.json",
-	"compute.BlockDeviceMappingImage":                    func(*world) any { return object{"DeviceName": "/dev/sda1"} },
-	"compute.ImageName":                                  func(w *world) any { return w.fresh() },
+	"compute.BlockDeviceMappingImage":                    func(*testRegion) any { return object{"DeviceName": "/dev/sda1"} },
+	"compute.ImageName":                                  func(w *testRegion) any { return w.fresh() },
 	"compute.ProductCode":                                "0001",
 	"compute.ObjectPrefix":                               "daily/",
-	"UpdateSnapshotRequest.PermissionsToCreateVolume": func(*world) any {
+	"UpdateSnapshotRequest.PermissionsToCreateVolume": func(*testRegion) any {
 		return object{"Additions": object{"AccountIds": []string{"000000000009"}}}
 	},
 
@@ -147,7 +147,7 @@ var examples = map[string]any{
 const someKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKqO8OYfWSgr6feI7XEPe0RQPCfmDaZ3T4dtM0wgcmXs somebody"
 
 // fresh is a word that was not used before.
-func (w *world) fresh() string {
+func (w *testRegion) fresh() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.words++
@@ -169,13 +169,13 @@ func (has belongings) named(p parameter) (theirs string, other any) {
 }
 
 // example is a valid value of a parameter.
-func (w *world) example(p parameter, has belongings) any {
+func (w *testRegion) example(p parameter, has belongings) any {
 	if p.t.Kind() == reflect.Slice {
 		p.t = p.t.Elem()
 		return []any{w.example(p, has)}
 	}
 	switch theirs, other := has.named(p); other := other.(type) {
-	case func(*world) any:
+	case func(*testRegion) any:
 		return other(w)
 	case object:
 		o := maps.Clone(other)
@@ -257,12 +257,12 @@ var needed = map[string]object{
 }
 
 // minimal is the least that a valid request says.
-func (w *world) minimal(a api.Action, has belongings) object {
+func (w *testRegion) minimal(a api.Action, has belongings) object {
 	return w.least(a, needed[a.Name], has)
 }
 
 // least is what an action demands, and its required parameters.
-func (w *world) least(a api.Action, demanded object, has belongings) object {
+func (w *testRegion) least(a api.Action, demanded object, has belongings) object {
 	o := maps.Clone(demanded)
 	if o == nil {
 		o = object{}
@@ -314,7 +314,7 @@ var neededWith = map[string]object{
 }
 
 // with is the least that a valid request says which has the parameter as well.
-func (w *world) with(a api.Action, p parameter, value any, has belongings) object {
+func (w *testRegion) with(a api.Action, p parameter, value any, has belongings) object {
 	o := w.minimal(a, has)
 	if demanded, ok := neededWith[a.Name+"."+p.String()]; ok {
 		o = w.least(a, demanded, has)
@@ -361,7 +361,7 @@ func nobodys(id string) string {
 
 // equip makes for somebody one of everything, with all that it can have, and
 // what nothing holds where an action deletes it.
-func (w *world) equip(name string) belongings {
+func (w *testRegion) equip(name string) belongings {
 	w.t.Helper()
 	p, c := w.person(name), w.as(name)
 	first := c.must("UpdateAccount", `{"AdditionalEmails": ["ops@example.com"], "JobTitle": "Engineer",
@@ -404,7 +404,7 @@ func (w *world) equip(name string) belongings {
 // equipped is an account with one of everything, at rest, that nothing has
 // changed since it was equipped: the one of last time if that is so, else another.
 // What the action is about that ends by itself is made anew.
-func (w *world) equipped(a api.Action) (name string, has belongings) {
+func (w *testRegion) equipped(a api.Action) (name string, has belongings) {
 	w.t.Helper()
 	renew := passing[a.Name]
 	if renew == nil && w.unchanged.name != "" && w.stored(w.unchanged.name) == w.unchanged.version {

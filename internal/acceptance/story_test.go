@@ -72,7 +72,7 @@ func TestStories(t *testing.T) {
 // story is a script being played.
 type story struct {
 	*testscript.TestScript
-	w           *world
+	w           *testRegion
 	caller      client
 	authorities map[string]*authority
 	last        *answer
@@ -102,7 +102,7 @@ func setUp(env *testscript.Env, walked *walk) error {
 	if err != nil {
 		return err
 	}
-	w := newWorld(t, func(o *region.Options) {
+	w := newTestRegion(t, func(o *region.Options) {
 		o.Transitioned = walked.note
 		o.Limits, o.Quotas, o.Gpus = limits, setting.Quotas, setting.Gpus
 		if setting.Region != "" {

@@ -15,7 +15,7 @@ import (
 func TestUserDataOnDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	w := newWorld(t, func(o *region.Options) { o.Data = dir })
+	w := newTestRegion(t, func(o *region.Options) { o.Data = dir })
 	alice := w.as("alice")
 	data := strings.Repeat("AAAA", 444_000/4) // 333 kB
 	create := func(least int) string {

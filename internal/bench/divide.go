@@ -59,7 +59,7 @@ func someNets(p *process) (ids []string, err error) {
 }
 
 // subnets makes some more Subnets in each Net, and measures what that costs
-// until the world has them.
+// until the driver has them.
 func (b *bench) subnets(name string, p *process, nets []string, from, to int) error {
 	var requests [][]byte
 	for i := from; i < to; i++ {

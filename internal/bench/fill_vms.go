@@ -24,7 +24,7 @@ func vmID(n int) id.Vm { return id.Vm(fmt.Sprintf("i-%08x", n)) }
 func clusterTag(vm int) string { return fmt.Sprintf("cluster=production-%d", vm/clusterSize) }
 
 // fillVms makes the VMs of an account, in one Subnet of its first Net: each with
-// a NIC and a volume, as the world has them.
+// a NIC and a volume, as the driver has them.
 func (c contents) fillVms(tx *resource.Tx) error {
 	if c.vms == 0 {
 		return nil

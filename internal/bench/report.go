@@ -52,13 +52,13 @@ const explanation = `
 - **A signed read** is an echo, a signature, a strict decoding, a look into memory, an answer, and a row of the log of calls. Most of what the row
   costs is not on the path of the call: SQLite writes the rows of a tenth of a second together, but on the same cores.
 - **A create** of a Net makes its main route table and its default security group, too. It is answered once the disk has them; creates that come at
-  the same time share the wait. Then a loop brings the Net to the world,
+  the same time share the wait. Then a loop brings the Net to the driver,
   and writes down that it has: a second transaction for each Net, which has its part in the CPU per call, and in the rate where the disk
   or the cores are the bound. The wait for the disk is that of a file that grows, as the journal's log does.
 - **VMs** are read in an account where each has a NIC, a volume and three tags, and shown with all that. No index leads to a tag or to a state: all
   VMs of the account are looked at. They are made in the public Cloud, from an image, by calls that come alone: each VM with its volume, its NIC, and a
   private and a public address. What quotas count is added up as it comes and goes. The CPU per call is that until all VMs of
-  the call run: loops have a volume made for each, and then a machine, and write down that the world has them.
+  the call run: loops have a volume made for each, and then a machine, and write down that the driver has them.
 - **A restart** reads nothing of an account before it is called. The files are in the operating system's memory at that time, as they are after
   an upgrade, but not after a power cut. The resources are Nets and Subnets with tags, %d bytes each in the journal, about as large as a VM.
 - **Other accounts** are not looked at by a call. What they cost it is a large heap: garbage collections pass over all of it, and memory that is
@@ -135,7 +135,7 @@ func (b *bench) dividingRows() []row {
 	first, last := b.cpu("divide-first"), b.cpu("divide-last")
 	growth := last / first
 	return []row{
-		b.rate(fmt.Sprintf("`CreateSubnet`, the first 2 in each of %d Nets of an account, until the world has them", dividedNets), "divide-first"),
+		b.rate(fmt.Sprintf("`CreateSubnet`, the first 2 in each of %d Nets of an account, until the driver has them", dividedNets), "divide-first"),
 		{
 			what:   fmt.Sprintf("the same, the last 2 of %d, to the first", dividedNets*dividedInto),
 			result: fmt.Sprintf("%.0f/s", median(b.rates("divide-last"))), cpu: micros(last),

@@ -37,7 +37,7 @@ type usage struct {
 	Peak int64 // bytes of memory that it held at most
 }
 
-// transition is how long the world takes for a step, such as making a disk.
+// transition is how long the driver takes for a step, such as making a disk.
 const transition = 200 * time.Millisecond
 
 // serveEcho is the yardstick: net/http and nothing else.

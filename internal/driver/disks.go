@@ -2,7 +2,7 @@ package driver
 
 import "context"
 
-// Disks keeps the disks of a region, and what is made of them, in the world.
+// Disks keeps the disks of a region, and what is made of them, in the driver.
 // What it promises is what [Networks] promises, for values of more kinds. It may
 // be called from many goroutines at once.
 //
@@ -10,7 +10,7 @@ import "context"
 // suit to see how far it is. It answers nil once it is done, and also once it
 // has failed for good, which its status says.
 type Disks interface {
-	// EnsureDisk makes the world have the disk as it is given, whether or not
+	// EnsureDisk makes the driver have the disk as it is given, whether or not
 	// a machine uses it. A machine that does is told of a new size.
 	EnsureDisk(ctx context.Context, d Disk) error
 	// RemoveDisk removes a disk that no machine uses. Snapshots of it stay.
@@ -36,7 +36,7 @@ type Disks interface {
 	// RemoveExport ends an export, be it under way, and forgets it. What it
 	// wrote stays.
 	RemoveExport(ctx context.Context, account, id string) error
-	// ObserveExports lists the exports that the world knows of, without their
+	// ObserveExports lists the exports that the driver knows of, without their
 	// secrets.
 	ObserveExports(ctx context.Context) ([]ExportStatus, error)
 	// Export is how far one export is; ok is false if there is none.
@@ -86,7 +86,7 @@ type SnapshotPart struct {
 	Size  int // GiB
 }
 
-// SnapshotStatus is a snapshot as the world has it, and how far it is.
+// SnapshotStatus is a snapshot as the driver has it, and how far it is.
 type SnapshotStatus struct {
 	Snapshot
 	Progress int    // percent; 100: it is done
@@ -111,7 +111,7 @@ type Export struct {
 // Key says which export it is, and how new.
 func (e Export) Key() Key { return Key{e.Account, e.ID, e.Generation} }
 
-// ExportStatus is an export as the world has it, and how far it is.
+// ExportStatus is an export as the driver has it, and how far it is.
 type ExportStatus struct {
 	Export
 	Progress int    // percent; 100: it is done

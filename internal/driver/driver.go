@@ -1,11 +1,11 @@
-// Package driver says what a region asks of the world it runs on. A driver is
+// Package driver says what a region asks of the driver it runs on. A driver is
 // one way to do it: a simulation, or machines and networks that are really
 // there.
 //
 // A driver is asked with three verbs. Ensure takes the whole value that is
-// wanted and makes the world have it. Remove makes the world have nothing of
-// it. Observe tells what the world has. Only loops ask a driver, and they may
-// ask anything twice: after a crash they do not know whether the world heard
+// wanted and makes the driver have it. Remove makes the driver have nothing of
+// it. Observe tells what the driver has. Only loops ask a driver, and they may
+// ask anything twice: after a crash they do not know whether the driver heard
 // them. Values are plain data that a driver may keep.
 package driver
 
@@ -41,10 +41,10 @@ type Host struct {
 // is zeroes. An error fails the export for good, unless the context has ended.
 type ExportWriter func(ctx context.Context, e Export, size int64, content io.Reader, done func(percent int)) error
 
-// ErrStale refuses a value that is older than the one the world was last asked
-// for: it comes from somebody who slept through a change. The world stays as
+// ErrStale refuses a value that is older than the one the driver was last asked
+// for: it comes from somebody who slept through a change. The driver stays as
 // it is.
-var ErrStale = errors.New("the world was asked for a newer generation already")
+var ErrStale = errors.New("the driver was asked for a newer generation already")
 
 // Key says which value of its kind a value is, and how new: every kind of value
 // that a driver is asked for has one.
@@ -75,7 +75,7 @@ func UntilDone(err error) (again time.Time, failure error) {
 }
 
 // Never is the error of a call for what cannot be done, however often it is
-// asked: what a disk was to be made from is gone. The world stays as it is.
+// asked: what a disk was to be made from is gone. The driver stays as it is.
 type Never struct{ Why string } // for people
 
 func (n Never) Error() string { return n.Why }

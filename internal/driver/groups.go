@@ -2,7 +2,7 @@ package driver
 
 import "context"
 
-// PublicCloud keeps the security groups of the public Cloud in the world. What
+// PublicCloud keeps the security groups of the public Cloud in the driver. What
 // it promises is what [Networks] promises, for values of another kind. It may be
 // called from many goroutines at once.
 type PublicCloud interface {
@@ -15,7 +15,7 @@ type PublicCloud interface {
 // [SecurityGroup] does in a Net. They may send everything. Who is in it is told
 // with each machine: [MachineNic.Groups]. So nothing is told of all machines when
 // the rules change, nor of the group when a machine comes or goes. A group that
-// the world does not have lets nothing through.
+// the driver does not have lets nothing through.
 type PublicGroup struct {
 	Account, ID string // together they name the group
 	Generation  uint64 // grows with each change

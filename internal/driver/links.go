@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Links keeps the connections of virtual gateways to the outside in the world:
+// Links keeps the connections of virtual gateways to the outside in the driver:
 // tunnels over the Internet and interfaces on dedicated links. What it promises
 // is what [Networks] promises, for values of two more kinds. It may be called
 // from many goroutines at once. What is observed has no secrets, since nobody
@@ -14,7 +14,7 @@ import (
 type Links interface {
 	EnsureTunnel(ctx context.Context, tunnel Tunnel) error
 	RemoveTunnel(ctx context.Context, account, id string) error
-	// ObserveTunnels lists the tunnels of this region's making that the world
+	// ObserveTunnels lists the tunnels of this region's making that the driver
 	// has, with how each is doing.
 	ObserveTunnels(ctx context.Context) ([]TunnelStatus, error)
 
@@ -60,7 +60,7 @@ type Phase struct {
 	Lifetime    time.Duration
 }
 
-// TunnelStatus is a tunnel as the world has it, and how it is doing.
+// TunnelStatus is a tunnel as the driver has it, and how it is doing.
 type TunnelStatus struct {
 	Tunnel
 	Up     bool      // both ends have agreed on keys; one that is only being made is down

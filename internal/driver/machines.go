@@ -5,24 +5,24 @@ import (
 	"net/netip"
 )
 
-// Machines keeps the machines of a region in the world. What it promises is
+// Machines keeps the machines of a region in the driver. What it promises is
 // what [Networks] promises, for values of another kind. It may be called from
 // many goroutines at once.
 //
 // Machines have a will of their own: a guest may shut down, and a host may
-// fail. The world is not brought back behind the back of whoever asked: see
+// fail. The driver is not brought back behind the back of whoever asked: see
 // Boots.
 type Machines interface {
-	// EnsureMachine makes the world have the machine as it is given, with
+	// EnsureMachine makes the driver have the machine as it is given, with
 	// these disks and NICs and no others, on or off as it says. Its disks and
-	// NICs exist. The world chooses a host when it turns the machine on, and
+	// NICs exist. The driver chooses a host when it turns the machine on, and
 	// answers [NoCapacity] if none has room; then nothing has changed. What
 	// cannot change in a machine that is on, such as its cores, is so from its
 	// next start.
 	EnsureMachine(ctx context.Context, m Machine) error
 	RemoveMachine(ctx context.Context, account, id string) error
 	// ObserveMachines lists the machines of this region's making that the
-	// world has, with how each is doing, its console apart.
+	// driver has, with how each is doing, its console apart.
 	ObserveMachines(ctx context.Context) ([]MachineStatus, error)
 	// Machine is how one machine is doing; ok is false if there is none.
 	Machine(ctx context.Context, account, id string) (status MachineStatus, ok bool, err error)
@@ -64,13 +64,13 @@ type Machine struct {
 	// often the same is asked.
 	Boots   int
 	Forced  bool   // to turn it off, do not wait for the guest
-	OnGuest string // what a shutdown by the guest means: stop, restart (the world starts it again by itself) or terminate (as stop for the world)
-	OnHost  string // what a failure of the host means: stop, or restart (the world starts it on another host by itself)
+	OnGuest string // what a shutdown by the guest means: stop, restart (the driver starts it again by itself) or terminate (as stop for the driver)
+	OnHost  string // what a failure of the host means: stop, or restart (the driver starts it on another host by itself)
 
 	// What the machine can ask its metadata service.
 	UserData []byte
 	Keys     []string          // public keys, as lines of authorized_keys
-	Metadata map[string]string // what is at each path below meta-data; the world adds what only it knows, such as the host
+	Metadata map[string]string // what is at each path below meta-data; the driver adds what only it knows, such as the host
 }
 
 // Key says which machine it is, and how new.
@@ -105,7 +105,7 @@ type MachineNic struct {
 // Gpu is a graphics processor that a machine has to itself.
 type Gpu struct{ ID, Model string }
 
-// MachineStatus is a machine as the world has it, and how it is doing.
+// MachineStatus is a machine as the driver has it, and how it is doing.
 type MachineStatus struct {
 	Machine
 	On       bool   // which it may not be although it was asked to

@@ -5,24 +5,24 @@ import (
 	"net/netip"
 )
 
-// Networks keeps the Nets of a region in the world. It may be called from many
+// Networks keeps the Nets of a region in the driver. It may be called from many
 // goroutines at once.
 type Networks interface {
-	// EnsureNet makes the world have the Net as it is given, whatever it had
+	// EnsureNet makes the driver have the Net as it is given, whatever it had
 	// before, and returns nil once it does. It may be called again with the
 	// same value at any time. It answers [Later] while a change is under way,
 	// and [ErrStale] to a generation below the newest it was asked for since
 	// it had none.
 	EnsureNet(ctx context.Context, net Net) error
 
-	// RemoveNet makes the world have no such Net, and returns nil once it has
+	// RemoveNet makes the driver have no such Net, and returns nil once it has
 	// none, be it that there never was one. It answers [Later] while the
 	// removal is under way.
 	RemoveNet(ctx context.Context, account, id string) error
 
-	// ObserveNets lists the Nets of this region's making that the world has,
+	// ObserveNets lists the Nets of this region's making that the driver has,
 	// as it has them now, in any order. One that is only being made is among
-	// them, with what there is of it so far, if only its name. The world is
+	// them, with what there is of it so far, if only its name. The driver is
 	// asked and not a memory of what was done to it: this is how a region
 	// finds what a crash made it forget.
 	ObserveNets(ctx context.Context) ([]Net, error)

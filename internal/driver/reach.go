@@ -34,7 +34,7 @@ func (s *Stop) Error() string { return s.Why }
 func stop(by, why string, args ...any) *Stop { return &Stop{By: by, Why: fmt.Sprintf(why, args...)} }
 
 // Reach finds out whether a flow gets from its sender to its receiver in a
-// world that has the Nets, and the answer back. nil is yes; otherwise the error
+// driver that has the Nets, and the answer back. nil is yes; otherwise the error
 // is a [*Stop]. The Nets are those of the sender and the receiver, and those
 // peered with them: what is not given is not there.
 //

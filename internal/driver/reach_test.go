@@ -76,7 +76,7 @@ func nic(id, subnet, group string, addresses ...driver.Address) driver.Nic {
 
 func at(private string) driver.Address { return driver.Address{Private: addr(private)} }
 
-// sample is a world in which much works.
+// sample is a driver in which much works.
 func sample() *nets {
 	one := driver.Net{
 		Account: alice, ID: "one", IpRange: prefix("10.0.0.0/16"),

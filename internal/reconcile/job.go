@@ -50,7 +50,7 @@ const (
 
 // wake has a step of the task made soon. A step that has failed waits out its
 // pace whatever wakes it, so that a resource that is often changed does not
-// keep a broken world busy. The caller holds the mutex.
+// keep a broken driver busy. The caller holds the mutex.
 func (r *Reconciler) wake(t task) {
 	j := r.jobs[t]
 	switch {

@@ -52,7 +52,7 @@ func TestListeningMakesSteps(t *testing.T) {
 	}
 }
 
-// A world that cannot be heard is listened to again, at a growing pace, and each
+// A driver that cannot be heard is listened to again, at a growing pace, and each
 // time a sweep finds what was missed. Once it could be heard for long, the pace
 // begins anew.
 func TestListeningIsRepeated(t *testing.T) {

@@ -1,11 +1,11 @@
-// Package reconcile runs the loops that bring the world to what the store
+// Package reconcile runs the loops that bring the driver to what the store
 // says. It knows no family: a [Loop] says which kind of resource it is about
 // and how to take one of them a step further.
 //
 // A loop is woken by committed changes, by times that it asked for, by what it
-// hears of the world, and by a sweep at the start and from time to time. A wake-up says where to look and
+// hears of the driver, and by a sweep at the start and from time to time. A wake-up says where to look and
 // nothing else: it may come twice or get lost, and the next sweep finds what
-// was missed. A step looks at the state, asks the world outside of any
+// was missed. A step looks at the state, asks the driver outside of any
 // transaction, and notes what came of it in a short one. One resource has one
 // step at a time; a step that fails is repeated at a growing pace.
 //
@@ -25,7 +25,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/store"
 )
 
-// Loop brings the resources of one kind to the world.
+// Loop brings the resources of one kind to the driver.
 type Loop interface {
 	// Kind is the kind whose changes wake the loop. A resource of it that has
 	// a method Pending() bool says with it whether a sweep must look at it.
@@ -34,7 +34,7 @@ type Loop interface {
 	// Reconcile takes a resource as far as it goes now, be it to its end if the
 	// store does not have it any more. It may be called for one that needs
 	// nothing. It answers when it wants to be called again, if it does. An
-	// error means again later; the world and the store are as if the step was
+	// error means again later; the driver and the store are as if the step was
 	// interrupted, so a step that was is just done again.
 	Reconcile(ctx context.Context, account, id string) (again time.Time, err error)
 

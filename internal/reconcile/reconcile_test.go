@@ -21,7 +21,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/store"
 )
 
-// Lamp is a resource whose world is a light that is on or off.
+// Lamp is a resource whose driver is a light that is on or off.
 type Lamp struct {
 	LampId lampID
 	Lit    bool
@@ -190,7 +190,7 @@ func (h *house) settle(r *reconcile.Reconciler) time.Duration {
 type lampLoop struct {
 	house   *house
 	before  func(ctx context.Context, account, id string) (again time.Time, err error) // nil: nothing comes before
-	observe func(reconcile.Found) error                                                // nil: the world has nothing
+	observe func(reconcile.Found) error                                                // nil: the driver has nothing
 	steps   atomic.Int64
 }
 
@@ -609,11 +609,11 @@ func TestSweepsLookAtWhatTheWorldHas(t *testing.T) {
 	h.clock.Advance(next)
 	h.settle(r)
 	if got := seen.Load(); got == nil || *got != "alice lamp-00000000" {
-		t.Errorf("the sweep has not found what the world has: %v", got)
+		t.Errorf("the sweep has not found what the driver has: %v", got)
 	}
 }
 
-// What the world and the store both have, in the state that it should be in, is
+// What the driver and the store both have, in the state that it should be in, is
 // nearly everything.
 func TestSweepsMakeNoStepOfWhatIsSettled(t *testing.T) {
 	t.Parallel()

@@ -132,7 +132,7 @@ func (r *Reconciler) sweep(ctx context.Context, l *loop) (again time.Time, err e
 	if err != nil {
 		return again, err
 	}
-	// The world mostly has what the store has. A step for each of that, as often
+	// The driver mostly has what the store has. A step for each of that, as often
 	// as nodes sweep, would be most of what they do.
 	type seen struct {
 		id    string
@@ -141,7 +141,7 @@ func (r *Reconciler) sweep(ctx context.Context, l *loop) (again time.Time, err e
 	found := map[string][]seen{}
 	err = l.Observe(ctx, func(account, id string, drift bool) { found[account] = append(found[account], seen{id, drift}) })
 	if err != nil {
-		return again, fmt.Errorf("observing the world: %w", err)
+		return again, fmt.Errorf("observing the driver: %w", err)
 	}
 	err = r.views(ctx, slices.Sorted(maps.Keys(found)), func(snap *store.Snapshot) {
 		for _, seen := range found[snap.Account()] {

@@ -39,7 +39,7 @@ func tune(struct{}) {
 		counted += part.Value.Uint64()
 	}
 	wanted := share(counted)
-	// To set it stops the world for a moment: not for nothing.
+	// To set it stops the driver for a moment: not for nothing.
 	if wanted < is*9/10 || is*11/10 < wanted {
 		debug.SetGCPercent(wanted)
 	}

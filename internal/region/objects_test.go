@@ -67,11 +67,11 @@ func TestImagesOfARegion(t *testing.T) {
 	}
 }
 
-// export has the world of a region write an export.
+// export has the driver of a region write an export.
 func export(t *testing.T, r *Region, object string) {
 	t.Helper()
 	e := driver.Export{Format: "raw", Bucket: "bucket", Object: object}
-	if err := r.drivers.(*sim.World).Write(context.Background(), e, 5, io.LimitReader(strings.NewReader("content"), 5), func(int) {}); err != nil {
+	if err := r.drivers.(*sim.Driver).Write(context.Background(), e, 5, io.LimitReader(strings.NewReader("content"), 5), func(int) {}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -55,7 +55,7 @@ type Kind[T any, I ID] struct {
 	// Retention is how long a deleted resource stays readable.
 	Retention time.Duration
 
-	// ToldTags says that the world is told of the tags: a change of them is one
+	// ToldTags says that the driver is told of the tags: a change of them is one
 	// of the resource's Generation.
 	ToldTags bool
 

@@ -132,7 +132,7 @@ func (tx *Tx) AllTagged(yield func(Tagged) bool) {
 	}
 }
 
-// SetTags gives the resource other tags, of which the world hears if it is told
+// SetTags gives the resource other tags, of which the driver hears if it is told
 // of them.
 func (tx *Tx) SetTags(t Tagged, tags []ResourceTag) {
 	t.kind.change(tx, t.ID, func(resource reflect.Value) {

@@ -5,7 +5,7 @@ import (
 	"reflect"
 )
 
-// Touch makes the world hear of a change of a resource of whatever kind, given by
+// Touch makes the driver hear of a change of a resource of whatever kind, given by
 // its id: the Generation of the resource grows. So a rule can tell of what it
 // changed for a resource of a domain above its own. An id that no living
 // resource has changes nothing.
@@ -29,7 +29,7 @@ func (k *Kind[T, I]) change(tx *Tx, id string, change func(resource reflect.Valu
 func touch(resource reflect.Value) {
 	generation := resource.FieldByName("Generation")
 	if !generation.IsValid() {
-		panic(fmt.Sprintf("kind: the world is told nothing of a %s", resource.Type()))
+		panic(fmt.Sprintf("kind: the driver is told nothing of a %s", resource.Type()))
 	}
 	generation.SetUint(generation.Uint() + 1)
 }

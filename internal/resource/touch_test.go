@@ -6,7 +6,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
-// Bell is the ID of a bell, of whose every change the world hears.
+// Bell is the ID of a bell, of whose every change the driver hears.
 type Bell string
 
 func (Bell) Form() resource.Form { return hex("bell-") }
@@ -58,7 +58,7 @@ func TestTouch(t *testing.T) {
 	update(t, db, alice, func(tx *resource.Tx) error {
 		defer func() {
 			if recover() == nil {
-				t.Error("a town can be touched, of which the world is told nothing")
+				t.Error("a town can be touched, of which the driver is told nothing")
 			}
 		}()
 		tx.Touch(silent.TownId)
@@ -66,7 +66,7 @@ func TestTouch(t *testing.T) {
 	})
 }
 
-// The world hears of other tags where it is told of them.
+// The driver hears of other tags where it is told of them.
 func TestTagsAreTold(t *testing.T) {
 	t.Parallel()
 	db := open(t, func(o *resource.Options) { o.Kinds = append(o.Kinds, bells) })

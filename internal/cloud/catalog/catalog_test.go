@@ -12,9 +12,9 @@ import (
 	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
-// world is a region with the actions of this package and no more kinds than a
+// testRegion is a region with the actions of this package and no more kinds than a
 // test brings.
-type world struct {
+type testRegion struct {
 	*testing.T
 	api *api.API
 	db  *resource.DB
@@ -22,18 +22,18 @@ type world struct {
 
 var alice = resource.Caller{Account: "123456789012"}
 
-func newWorld(t *testing.T, region Region, limits map[string]int, kinds []resource.Any, meters ...resource.Meter) world {
+func newTestRegion(t *testing.T, region Region, limits map[string]int, kinds []resource.Any, meters ...resource.Meter) testRegion {
 	t.Parallel()
 	db := resource.Open(resource.Options{
 		Kinds: kinds, Limits: limits, Now: func() time.Time { return time.UnixMilli(1_800_000_000_000) },
 		Rand: rand.NewChaCha8([32]byte{}), Log: slog.New(slog.DiscardHandler),
 	})
 	t.Cleanup(func() { db.Close() })
-	return world{t, api.New(Actions(region, meters...), api.NewPager([]byte("key"))), db}
+	return testRegion{t, api.New(Actions(region, meters...), api.NewPager([]byte("key"))), db}
 }
 
 // ask calls an action as a caller and decodes the answer.
-func ask[T any](w world, caller resource.Caller, action, body string) T {
+func ask[T any](w testRegion, caller resource.Caller, action, body string) T {
 	w.Helper()
 	a, err := w.api.Find(action, api.Latest)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 )
 
 func TestReadLocationsInPages(t *testing.T) {
-	w := newWorld(t, NewRegion("eu-west-2", "cloud.test"), nil, nil)
+	w := newTestRegion(t, NewRegion("eu-west-2", "cloud.test"), nil, nil)
 	type page struct {
 		Locations     []Location
 		NextPageToken string

@@ -8,7 +8,7 @@ import (
 func TestReadPublicIpRangesAreTheOperators(t *testing.T) {
 	region := NewRegion("home", "cloud.test")
 	region.PublicIps = append(region.PublicIps, "203.0.113.0/24")
-	w := newWorld(t, region, nil, nil)
+	w := newTestRegion(t, region, nil, nil)
 	answer := ask[struct{ PublicIps []string }](w, nobody, "ReadPublicIpRanges", "")
 	if want := []string{"198.18.0.0/15", "203.0.113.0/24"}; !slices.Equal(answer.PublicIps, want) {
 		t.Errorf("ranges %v, want %v", answer.PublicIps, want)

@@ -56,7 +56,7 @@ func (p quotasPage) names() []string {
 }
 
 func TestReadQuotasListsThoseOfTheRealService(t *testing.T) {
-	w := newWorld(t, NewRegion("home", "cloud.test"), Limits(), nil)
+	w := newTestRegion(t, NewRegion("home", "cloud.test"), Limits(), nil)
 	answer := ask[quotasPage](w, alice, "ReadQuotas", "")
 	if len(answer.QuotaTypes) != 1 || answer.QuotaTypes[0].QuotaType != "global" {
 		t.Fatalf("the groups are %v, want only global", answer.QuotaTypes)
@@ -96,7 +96,7 @@ func TestReadQuotasFilters(t *testing.T) {
 			listeners := resource.Meter{Quota: "lb_listeners_limit", Read: func(*resource.Tx) iter.Seq2[string, int] {
 				return maps.All(map[string]int{"two": 2, "one": 1})
 			}}
-			w := newWorld(t, NewRegion("home", "cloud.test"), Limits(), nil, listeners)
+			w := newTestRegion(t, NewRegion("home", "cloud.test"), Limits(), nil, listeners)
 			answer := ask[quotasPage](w, alice, "ReadQuotas", `{"Filters":`+tt.filters+`}`)
 			if got := answer.names(); !slices.Equal(got, tt.want) {
 				t.Errorf("the filters %s select %v, want %v", tt.filters, got, tt.want)
@@ -109,7 +109,7 @@ func TestReadQuotasFilters(t *testing.T) {
 }
 
 func TestReadQuotasInPages(t *testing.T) {
-	w := newWorld(t, NewRegion("home", "cloud.test"), Limits(), nil)
+	w := newTestRegion(t, NewRegion("home", "cloud.test"), Limits(), nil)
 	want := ask[quotasPage](w, alice, "ReadQuotas", "").names()
 	var got []string
 	for token, more := "", true; more; {
@@ -130,7 +130,7 @@ func TestReadQuotasShowsWhatIsUsed(t *testing.T) {
 	towns, houses := townKinds()
 	volumes := resource.Meter{Quota: "volume_size_limit", Read: func(*resource.Tx) iter.Seq2[string, int] { return maps.All(map[string]int{resource.Global: 70}) }}
 	limits := map[string]int{"vpc_limit": 5, "subnet_limit": 3, "volume_size_limit": 100}
-	w := newWorld(t, NewRegion("home", "cloud.test"), limits, []resource.Any{towns, houses}, volumes)
+	w := newTestRegion(t, NewRegion("home", "cloud.test"), limits, []resource.Any{towns, houses}, volumes)
 	err := w.db.Update(t.Context(), alice, func(tx *resource.Tx) error {
 		big, small := &town{}, &town{}
 		for _, v := range []*town{big, small} {

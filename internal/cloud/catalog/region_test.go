@@ -16,7 +16,7 @@ func TestReadRegionsLeadsToThisProgram(t *testing.T) {
 		{"home", []string{"api.home.cloud.test", "api.eu-west-2.outscale.com", "api.us-east-2.outscale.com", "api.us-west-1.outscale.com"}},
 	} {
 		t.Run(tt.own, func(t *testing.T) {
-			w := newWorld(t, NewRegion(tt.own, "cloud.test"), nil, nil)
+			w := newTestRegion(t, NewRegion(tt.own, "cloud.test"), nil, nil)
 			answer := ask[struct{ Regions []map[string]string }](w, nobody, "ReadRegions", "")
 			var got []string
 			for _, r := range answer.Regions {

@@ -17,7 +17,7 @@ func TestReadSubregions(t *testing.T) {
 		"one a page":        {`{"ResultsPerPage":1}`, []string{"eu-west-2a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, NewRegion("eu-west-2", "cloud.test"), nil, nil)
+			w := newTestRegion(t, NewRegion("eu-west-2", "cloud.test"), nil, nil)
 			answer := ask[struct{ Subregions []Subregion }](w, alice, "ReadSubregions", tt.body)
 			var got []string
 			for _, s := range answer.Subregions {

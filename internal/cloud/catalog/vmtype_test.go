@@ -91,7 +91,7 @@ func TestReadVmTypes(t *testing.T) {
 		"a page":            {`{"ResultsPerPage":2}`, []string{"c1.medium", "c1.xlarge"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, NewRegion("home", "cloud.test"), nil, nil)
+			w := newTestRegion(t, NewRegion("home", "cloud.test"), nil, nil)
 			answer := ask[struct{ VmTypes []VmType }](w, nobody, "ReadVmTypes", tt.body)
 			var got []string
 			for _, v := range answer.VmTypes {
@@ -106,7 +106,7 @@ func TestReadVmTypes(t *testing.T) {
 
 // What a type does not have is not shown of it.
 func TestVmTypeShowsWhatItHas(t *testing.T) {
-	w := newWorld(t, NewRegion("home", "cloud.test"), nil, nil)
+	w := newTestRegion(t, NewRegion("home", "cloud.test"), nil, nil)
 	answer := ask[struct{ VmTypes []map[string]any }](w, nobody, "ReadVmTypes", `{"Filters":{"VmTypeNames":["m1.small","mv3.large","t2.small"]}}`)
 	want := []map[string]any{
 		{"VmTypeName": "m1.small", "VcoreCount": 1.0, "MemorySize": 2.0, "MaxPrivateIps": 4.0, "VolumeCount": 1.0, "VolumeSize": 150.0, "BsuOptimized": false},

@@ -2,7 +2,7 @@
 // images that they are made of and that are made of them, keypairs, flexible
 // GPUs, dedicated groups, and groups and templates of VMs.
 //
-// Rules say what there shall be and answer at once. Loops bring it to the world
+// Rules say what there shall be and answer at once. Loops bring it to the driver
 // afterwards, each VM and each disk as one value.
 package compute
 

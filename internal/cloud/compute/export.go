@@ -214,7 +214,7 @@ type exportFile struct {
 // Pending reports that there is something to do.
 func (*exportFile) Pending() bool { return true }
 
-// exportFileID is how the world knows an export: the ID of the task, with the
+// exportFileID is how the driver knows an export: the ID of the task, with the
 // device if it is not the first.
 type exportFileID string
 

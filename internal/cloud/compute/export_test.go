@@ -60,8 +60,8 @@ func (l *lab) noSecrets(account string) {
 		}
 		return nil
 	})
-	if exports, err := l.world.ObserveExports(l.Context()); err != nil || len(exports) != 0 {
-		l.Errorf("the world knows the exports %v still, %v", exports, err)
+	if exports, err := l.drivers.ObserveExports(l.Context()); err != nil || len(exports) != 0 {
+		l.Errorf("the driver knows the exports %v still, %v", exports, err)
 	}
 }
 
@@ -126,8 +126,8 @@ func TestExportImage(t *testing.T) {
 	// What is written is told apart by the credentials.
 	var mu sync.Mutex // guards asked
 	var asked []string
-	write := l.world.Write
-	l.world.Write = func(ctx context.Context, e driver.Export, size int64, content io.Reader, far func(int)) error {
+	write := l.drivers.Write
+	l.drivers.Write = func(ctx context.Context, e driver.Export, size int64, content io.Reader, far func(int)) error {
 		mu.Lock()
 		asked = append(asked, fmt.Sprint(e.Object, " ", size>>30, " ", e.AccessKey, "/", e.SecretKey))
 		mu.Unlock()
@@ -160,7 +160,7 @@ func TestExportImage(t *testing.T) {
 		"images/" + taskID + ".qcow2 2 ACCESS/hunter2",
 	}
 	if slices.Sort(asked); !slices.Equal(asked, want) {
-		t.Errorf("the world was asked for %q, want %q", asked, want)
+		t.Errorf("the driver was asked for %q, want %q", asked, want)
 	}
 	l.noSecrets(anna)
 
@@ -216,7 +216,7 @@ func TestExportFails(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	image, snapshot := l.image(anna)
-	l.world.Write = func(context.Context, driver.Export, int64, io.Reader, func(int)) error {
+	l.drivers.Write = func(context.Context, driver.Export, int64, io.Reader, func(int)) error {
 		return errors.New("The region cannot make the format vdi: the program qemu-img is not installed.")
 	}
 	for _, task := range []reply{
@@ -242,7 +242,7 @@ func TestExportOfManyFails(t *testing.T) {
 	image := l.one(anna, "CreateImage", `{"RootDeviceName": "/dev/sda1", "BlockDeviceMappings": [
 		{"DeviceName": "/dev/sda1", "Bsu": {"SnapshotId": %q}}, {"DeviceName": "/dev/sdb", "Bsu": {"SnapshotId": %[1]q}}]}`, s).text("ImageId")
 	task := l.one(anna, "CreateImageExportTask", `{"ImageId": %q, "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "backups"}}`, image).text("TaskId")
-	l.world.Break(task+"-sdb", "The disk is on fire.")
+	l.drivers.Break(task+"-sdb", "The disk is on fire.")
 	l.settle()
 	if now := l.task(anna, task); now.text("State") != "failed" || now.text("Comment") != "The disk is on fire." {
 		t.Errorf("it is %v", now)

@@ -28,7 +28,7 @@ type PublicImage struct {
 	SecureBoot   bool
 	TpmMandatory bool
 	VolumeSize   int    // of the root device, in GiB
-	Content      string // how the world knows what is on the root device; the name of the image if empty
+	Content      string // how the driver knows what is on the root device; the name of the image if empty
 }
 
 //go:embed images.json

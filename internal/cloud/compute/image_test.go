@@ -110,7 +110,7 @@ func TestImageReboots(t *testing.T) {
 			l := newVmLab(t)
 			vm := l.vmIn(anna, test.create)
 			state := l.state(anna, vm)
-			l.world.Slow(func(op string) time.Duration {
+			l.drivers.Slow(func(op string) time.Duration {
 				if op == "EnsureSnapshot" {
 					return time.Hour
 				}
@@ -119,7 +119,7 @@ func TestImageReboots(t *testing.T) {
 			image := l.one(anna, "CreateImage", `{"VmId": %q%s}`, vm, test.image).text("ImageId")
 			var on []string
 			for next := l.rest(); !next.IsZero(); next = l.rest() {
-				snapshots, err := l.world.ObserveSnapshots(t.Context())
+				snapshots, err := l.drivers.ObserveSnapshots(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -204,7 +204,7 @@ func TestImageRebootWithoutRoom(t *testing.T) {
 	l := newVmLab(t)
 	vm := l.vmIn(anna, ``)
 	image := l.one(anna, "CreateImage", `{"VmId": %q}`, vm).text("ImageId")
-	l.world.Limit(sim.Room{Subregion: "test-1a"})
+	l.drivers.Limit(sim.Room{Subregion: "test-1a"})
 	l.settle()
 	if got := l.read(anna, "ReadVms", "VmIds", vm); got.text("State") != "stopped" || !strings.Contains(got.text("StateReason"), "InsufficientInstanceCapacity") {
 		t.Errorf("the VM is %v", got)
@@ -235,7 +235,7 @@ func TestImageFails(t *testing.T) {
 	vm, _ := l.vmWithRoot(anna, VmStopped, 1)
 	i := l.one(anna, "CreateImage", `{"VmId": %q}`, vm)
 	snapshot := i["BlockDeviceMappings"].([]any)[0].(map[string]any)["Bsu"].(map[string]any)["SnapshotId"].(string)
-	l.world.Break(snapshot, "the disk is on fire")
+	l.drivers.Break(snapshot, "the disk is on fire")
 	l.settle()
 	got := l.readImage(anna, i.text("ImageId"))
 	if want := "map[StateCode:Server.InternalError StateMessage:The snapshot " + snapshot + " has failed.]"; got.text("State") != "failed" || got.text("StateComment") != want {
@@ -559,7 +559,7 @@ func TestPublish(t *testing.T) {
 	l.refuse(apierror.NotAuthorized, anna, "DeleteImage", `{"ImageId": "ami-deb12000"}`)
 	l.refuse(apierror.SnapshotNotFound, anna, "CreateVolume", `{"SubregionName": "test-1a", "SnapshotId": "snap-deb12000"}`)
 
-	// A copy has a snapshot that the world makes of the content it knows, and so
+	// A copy has a snapshot that the driver makes of the content it knows, and so
 	// has a volume.
 	copied := l.one(anna, "CreateImage", `{"SourceImageId": "ami-deb12000", "SourceRegionName": "test-1"}`)
 	l.update(anna, func(tx *resource.Tx) error {
@@ -583,11 +583,11 @@ func TestPublish(t *testing.T) {
 	}
 	of := copied["BlockDeviceMappings"].([]any)[0].(map[string]any)["Bsu"].(map[string]any)["SnapshotId"].(string)
 	if got := l.source(of); got.Image != "Debian-12-2026.01.12-0" || got.Copy != nil || got.Size != 10 {
-		t.Errorf("the world copies %v", got)
+		t.Errorf("the driver copies %v", got)
 	}
-	disks, err := l.world.ObserveDisks(t.Context())
+	disks, err := l.drivers.ObserveDisks(t.Context())
 	if err != nil || len(disks) != 1 || disks[0].Image != "Debian-12-2026.01.12-0" || disks[0].From != nil || disks[0].Size != 10 {
-		t.Errorf("the world has the disks %v, %v", disks, err)
+		t.Errorf("the driver has the disks %v, %v", disks, err)
 	}
 
 	// The operator has others from now on.
@@ -683,13 +683,13 @@ func TestImportImage(t *testing.T) {
 	if got := l.readImage(anna, i.text("ImageId")).text("State"); got != "available" {
 		t.Errorf("it is %s", got)
 	}
-	s, _, err := l.world.Snapshot(t.Context(), anna, snapshots[0])
+	s, _, err := l.drivers.Snapshot(t.Context(), anna, snapshots[0])
 	want := []driver.SnapshotPart{
 		{ID: snapshots[0], URL: fmt.Sprintf("https://example.com/a?Expires=%d&Signature=x", time.Date(2026, 11, 20, 11, 0, 0, 0, time.UTC).Unix()), Size: 11},
 		{ID: snapshots[1], URL: "https://example.com/b", Size: 5},
 	}
 	if err != nil || !reflect.DeepEqual(s.Parts, want) {
-		t.Errorf("the world imports %v, %v", s.Parts, err)
+		t.Errorf("the driver imports %v, %v", s.Parts, err)
 	}
 	l.refuse(apierror.ImageNameTaken, anna, "CreateImage", `{"FileLocation": "https://example.com/manifest.json"}`)
 	l.call(anna, "CreateImage", `{"FileLocation": "https://example.com/manifest.json", "ImageName": "another", "Description": "mine", "ProductCodes": ["0001"]}`)
@@ -728,7 +728,7 @@ func TestManifests(t *testing.T) {
 		{"no operations", `300`, `null`, apierror.InvalidManifest},
 		{"no URL", `"https://example.com/b"`, `""`, apierror.InvalidManifest},
 		{"a URL of no file", `"https://example.com/b"`, `"https://example.com"`, apierror.InvalidManifest},
-		{"a file of the world's own", `"https://example.com/b"`, `"file:///etc/passwd"`, apierror.InvalidManifest},
+		{"a file of the driver's own", `"https://example.com/b"`, `"file:///etc/passwd"`, apierror.InvalidManifest},
 		{"a size below nothing", `5368709120`, `-1`, apierror.InvalidManifest},
 		{"a size above all", `5368709120`, `16000829587457`, apierror.InvalidManifest},
 	} {

@@ -30,15 +30,15 @@ import (
 // Two accounts of a lab.
 const anna, ben = "000000000001", "000000000002"
 
-// lab is a store with the actions of this package over it, a simulated world and
+// lab is a store with the actions of this package over it, a simulated driver and
 // the loops between them.
 type lab struct {
 	*testing.T
-	api   *api.API
-	db    *resource.DB
-	clock *clock.Virtual
-	world *sim.World
-	loops *reconcile.Reconciler
+	api     *api.API
+	db      *resource.DB
+	clock   *clock.Virtual
+	drivers *sim.Driver
+	loops   *reconcile.Reconciler
 
 	journal *ledger // what a lab with VMs has written
 
@@ -75,13 +75,13 @@ func (envelope) Open(sealed, _ string) (string, error) {
 	return strings.TrimPrefix(sealed, "sealed "), nil
 }
 
-// delay is how long the world of a lab takes to change.
+// delay is how long the driver of a lab takes to change.
 const delay = 8 * time.Second
 
 func newLab(t *testing.T, limits ...map[string]int) *lab {
 	t.Helper()
 	l := &lab{T: t, clock: clock.NewVirtual(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC))}
-	l.world = sim.New(l.clock.Now, delay)
+	l.drivers = sim.New(l.clock.Now, delay)
 	l.loops = reconcile.New(reconcile.Options{Clock: l.clock})
 	l.objects = t.TempDir()
 	dir, err := directory.Open(l.objects, []byte("key"), l.clock.Now)
@@ -89,7 +89,7 @@ func newLab(t *testing.T, limits ...map[string]int) *lab {
 		t.Fatal(err)
 	}
 	objects := shelf{dir, l}
-	l.world.Write = (&objectstore.Exporter{Store: objects, Log: slog.New(slog.DiscardHandler)}).Write
+	l.drivers.Write = (&objectstore.Exporter{Store: objects, Log: slog.New(slog.DiscardHandler)}).Write
 	l.api = api.New(Actions(Region{Name: "test-1", Subregions: []string{"test-1a", "test-1b"}, Objects: objects}), api.NewPager([]byte("key")))
 	l.db = resource.Open(resource.Options{
 		Kinds: append(network.Kinds(), Kinds()...), Limits: append(limits, nil)[0], Now: l.clock.Now, Rand: rand.NewChaCha8([32]byte{}), Seal: envelope{},
@@ -99,7 +99,7 @@ func newLab(t *testing.T, limits ...map[string]int) *lab {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		l.loops.Run(ctx, l.db, NewVolumeLoop(l.db, l.world), NewSnapshotLoop(l.db, l.world), NewExportLoop(l.db, l.world), NewManifestLoop(l.db, objects))
+		l.loops.Run(ctx, l.db, NewVolumeLoop(l.db, l.drivers), NewSnapshotLoop(l.db, l.drivers), NewExportLoop(l.db, l.drivers), NewManifestLoop(l.db, objects))
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -320,7 +320,7 @@ func (l *lab) setVm(account, vmID string, state VmStateName) {
 	})
 }
 
-// machine does what the loop of VMs does for the disks of a machine: the world
+// machine does what the loop of VMs does for the disks of a machine: the driver
 // has those that the store wants.
 func (l *lab) machine(account, vmID string) (devices []string) {
 	l.Helper()

@@ -26,7 +26,7 @@ type Snapshot struct {
 	// Asked is the digest of the request, if it had a client token.
 	Asked string `wire:"-"`
 	// Image is the name of the content of an image of the region's own, which is
-	// what the snapshot has. The world knows it by this name only.
+	// what the snapshot has. The driver knows it by this name only.
 	Image string `wire:"-"`
 }
 
@@ -86,7 +86,7 @@ var snapshotLife = lifecycle.Table[SnapshotState]{
 	SnapshotError:     {snapshotDeleted: ""},
 }
 
-// snapshotSet is what the world is told of snapshots that are taken at one
+// snapshotSet is what the driver is told of snapshots that are taken at one
 // instant. It is there as long as one of them is.
 type snapshotSet struct {
 	SetId setID // that of the first snapshot
@@ -117,7 +117,7 @@ type snapshotPart struct {
 	Size         int             // GiB
 }
 
-// Pending reports whether the world is behind.
+// Pending reports whether the driver is behind.
 func (s *snapshotSet) Pending() bool { return s.ObservedGeneration < s.Generation }
 
 // waits reports whether a VM is not off yet that shall be.

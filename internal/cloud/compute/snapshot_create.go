@@ -150,7 +150,7 @@ func importOf(tx *resource.Tx, location string, size int64) (newSnapshot, error)
 	return newSnapshot{&Snapshot{VolumeSize: int((size + gib - 1) / gib)}, snapshotPart{FileLocation: resource.Secret(location)}}, nil
 }
 
-// isFile reports whether a text is the URL of a file that the world may be asked
+// isFile reports whether a text is the URL of a file that the driver may be asked
 // to fetch: from the web, or from the region's own object store.
 func isFile(location string) bool {
 	u, err := url.Parse(location)

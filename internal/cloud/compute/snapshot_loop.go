@@ -61,7 +61,7 @@ func NewSnapshotLoop(db *resource.DB, disks driver.Disks) reconcile.Loop {
 	})
 }
 
-// wantedSnapshot is a set as the world should have it.
+// wantedSnapshot is a set as the driver should have it.
 func wantedSnapshot(account string, s *snapshotSet) driver.Snapshot {
 	want := driver.Snapshot{Account: account, ID: string(s.SetId), Generation: s.Generation}
 	for _, part := range s.Parts {

@@ -43,10 +43,10 @@ func TestSnapshotOfAVolume(t *testing.T) {
 	l.hasSnapshots()
 }
 
-// hasSnapshots checks which snapshots the world has, as values of parts.
+// hasSnapshots checks which snapshots the driver has, as values of parts.
 func (l *lab) hasSnapshots(want ...[]string) {
 	l.Helper()
-	seen, err := l.world.ObserveSnapshots(l.Context())
+	seen, err := l.drivers.ObserveSnapshots(l.Context())
 	if err != nil {
 		l.Fatal(err)
 	}
@@ -61,16 +61,16 @@ func (l *lab) hasSnapshots(want ...[]string) {
 	slices.SortFunc(got, slices.Compare)
 	slices.SortFunc(want, slices.Compare)
 	if fmt.Sprint(got) != fmt.Sprint(want) {
-		l.Errorf("the world has the snapshots %q, want %q", got, want)
+		l.Errorf("the driver has the snapshots %q, want %q", got, want)
 	}
 }
 
-// source is where the world takes the content of a snapshot from.
+// source is where the driver takes the content of a snapshot from.
 func (l *lab) source(snapshot string) driver.SnapshotPart {
 	l.Helper()
-	s, ok, err := l.world.Snapshot(l.Context(), anna, snapshot)
+	s, ok, err := l.drivers.Snapshot(l.Context(), anna, snapshot)
 	if err != nil || !ok || len(s.Parts) != 1 {
-		l.Fatalf("the snapshot %s is %v, %v in the world", snapshot, s, err)
+		l.Fatalf("the snapshot %s is %v, %v in the driver", snapshot, s, err)
 	}
 	return s.Parts[0]
 }
@@ -88,7 +88,7 @@ func TestCopyAndImport(t *testing.T) {
 	l.refuse(apierror.InvalidState, anna, "CreateSnapshot", `{"SourceSnapshotId": %q, "SourceRegionName": "test-1"}`, copied["SnapshotId"])
 	l.settle()
 	if got := l.source(copied.text("SnapshotId")); got.Copy == nil || *got.Copy != (driver.SnapshotName{Account: anna, ID: s}) || got.Size != 7 {
-		t.Errorf("the world copies %v", got)
+		t.Errorf("the driver copies %v", got)
 	}
 	l.settle()
 	l.call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, s)
@@ -100,7 +100,7 @@ func TestCopyAndImport(t *testing.T) {
 	}
 	l.settle()
 	if got := l.source(imported.text("SnapshotId")); got.URL != url || got.Size != 11 {
-		t.Errorf("the world imports %v", got)
+		t.Errorf("the driver imports %v", got)
 	}
 	l.call(anna, "CreateSnapshot", `{"FileLocation": "object:///backups/snap.raw?Expires=%d&Signature=x", "SnapshotSize": 1}`, l.clock.Now().Unix()) // the region's own store has it
 	l.settle()
@@ -180,8 +180,8 @@ func TestVolumeOutlivesItsSnapshots(t *testing.T) {
 			l.call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, second)
 		},
 		"failed": func(first, second string) {
-			l.world.Break(first, "the disk is broken")
-			l.world.Break(second, "the disk is broken")
+			l.drivers.Break(first, "the disk is broken")
+			l.drivers.Break(second, "the disk is broken")
 			l.settle()
 			if state := l.read(anna, "ReadSnapshots", "SnapshotIds", first).text("State"); state != "error" {
 				t.Errorf("a snapshot that fails is %s", state)
@@ -206,7 +206,7 @@ func TestVolumeOutlivesItsSnapshots(t *testing.T) {
 	}
 }
 
-// Snapshots of one instant are one value for the world, and each is deleted on
+// Snapshots of one instant are one value for the driver, and each is deleted on
 // its own.
 func TestSnapshotsOfOneInstant(t *testing.T) {
 	t.Parallel()
@@ -312,8 +312,8 @@ func TestSharedSnapshots(t *testing.T) {
 		t.Errorf("of snapshots of another account come %v and %v", v, copied)
 	}
 	l.settle()
-	if s, _, err := l.world.Snapshot(t.Context(), ben, copied.text("SnapshotId")); err != nil || *s.Parts[0].Copy != (driver.SnapshotName{Account: anna, ID: public}) {
-		t.Errorf("the world copies %v, %v", s, err)
+	if s, _, err := l.drivers.Snapshot(t.Context(), ben, copied.text("SnapshotId")); err != nil || *s.Parts[0].Copy != (driver.SnapshotName{Account: anna, ID: public}) {
+		t.Errorf("the driver copies %v, %v", s, err)
 	}
 	l.refuse(apierror.SnapshotNotFound, ben, "DeleteSnapshot", `{"SnapshotId": %q}`, public)
 	l.refuse(apierror.SnapshotNotFound, ben, "UpdateSnapshot", `{"SnapshotId": %q, "PermissionsToCreateVolume": {"Additions": {"GlobalPermission": true}}}`, private)
@@ -429,13 +429,13 @@ func TestSnapshotQuotas(t *testing.T) {
 	l.snapshot(anna, v)
 }
 
-// A world that fails is asked again, and one that is done is not.
+// A driver that fails is asked again, and one that is done is not.
 func TestSnapshotLoopOutlastsFailures(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	v := l.volume(anna, `"Size": 1`)
 	for _, op := range []string{"EnsureSnapshot", "Snapshot"} {
-		l.world.Fail(func(called string) error {
+		l.drivers.Fail(func(called string) error {
 			if called == op {
 				return errors.New("the cable is cut")
 			}
@@ -446,16 +446,16 @@ func TestSnapshotLoopOutlastsFailures(t *testing.T) {
 		if state := l.read(anna, "ReadSnapshots", "SnapshotIds", s).text("State"); state != "in-queue" {
 			t.Errorf("a snapshot that nobody has heard of, by %s, is %s", op, state)
 		}
-		l.world.Fail(nil)
+		l.drivers.Fail(nil)
 		l.settle()
 		if state := l.read(anna, "ReadSnapshots", "SnapshotIds", s).text("State"); state != "completed" {
 			t.Errorf("once %s works again the snapshot is %s", op, state)
 		}
 		before := l.version(anna)
-		l.world.Fail(func(op string) error { return errors.New(op + " was called for nothing") })
-		if again, err := NewSnapshotLoop(l.db, l.world).Reconcile(t.Context(), anna, s); err != nil || !again.IsZero() || l.version(anna) != before {
+		l.drivers.Fail(func(op string) error { return errors.New(op + " was called for nothing") })
+		if again, err := NewSnapshotLoop(l.db, l.drivers).Reconcile(t.Context(), anna, s); err != nil || !again.IsZero() || l.version(anna) != before {
 			t.Errorf("a step with nothing to do: %v, %v", again, err)
 		}
-		l.world.Fail(nil)
+		l.drivers.Fail(nil)
 	}
 }

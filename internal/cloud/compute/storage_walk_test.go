@@ -47,7 +47,7 @@ func ends[S, E ~string, M ~map[S]map[E]S](life M) (all []S) {
 }
 
 // Whatever is asked of volumes, snapshots, images and exports, and whatever
-// becomes of them in the world, in whatever order, their states stay in their
+// becomes of them in the driver, in whatever order, their states stay in their
 // tables, and nothing is left waiting.
 func TestStorageWalksTheTables(t *testing.T) {
 	t.Parallel()
@@ -108,7 +108,7 @@ func TestStorageWalksTheTables(t *testing.T) {
 			for _, field := range []string{"SnapshotId", "TaskId"} {
 				for _, o := range made {
 					if o, ok := o.(map[string]any); ok && o[field] != nil && rapid.IntRange(0, 3).Draw(r, "breaks") == 0 {
-						l.world.Break(fmt.Sprint(o[field]), "It is broken.")
+						l.drivers.Break(fmt.Sprint(o[field]), "It is broken.")
 					}
 				}
 			}

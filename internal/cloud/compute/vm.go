@@ -102,7 +102,7 @@ type Vm struct {
 	CloudGroups     []network.SecurityGroupLight `json:"-" wire:"-"`
 }
 
-// Pending reports whether the world is behind.
+// Pending reports whether the driver is behind.
 func (v *Vm) Pending() bool { return v.ObservedGeneration < v.Generation }
 
 // Amounts are the vCores and the memory of the VM. See [fleetOf].

@@ -8,11 +8,11 @@ import (
 	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
-// Look is what a machine shows to the world, now: the end of what it wrote to its
+// Look is what a machine shows to the driver, now: the end of what it wrote to its
 // console, and its administrator's password, sealed, if it just made one.
 type Look func(ctx context.Context, account string, vm id.Vm) (console, password []byte, err error)
 
-// look asks the world, for actions that read what no store keeps.
+// look asks the driver, for actions that read what no store keeps.
 func (region Region) look(tx *resource.Tx, vm id.Vm) (console, password []byte, err error) {
 	if region.Look == nil {
 		return nil, nil, nil

@@ -52,7 +52,7 @@ func TestVmInPublicCloud(t *testing.T) {
 	m := l.inWorld(anna, vm)
 	if m == nil || !m.On || m.Cores != 2 || m.Memory != 2 || m.CpuModel != "v5" || m.Performance != "medium" || string(m.UserData) != "hello" || m.Subregion != "test-1a" ||
 		len(m.Keys) != 1 || len(m.Disks) != 1 || m.Disks[0].Device != "/dev/sda1" || len(m.Nics) != 1 || m.Nics[0].Net != "" || !m.Nics[0].Public.IsValid() {
-		t.Errorf("the world has %+v", m)
+		t.Errorf("the driver has %+v", m)
 	}
 	if m.Metadata["instance-id"] != vm || m.Metadata["public-keys/0/openssh-key"] == "" || m.Metadata["instance-type"] != "tinav5.c2r2" {
 		t.Errorf("the VM is told %v", m.Metadata)
@@ -85,7 +85,7 @@ func TestVmInNet(t *testing.T) {
 	l.selects(nic.objects("PrivateIps"), "PrivateIp", "10.0.1.7", "10.0.1.8")
 	l.selects(v.objects("SecurityGroups"), "SecurityGroupId", texts(nic.objects("SecurityGroups"), "SecurityGroupId")...)
 	if m := l.inWorld(anna, vm); m == nil || m.Nics[0].Net != net || m.Metadata["local-ipv4"] != "10.0.1.7" {
-		t.Errorf("the world has %+v", m)
+		t.Errorf("the driver has %+v", m)
 	}
 }
 
@@ -372,7 +372,7 @@ func TestStoppedOnCreation(t *testing.T) {
 	}
 	l.act()
 	if m := l.inWorld(anna, vm); l.state(anna, vm) != "stopped" || m == nil || m.On || m.Boots != 0 {
-		t.Errorf("it is %s, and %+v in the world", l.state(anna, vm), m)
+		t.Errorf("it is %s, and %+v in the driver", l.state(anna, vm), m)
 	}
 	if got := l.read(anna, "ReadVms", "VmIds", vm).text("StateReason"); got != neverStarted || len(got) != 27 {
 		t.Errorf("it is stopped for %q, which has %d characters", got, len(got))

@@ -48,7 +48,7 @@ func TestVmGroupLife(t *testing.T) {
 	}
 	l.selects(v.objects("SecurityGroups"), "SecurityGroupName", "web")
 	if m := l.inWorld(anna, v.text("VmId")); !slices.Equal(m.Affinities, []driver.Affinity{{Strategy: "repulse", Scope: "server", Group: group, Strict: true}}) {
-		t.Errorf("the world has %+v", m)
+		t.Errorf("the driver has %+v", m)
 	}
 
 	// New VMs are made from the present template.

@@ -68,11 +68,11 @@ func (j *ledger) since() int {
 }
 
 // newVmLab is a lab with networks and VMs as well, and all loops between the store
-// and the world.
+// and the driver.
 func newVmLab(t *testing.T, limits ...map[string]int) *lab {
 	t.Helper()
 	l := &lab{T: t, clock: clock.NewVirtual(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)), journal: &ledger{pending: map[string]int{}}}
-	l.world = sim.New(l.clock.Now, delay)
+	l.drivers = sim.New(l.clock.Now, delay)
 	l.loops = reconcile.New(reconcile.Options{Clock: l.clock})
 	region := Region{
 		Name: "test-1", Subregions: []string{"test-1a", "test-1b"},
@@ -81,7 +81,7 @@ func newVmLab(t *testing.T, limits ...map[string]int) *lab {
 			Name: "test-1", Domain: "cloud.test", Subregions: []string{"test-1a", "test-1b"}, PublicIps: []api.CIDR{"192.0.2.0/24"},
 		},
 		Look: func(ctx context.Context, account string, vm id.Vm) (console, password []byte, err error) {
-			status, _, err := l.world.Machine(ctx, account, string(vm))
+			status, _, err := l.drivers.Machine(ctx, account, string(vm))
 			return status.Console, status.Password, err
 		},
 	}
@@ -94,8 +94,8 @@ func newVmLab(t *testing.T, limits ...map[string]int) *lab {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		l.loops.Run(ctx, l.db, NewVolumeLoop(l.db, l.world), NewSnapshotLoop(l.db, l.world),
-			network.NewNetLoop(l.db, l.world, region.Network), network.NewGroupLoop(l.db, l.world), NewVmLoop(l.db, l.world, region))
+		l.loops.Run(ctx, l.db, NewVolumeLoop(l.db, l.drivers), NewSnapshotLoop(l.db, l.drivers),
+			network.NewNetLoop(l.db, l.drivers, region.Network), network.NewGroupLoop(l.db, l.drivers), NewVmLoop(l.db, l.drivers, region))
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -144,7 +144,7 @@ func (l *lab) vms(account, request string, args ...any) (all []reply) {
 	return all
 }
 
-// vmIn makes a VM and waits until the world has it.
+// vmIn makes a VM and waits until the driver has it.
 func (l *lab) vmIn(account, request string, args ...any) string {
 	l.Helper()
 	v := l.vms(account, request, args...)[0].text("VmId")
@@ -179,10 +179,10 @@ func (l *lab) state(account, vm string) string {
 	return l.read(account, "ReadVms", "VmIds", vm).text("State")
 }
 
-// inWorld is a machine as the world has it; nil: it has none.
+// inWorld is a machine as the driver has it; nil: it has none.
 func (l *lab) inWorld(account, vm string) *driver.MachineStatus {
 	l.Helper()
-	status, ok, err := l.world.Machine(l.Context(), account, vm)
+	status, ok, err := l.drivers.Machine(l.Context(), account, vm)
 	if err != nil {
 		l.Fatal(err)
 	}
@@ -220,7 +220,7 @@ func sorted(list []string) []string {
 	return list
 }
 
-// act moves the clock as far as the world needs for what was asked, but not to
+// act moves the clock as far as the driver needs for what was asked, but not to
 // the end of what can still be read.
 func (l *lab) act() {
 	l.Helper()

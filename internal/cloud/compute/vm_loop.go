@@ -14,7 +14,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
-// netPace is how soon a VM looks again whether its NICs are in the world.
+// netPace is how soon a VM looks again whether its NICs are in the driver.
 const netPace = 100 * time.Millisecond
 
 // vmLoop is a loop that hears of machines that do something by themselves.
@@ -107,8 +107,8 @@ func (region Region) inspect(ctx context.Context, machines driver.Machines, acco
 // hasFallen reports whether a machine is off although nobody asked for that.
 func hasFallen(m driver.MachineStatus) bool { return !m.On && m.OffBy != "" }
 
-// machineDone notes that the world has a machine. What became of the VM since the
-// world was asked stays as it is.
+// machineDone notes that the driver has a machine. What became of the VM since the
+// driver was asked stays as it is.
 func (region Region) machineDone(tx *resource.Tx, v *Vm, done driver.Machine) error {
 	if err := Vms.Put(tx, v); err != nil {
 		return err
@@ -154,7 +154,7 @@ func (region Region) noRoom(tx *resource.Tx, v *Vm) error {
 	return region.stopped(tx, v, vmUnplaced)
 }
 
-// wanted is the VM as the world should have it. ready is false while a disk of it
+// wanted is the VM as the driver should have it. ready is false while a disk of it
 // is not made yet.
 func (region Region) wanted(tx *resource.Tx, v *Vm) (want driver.Machine, ready bool) {
 	want = driver.Machine{

@@ -239,7 +239,7 @@ func (region Region) stopped(tx *resource.Tx, v *Vm, event lifecycle.Event[VmSta
 	return settleGroup(tx, v.VmGroupId)
 }
 
-// gone does what goes with the end of a VM in the world: its volumes and NICs are
+// gone does what goes with the end of a VM in the driver: its volumes and NICs are
 // free again or deleted, as they say themselves, and its flexible GPUs too.
 func gone(tx *resource.Tx, v *Vm) error {
 	checked := false

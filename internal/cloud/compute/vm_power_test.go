@@ -29,7 +29,7 @@ func TestVmStateCodes(t *testing.T) {
 func (l *lab) in(account string, state VmStateName) string {
 	l.Helper()
 	vm := l.vms(account, "")[0].text("VmId")
-	l.advance(delay) // its disk is made: the world hears of the VM, and one that it does not know would end at once
+	l.advance(delay) // its disk is made: the driver hears of the VM, and one that it does not know would end at once
 	ids := fmt.Sprintf(`{"VmIds": [%q]}`, vm)
 	if state != VmPending {
 		l.act()
@@ -122,7 +122,7 @@ func TestForcedStop(t *testing.T) {
 	t.Parallel()
 	l := newVmLab(t)
 	vm := l.in(anna, VmRunning)
-	l.world.DeafenGuest(anna, vm)
+	l.drivers.DeafenGuest(anna, vm)
 	l.call(anna, "StopVms", `{"VmIds": [%q]}`, vm)
 	l.act()
 	if got := l.state(anna, vm); got != "stopping" {
@@ -167,7 +167,7 @@ func TestStopAndPublicIps(t *testing.T) {
 		t.Errorf("the public IP %s became %s; the others are %q", first, now[0], now[1:])
 	}
 	if m := l.inWorld(anna, cloud); m.Nics[0].Public.String() != now[0] {
-		t.Errorf("the world has %s", m.Nics[0].Public)
+		t.Errorf("the driver has %s", m.Nics[0].Public)
 	}
 	// One that was taken away meanwhile comes back if it is free.
 	l.call(anna, "UnlinkPublicIp", `{"PublicIp": %q}`, stays)
@@ -202,7 +202,7 @@ func TestTerminationTakesAlong(t *testing.T) {
 	l.act()
 	l.selects(l.list(anna, "ReadFlexibleGpus", `{"VmIds": [%q]}`, id), "State", "attached", "attached")
 	if m := l.inWorld(anna, id); len(m.Gpus) != 2 || len(m.Disks) != 3 {
-		t.Errorf("the world has %+v", m)
+		t.Errorf("the driver has %+v", m)
 	}
 	ip := l.one(anna, "CreatePublicIp", `{}`).text("PublicIp")
 	l.call(anna, "LinkPublicIp", `{"VmId": %q, "PublicIp": %q}`, id, ip)
@@ -225,7 +225,7 @@ func TestTerminationTakesAlong(t *testing.T) {
 	l.selects(l.list(anna, "ReadFlexibleGpus", `{}`), "State", "allocated")
 	l.selects(l.list(anna, "ReadPublicIps", `{}`), "NicId", "<nil>")
 	if l.inWorld(anna, id) != nil {
-		t.Error("the world still has it")
+		t.Error("the driver still has it")
 	}
 	l.settle()
 	l.selects(l.list(anna, "ReadVms", `{}`), "VmId")
@@ -240,8 +240,8 @@ func TestTerminationTakesAlong(t *testing.T) {
 
 func TestShutdownBehavior(t *testing.T) {
 	t.Parallel()
-	guest := func(l *lab, vm string) { l.world.ShutDownGuest(anna, vm) }
-	host := func(l *lab, vm string) { l.world.FailHost(anna, vm) }
+	guest := func(l *lab, vm string) { l.drivers.ShutDownGuest(anna, vm) }
+	host := func(l *lab, vm string) { l.drivers.FailHost(anna, vm) }
 	stop := func(l *lab, vm string) { l.call(anna, "StopVms", `{"VmIds": [%q]}`, vm) }
 	tests := []struct {
 		name, setting string
@@ -282,7 +282,7 @@ func TestShutdownBehavior(t *testing.T) {
 				t.Errorf("the behavior is %s, want %s", got, test.views)
 			}
 			if m := l.inWorld(anna, vm); m != nil && m.On != (test.state == "running") || (m == nil) != (test.state == "terminated") {
-				t.Errorf("the world has %+v", m)
+				t.Errorf("the driver has %+v", m)
 			}
 		})
 	}
@@ -291,7 +291,7 @@ func TestShutdownBehavior(t *testing.T) {
 func TestNoRoom(t *testing.T) {
 	t.Parallel()
 	l := newVmLab(t)
-	l.world.Limit(sim.Room{Subregion: "test-1a", Cores: 2, Memory: 8})
+	l.drivers.Limit(sim.Room{Subregion: "test-1a", Cores: 2, Memory: 8})
 	first, second := l.vms(anna, `"VmType": "tinav5.c2r2"`)[0].text("VmId"), l.vms(anna, `"VmType": "tinav5.c2r2"`)[0].text("VmId")
 	l.act()
 	got := texts(l.list(anna, "ReadVms", `{}`), "State")
@@ -313,14 +313,14 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
-// A VM does not run before its NICs and disks are in the world.
+// A VM does not run before its NICs and disks are in the driver.
 func TestVmWaits(t *testing.T) {
 	t.Parallel()
 	l := newVmLab(t)
 	subnet, _ := l.subnet(anna)
 	l.act()
 	broken := map[string]bool{"EnsureNet": true, "EnsureDisk": true}
-	l.world.Fail(func(op string) error {
+	l.drivers.Fail(func(op string) error {
 		if broken[op] {
 			return errors.New("it is broken")
 		}
@@ -335,7 +335,7 @@ func TestVmWaits(t *testing.T) {
 		}
 	}
 	waits("its Net and its disk")
-	l.world.Fail(func(op string) error {
+	l.drivers.Fail(func(op string) error {
 		if op == "EnsureNet" {
 			return errors.New("it is broken")
 		}
@@ -345,7 +345,7 @@ func TestVmWaits(t *testing.T) {
 		l.act()
 	}
 	waits("its Net")
-	l.world.Fail(nil)
+	l.drivers.Fail(nil)
 	for range 20 {
 		l.act()
 	}
@@ -441,8 +441,8 @@ func TestConsoleAndPassword(t *testing.T) {
 	if console, err := base64.StdEncoding.DecodeString(text); err != nil || string(console) != string(l.inWorld(anna, vm).Console) || len(console) == 0 {
 		t.Errorf("the console is %q, %v", console, err)
 	}
-	// A machine that the world has lost comes back to whoever looks at it.
-	l.world.RemoveMachine(l.Context(), anna, vm)
+	// A machine that the driver has lost comes back to whoever looks at it.
+	l.drivers.RemoveMachine(l.Context(), anna, vm)
 	l.act()
 	for _, there := range []bool{false, true} {
 		if got := l.call(anna, "ReadConsoleOutput", `{"VmId": %q}`, vm).text("ConsoleOutput"); (got != "") != there {
@@ -485,7 +485,7 @@ func TestConsoleAndPassword(t *testing.T) {
 }
 
 // Whatever is asked of a VM and whatever its machine does, in whatever order, its
-// state stays in the table, and store and world agree in the end.
+// state stays in the table, and store and driver agree in the end.
 func TestVmsWalkTheTable(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
@@ -506,10 +506,10 @@ func TestVmsWalkTheTable(t *testing.T) {
 		for range rapid.IntRange(1, 12).Draw(r, "steps") {
 			switch what := rapid.SampledFrom([]string{"StartVms", "StopVms", "RebootVms", "DeleteVms", "guest", "host", "wait", "wait", "rest"}).Draw(r, "what"); what {
 			case "guest":
-				l.world.ShutDownGuest(anna, vm)
+				l.drivers.ShutDownGuest(anna, vm)
 				l.loops.LookAgain()
 			case "host":
-				l.world.FailHost(anna, vm)
+				l.drivers.FailHost(anna, vm)
 				l.loops.LookAgain()
 			case "wait":
 				l.advance(delay)
@@ -529,11 +529,11 @@ func TestVmsWalkTheTable(t *testing.T) {
 		switch state {
 		case VmRunning, VmStopped:
 			if m == nil || m.On != (state == VmRunning) {
-				r.Fatalf("a VM that is %s is %+v in the world", state, m)
+				r.Fatalf("a VM that is %s is %+v in the driver", state, m)
 			}
 		case VmTerminated:
 			if m != nil {
-				r.Fatalf("a VM that is gone is %+v in the world", m)
+				r.Fatalf("a VM that is gone is %+v in the driver", m)
 			}
 		default:
 			r.Fatalf("it stays %s", state)

@@ -51,7 +51,7 @@ func TestUpdateVm(t *testing.T) {
 				t.Errorf("it is %s, want %s", got, test.want)
 			}
 			if m := l.inWorld(anna, vm); m.On == test.stopped || test.field == "VmType" && m.Cores != 4 && m.Memory != 8 || test.field == "KeypairName" && len(m.Keys) != 1 {
-				t.Errorf("the world has %+v", m)
+				t.Errorf("the driver has %+v", m)
 			}
 		})
 	}
@@ -173,7 +173,7 @@ func TestTagsReachTheMachine(t *testing.T) {
 	}
 }
 
-// The world is told which security groups a machine of the public Cloud is in,
+// The driver is told which security groups a machine of the public Cloud is in,
 // and what they let through.
 func TestPublicGroupsOfMachines(t *testing.T) {
 	t.Parallel()
@@ -198,13 +198,13 @@ func TestPublicGroupsOfMachines(t *testing.T) {
 	if after := l.inWorld(anna, vm).Generation; after != before {
 		t.Errorf("for a rule the machine was changed from %d to %d", before, after)
 	}
-	groups, err := l.world.ObserveGroups(t.Context())
+	groups, err := l.drivers.ObserveGroups(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	i := slices.IndexFunc(groups, func(g driver.PublicGroup) bool { return g.ID == web })
 	if i < 0 || len(groups[i].Inbound) != 1 || groups[i].Inbound[0].To != 80 {
-		t.Errorf("the world has the groups %+v", groups)
+		t.Errorf("the driver has the groups %+v", groups)
 	}
 	l.call(anna, "UpdateVm", `{"VmId": %q, "SecurityGroupIds": [%q, %q]}`, vm, db, web)
 	in(db, web)

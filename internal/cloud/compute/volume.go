@@ -47,7 +47,7 @@ type Volume struct {
 	ObservedGeneration uint64 `wire:"-"`
 }
 
-// Pending reports whether the world is behind.
+// Pending reports whether the driver is behind.
 func (v *Volume) Pending() bool { return v.ObservedGeneration < v.Generation }
 
 // Amounts are the size of the volume, by its type, and its operations per second;

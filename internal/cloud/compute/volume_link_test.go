@@ -213,7 +213,7 @@ func TestVolumesOfANewVm(t *testing.T) {
 	l.hasDisks(driver.Disk{Account: anna, ID: string(data.VolumeId), Generation: 1, Subregion: "test-1a", Size: 10, Type: "standard", Iops: 150})
 }
 
-// A link that changes while the world is asked is not taken for done.
+// A link that changes while the driver is asked is not taken for done.
 func TestLinkChangesDuringAStep(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

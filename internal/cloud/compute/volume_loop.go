@@ -160,8 +160,8 @@ func wantedDisks(tx *resource.Tx, vm *Vm) (disks []driver.MachineDisk, ready boo
 	return disks, ready
 }
 
-// disksLinked notes that the world has the disks of a machine as given. What
-// became of the links since the world was asked stays as it is.
+// disksLinked notes that the driver has the disks of a machine as given. What
+// became of the links since the driver was asked stays as it is.
 func disksLinked(tx *resource.Tx, vm id.Vm, has []driver.MachineDisk) error {
 	linked := map[driver.MachineDisk]bool{}
 	for _, d := range has {

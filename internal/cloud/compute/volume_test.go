@@ -74,11 +74,11 @@ func TestVolumeLife(t *testing.T) {
 	l.refuse(apierror.InvalidState, anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/xvdb"}`, v, l.vm(anna, "test-1a", VmRunning))
 	l.advance(delay - 1)
 	if state := l.read(anna, "ReadVolumes", "VolumeIds", v).text("State"); state != "creating" {
-		t.Errorf("a volume that the world has not made yet is %s", state)
+		t.Errorf("a volume that the driver has not made yet is %s", state)
 	}
 	l.advance(1)
 	if state := l.read(anna, "ReadVolumes", "VolumeIds", v).text("State"); state != "available" {
-		t.Errorf("a volume that the world has made is %s", state)
+		t.Errorf("a volume that the driver has made is %s", state)
 	}
 	l.hasDisks(driver.Disk{Account: anna, ID: v, Generation: 1, Subregion: "test-1a", Size: 4, Type: "io1", Iops: 200})
 	l.selects(l.list(ben, "ReadVolumes", `{}`), "VolumeId")
@@ -126,10 +126,10 @@ func TestDeletingVolumeLetsGo(t *testing.T) {
 	l.call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, snapshot)
 }
 
-// hasDisks checks which disks the world has.
+// hasDisks checks which disks the driver has.
 func (l *lab) hasDisks(want ...driver.Disk) {
 	l.Helper()
-	got, err := l.world.ObserveDisks(l.Context())
+	got, err := l.drivers.ObserveDisks(l.Context())
 	if err != nil {
 		l.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func (l *lab) hasDisks(want ...driver.Disk) {
 	slices.SortFunc(got, byID)
 	slices.SortFunc(want, byID)
 	if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
-		l.Errorf("the world has the disks %+v, want %+v", got, want)
+		l.Errorf("the driver has the disks %+v, want %+v", got, want)
 	}
 }
 
@@ -201,7 +201,7 @@ func TestVolumeFromSnapshot(t *testing.T) {
 	l.refuse(apierror.VolumeTooSmall, anna, "CreateVolume", `{"SubregionName": "test-1a", "SnapshotId": %q, "Size": 9}`, snapshot)
 	l.refuse(apierror.SnapshotNotFound, ben, "CreateVolume", `{"SubregionName": "test-1a", "SnapshotId": %q}`, snapshot)
 
-	// The snapshot is needed until the world has made the volumes, and no longer.
+	// The snapshot is needed until the driver has made the volumes, and no longer.
 	l.refuse(apierror.InUse, anna, "DeleteSnapshot", `{"SnapshotId": %q}`, snapshot)
 	l.settle()
 	l.call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, snapshot)
@@ -212,13 +212,13 @@ func TestVolumeFromSnapshot(t *testing.T) {
 	// One that is not completed has nothing yet.
 	pending := l.one(anna, "CreateSnapshot", `{"VolumeId": %q}`, larger["VolumeId"]).text("SnapshotId")
 	l.refuse(apierror.InvalidState, anna, "CreateVolume", `{"SubregionName": "test-1a", "SnapshotId": %q}`, pending)
-	disks, err := l.world.ObserveDisks(t.Context())
+	disks, err := l.drivers.ObserveDisks(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, d := range disks {
 		if want := (driver.SnapshotName{Account: anna, ID: snapshot}); d.ID == same.text("VolumeId") && (d.From == nil || *d.From != want) {
-			t.Errorf("the world made the disk from %v, want %v", d.From, want)
+			t.Errorf("the driver made the disk from %v, want %v", d.From, want)
 		}
 	}
 }

@@ -22,7 +22,7 @@ type VolumeUpdateTask struct {
 	VolumeId       id.Volume           `ref:"-"` // The ID of the volume.
 	VolumeUpdate   VolumeUpdate        // What the update changes.
 
-	// Due is when the world said the update would be done.
+	// Due is when the driver said the update would be done.
 	Due api.DateTime `wire:"-"`
 }
 
@@ -92,7 +92,7 @@ func volumeUpdateTaskActions() []api.Action {
 	return []api.Action{read}
 }
 
-// viewVolumeUpdateTask says how far an update is by the time that the world gave
+// viewVolumeUpdateTask says how far an update is by the time that the driver gave
 // itself for it.
 func viewVolumeUpdateTask(tx *resource.Tx, t *VolumeUpdateTask) *VolumeUpdateTask {
 	if whole := t.Due - t.StartDate; t.State == UpdateActive && whole > 0 {

@@ -80,9 +80,9 @@ func TestUpdateVolume(t *testing.T) {
 			if after.text("Size") != test.size || after.text("Iops") != test.iops || after.text("VolumeType") != test.kind || after["TaskId"] != nil {
 				t.Errorf("the volume becomes %v, want %s GiB, %s operations, %s", after, test.size, test.iops, test.kind)
 			}
-			disks, err := l.world.ObserveDisks(t.Context())
+			disks, err := l.drivers.ObserveDisks(t.Context())
 			if err != nil || len(disks) != 1 || disks[0].Type != test.kind || float64(disks[0].Size) != after["Size"] || disks[0].Iops == 0 || after["Iops"] != nil && float64(disks[0].Iops) != after["Iops"] {
-				t.Errorf("the world has %v, %v", disks, err)
+				t.Errorf("the driver has %v, %v", disks, err)
 			}
 		})
 	}
@@ -147,25 +147,25 @@ func TestUpdateVolumeQuotas(t *testing.T) {
 	l.one(anna, "UpdateVolume", `{"VolumeId": %q, "VolumeType": "gp2", "Size": 40}`, io)
 }
 
-// A step may be made any number of times, also from its middle, and a world that
+// A step may be made any number of times, also from its middle, and a driver that
 // fails is asked again.
 func TestVolumeLoopOutlastsFailures(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	l.world.Fail(func(string) error { return errors.New("the cable is cut") })
+	l.drivers.Fail(func(string) error { return errors.New("the cable is cut") })
 	v := l.one(anna, "CreateVolume", `{"SubregionName": "test-1a", "Size": 1}`).text("VolumeId")
 	l.advance(time.Minute)
 	if state := l.read(anna, "ReadVolumes", "VolumeIds", v).text("State"); state != "creating" {
-		t.Errorf("a volume that the world cannot make is %s", state)
+		t.Errorf("a volume that the driver cannot make is %s", state)
 	}
-	l.world.Fail(nil)
+	l.drivers.Fail(nil)
 	l.settle()
 	if state := l.read(anna, "ReadVolumes", "VolumeIds", v).text("State"); state != "available" {
-		t.Errorf("a volume that the world can make again is %s", state)
+		t.Errorf("a volume that the driver can make again is %s", state)
 	}
 	before := l.version(anna)
-	l.world.Fail(func(op string) error { return errors.New(op + " was called for nothing") })
-	if again, err := NewVolumeLoop(l.db, l.world).Reconcile(t.Context(), anna, v); err != nil || !again.IsZero() {
+	l.drivers.Fail(func(op string) error { return errors.New(op + " was called for nothing") })
+	if again, err := NewVolumeLoop(l.db, l.drivers).Reconcile(t.Context(), anna, v); err != nil || !again.IsZero() {
 		t.Errorf("a step with nothing to do: %v, %v", again, err)
 	}
 	if l.version(anna) != before {
@@ -173,7 +173,7 @@ func TestVolumeLoopOutlastsFailures(t *testing.T) {
 	}
 }
 
-// What changes while the world is asked is not taken for done.
+// What changes while the driver is asked is not taken for done.
 func TestVolumeChangesDuringAStep(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -197,12 +197,12 @@ func TestVolumeChangesDuringAStep(t *testing.T) {
 	}
 }
 
-// What the world can never do is not waited for.
+// What the driver can never do is not waited for.
 func TestVolumeThatCannotBe(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	good := l.volume(anna, `"Size": 1`)
-	l.world.Fail(func(op string) error {
+	l.drivers.Fail(func(op string) error {
 		if op == "EnsureDisk" {
 			return driver.Never{Why: "What it is made from is gone."}
 		}
@@ -221,7 +221,7 @@ func TestVolumeThatCannotBe(t *testing.T) {
 	if got.text("State") != "failed" || got.text("Comment") != "What it is made from is gone." || got.text("Progress") != "0" {
 		t.Errorf("an update that cannot be done is %v", got)
 	}
-	l.world.Fail(nil)
+	l.drivers.Fail(nil)
 	l.settle()
 	if now := l.read(anna, "ReadVolumes", "VolumeIds", good); now.text("Size") != "1" || now.text("State") != "available" || now["TaskId"] != nil {
 		t.Errorf("a volume whose update failed is %v", now)

@@ -97,7 +97,7 @@ var directLinkLife = lifecycle.Table[DirectLinkState]{
 	DirectLinkDeleted:   {directLinkForgotten: ""},
 }
 
-// Pending reports whether the world does not have the link yet.
+// Pending reports whether the driver does not have the link yet.
 func (l *DirectLink) Pending() bool {
 	return l.State == DirectLinkRequested || l.State == DirectLinkPending
 }

@@ -44,7 +44,7 @@ type DirectLinkInterfaces struct {
 	// ConfirmBefore is when an interface that waits to be confirmed expires.
 	ConfirmBefore api.DateTime `wire:"-"`
 
-	// Generation counts the changes that the world must hear of, as that of a
+	// Generation counts the changes that the driver must hear of, as that of a
 	// [Net] does, in the owner's copy. ObservedGeneration is written by the loop only.
 	Generation         uint64 `wire:"-"`
 	ObservedGeneration uint64 `wire:"-"`
@@ -173,7 +173,7 @@ var interfaceLife = lifecycle.Table[InterfaceState]{
 // interfacePatience is how long an interface waits to be confirmed.
 const interfacePatience = 7 * 24 * time.Hour
 
-// Pending reports whether the world is behind, or the interface waits for its
+// Pending reports whether the driver is behind, or the interface waits for its
 // owner, whose time may have passed.
 func (i *DirectLinkInterfaces) Pending() bool {
 	return i.ObservedGeneration < i.Generation || i.State == InterfaceConfirming
@@ -415,7 +415,7 @@ func (i *DirectLinkInterfaces) expire(tx *resource.Tx) error {
 // onlyThat is nothing along with an event.
 func onlyThat(*resource.Tx, *DirectLinkInterfaces) error { return nil }
 
-// touchInterfaces makes the world hear of a change in what interfaces depend
+// touchInterfaces makes the driver hear of a change in what interfaces depend
 // on: the DirectLink that they are on, or the virtual gateway that they lead to.
 func touchInterfaces(tx *resource.Tx, of any) error {
 	for i := range Interfaces.Of(tx, of) {

@@ -23,7 +23,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// switches are a world of interfaces and no tunnels.
+// switches are a driver of interfaces and no tunnels.
 type switches struct {
 	driver.Links // whose other methods nobody calls
 
@@ -68,20 +68,20 @@ func (s *switches) fail(err error) {
 	s.err = err
 }
 
-// only checks that the world has one interface, and answers it.
+// only checks that the driver has one interface, and answers it.
 func (s *switches) only(t *testing.T) driver.Interface {
 	t.Helper()
 	has, err := s.ObserveInterfaces(t.Context())
 	if err != nil || len(has) != 1 {
-		t.Fatalf("the world has %v, %v, want one interface", has, err)
+		t.Fatalf("the driver has %v, %v, want one interface", has, err)
 	}
 	return has[0]
 }
 
-// runLinks starts the loops of links over a world and its switches.
+// runLinks starts the loops of links over a driver and its switches.
 func (r *region) runLinks(delay time.Duration) (*switches, *reconcile.Reconciler, func()) {
-	world, links := sim.New(r.clock.Now, delay), newSwitches()
-	loops, end := r.run(world, network.NewDirectLinkLoop(r.db, world), network.NewInterfaceLoop(r.db, links), network.NewInterfaceExpiryLoop(r.db))
+	drivers, links := sim.New(r.clock.Now, delay), newSwitches()
+	loops, end := r.run(drivers, network.NewDirectLinkLoop(r.db, drivers), network.NewInterfaceLoop(r.db, links), network.NewInterfaceExpiryLoop(r.db))
 	return links, loops, end
 }
 
@@ -292,7 +292,7 @@ func TestInterfaceAddressesAreChosen(t *testing.T) {
 	}
 }
 
-// An interface is in the world once its link is, and follows its gateway.
+// An interface is in the driver once its link is, and follows its gateway.
 func TestDirectLinkInterfaceInTheWorld(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
@@ -304,7 +304,7 @@ func TestDirectLinkInterfaceInTheWorld(t *testing.T) {
 	r.settle(loops)
 	r.isInterface(which, network.InterfacePending, alice)
 	if has, err := links.ObserveInterfaces(t.Context()); err != nil || len(has) > 0 {
-		t.Errorf("before the cable, the world has %v, %v", has, err)
+		t.Errorf("before the cable, the driver has %v, %v", has, err)
 	}
 	r.finish(loops)
 	r.isInterface(which, network.InterfaceAvailable, alice)
@@ -350,7 +350,7 @@ func TestDirectLinkInterfaceInTheWorld(t *testing.T) {
 	links.only(t)
 	r.finish(loops)
 	if has, err := links.ObserveInterfaces(t.Context()); err != nil || len(has) > 0 {
-		t.Errorf("the world still has %v, %v", has, err)
+		t.Errorf("the driver still has %v, %v", has, err)
 	}
 }
 
@@ -432,7 +432,7 @@ func TestHostedInterface(t *testing.T) {
 		t.Errorf("alice is told of %v", got)
 	}
 	if got := links.only(t); got.Account != bob || got.Gateway != gateway || got.Link != link || got.Secret != "a secret key" {
-		t.Errorf("the world has %v", got)
+		t.Errorf("the driver has %v", got)
 	}
 	if err := r.confirm(bob, which, gateway); !apierror.InvalidState.Is(err) {
 		t.Errorf("confirmed twice: %v", err)
@@ -446,7 +446,7 @@ func TestHostedInterface(t *testing.T) {
 	r.settle(loops)
 	r.isInterface(which, network.InterfaceDeleted, alice, bob)
 	if has, err := links.ObserveInterfaces(t.Context()); err != nil || len(has) > 0 {
-		t.Errorf("the world still has %v, %v", has, err)
+		t.Errorf("the driver still has %v, %v", has, err)
 	}
 	r.call(alice, "DeleteDirectLink", naming("DirectLinkId", link))
 	r.clock.Advance(time.Hour)
@@ -510,7 +510,7 @@ func TestInterfaceAllocatedForOneself(t *testing.T) {
 	r.settle(loops)
 	r.isInterface(which, network.InterfaceAvailable, alice)
 	if got := links.only(t); got.Account != alice {
-		t.Errorf("the world has %v", got)
+		t.Errorf("the driver has %v", got)
 	}
 }
 

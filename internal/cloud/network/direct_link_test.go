@@ -75,14 +75,14 @@ func TestDirectLinkRefusals(t *testing.T) {
 func TestDirectLinkIsLaid(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	world := sim.New(r.clock.Now, 4*time.Second)
-	loops, end := r.run(world, network.NewDirectLinkLoop(r.db, world))
+	drivers := sim.New(r.clock.Now, 4*time.Second)
+	loops, end := r.run(drivers, network.NewDirectLinkLoop(r.db, drivers))
 	defer end()
 	has := func(want ...driver.Cable) {
 		t.Helper()
-		got, err := world.ObserveCables(t.Context())
+		got, err := drivers.ObserveCables(t.Context())
 		if err != nil || len(got) != len(want) || len(want) == 1 && got[0] != want[0] {
-			t.Errorf("the world has %v, %v, want %v", got, err, want)
+			t.Errorf("the driver has %v, %v, want %v", got, err, want)
 		}
 	}
 	link := r.link(alice)
@@ -119,18 +119,18 @@ func TestDirectLinkIsLaid(t *testing.T) {
 func TestDirectLinkOutlastsFailures(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	world := sim.New(r.clock.Now, time.Second)
-	world.Fail(func(string) error { return errors.New("nobody is there") })
-	loops, end := r.run(world, network.NewDirectLinkLoop(r.db, world))
+	drivers := sim.New(r.clock.Now, time.Second)
+	drivers.Fail(func(string) error { return errors.New("nobody is there") })
+	loops, end := r.run(drivers, network.NewDirectLinkLoop(r.db, drivers))
 	defer end()
 	link, gone := r.link(alice), r.link(alice)
 	r.settle(loops)
 	r.isLink(alice, link, network.DirectLinkRequested)
 	r.call(alice, "DeleteDirectLink", naming("DirectLinkId", gone))
-	world.Fail(nil)
+	drivers.Fail(nil)
 	r.finish(loops)
 	r.isLink(alice, link, network.DirectLinkAvailable)
-	if cables, err := world.ObserveCables(t.Context()); err != nil || len(cables) != 1 || cables[0].ID != link {
-		t.Errorf("the world has %v, %v", cables, err)
+	if cables, err := drivers.ObserveCables(t.Context()); err != nil || len(cables) != 1 || cables[0].ID != link {
+		t.Errorf("the driver has %v, %v", cables, err)
 	}
 }

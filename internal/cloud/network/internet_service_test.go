@@ -29,17 +29,17 @@ func TestInternetService(t *testing.T) {
 		return fmt.Sprintf(`{"InternetServiceId": %q, "NetId": %q}`, service, net)
 	}
 	if got := r.worldNet(net).InternetService; got != "" {
-		t.Errorf("in the world, the Net has the internet service %s before it is linked", got)
+		t.Errorf("in the driver, the Net has the internet service %s before it is linked", got)
 	}
 
 	before := r.netGeneration(alice, net)
 	r.call(alice, "LinkInternetService", link(service, net))
 	if after := r.netGeneration(alice, net); after == before {
-		t.Error("the world does not hear of the link")
+		t.Error("the driver does not hear of the link")
 	}
 	r.shows(r.list("InternetServices", alice, "ReadInternetServices", `{}`)[0], fmt.Sprintf(`{"InternetServiceId": %q, "NetId": %q, "State": "available", "Tags": []}`, service, net))
 	if got := r.worldNet(net).InternetService; got != service {
-		t.Errorf("in the world, the Net has the internet service %q", got)
+		t.Errorf("in the driver, the Net has the internet service %q", got)
 	}
 
 	// One Net to an internet service, one internet service to a Net.
@@ -55,7 +55,7 @@ func TestInternetService(t *testing.T) {
 	before = r.netGeneration(alice, net)
 	r.call(alice, "UnlinkInternetService", link(service, net))
 	if after := r.netGeneration(alice, net); after == before {
-		t.Error("the world does not hear that the link is gone")
+		t.Error("the driver does not hear that the link is gone")
 	}
 	r.refuse(apierror.InternetServiceNotLinked, alice, "UnlinkInternetService", link(service, net))
 	r.call(alice, "LinkInternetService", link(second, net))

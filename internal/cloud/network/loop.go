@@ -111,12 +111,12 @@ func newExpiryLoop[T any, I resource.ID](
 	})
 }
 
-// families are what a Net as the world should have it is made of.
+// families are what a Net as the driver should have it is made of.
 var families = []struct {
 	// want adds what a family has in a Net.
 	want func(*resource.Tx, *Net, *driver.Net) error
-	// settle moves on what waited for the world to have it. What became of it
-	// since the world was asked stays as it is. nil: nothing waits.
+	// settle moves on what waited for the driver to have it. What became of it
+	// since the driver was asked stays as it is. nil: nothing waits.
 	settle func(*resource.Tx, driver.Net) error
 }{
 	{wantSubnets, nil},

@@ -25,15 +25,15 @@ import (
 	"pgregory.net/rapid"
 )
 
-// run starts the loops over a world. They hear of changes until the answered
+// run starts the loops over a driver. They hear of changes until the answered
 // function ends it.
-func (r *region) run(world driver.Networks, others ...reconcile.Loop) (loops *reconcile.Reconciler, end func()) {
+func (r *region) run(drivers driver.Networks, others ...reconcile.Loop) (loops *reconcile.Reconciler, end func()) {
 	loops = reconcile.New(reconcile.Options{Clock: r.clock})
-	public, ok := world.(driver.PublicCloud)
+	public, ok := drivers.(driver.PublicCloud)
 	if !ok {
 		public = sim.New(r.clock.Now, 0)
 	}
-	others = append(others, network.NewNetLoop(r.db, world, here), network.NewGroupLoop(r.db, public), network.NewPeeringLoop(r.db))
+	others = append(others, network.NewNetLoop(r.db, drivers, here), network.NewGroupLoop(r.db, public), network.NewPeeringLoop(r.db))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
@@ -47,11 +47,11 @@ func (r *region) run(world driver.Networks, others ...reconcile.Loop) (loops *re
 	}
 }
 
-// tellGroups brings the groups for the public Cloud to a world, for tests that
+// tellGroups brings the groups for the public Cloud to a driver, for tests that
 // make the steps of another loop by hand.
-func (r *region) tellGroups(world driver.PublicCloud) {
+func (r *region) tellGroups(drivers driver.PublicCloud) {
 	r.Helper()
-	loop := network.NewGroupLoop(r.db, world)
+	loop := network.NewGroupLoop(r.db, drivers)
 	for _, account := range []string{alice, bob, carol} {
 		for _, g := range r.groups(account, "") {
 			if _, err := loop.Reconcile(context.Background(), account, g.id("SecurityGroupId")); err != nil {
@@ -87,7 +87,7 @@ func (r *region) finish(loops *reconcile.Reconciler) {
 	r.Fatal("something is left to do after 1000 moves of the clock")
 }
 
-// wanted is what the world should have, as the store says.
+// wanted is what the driver should have, as the store says.
 func (r *region) wanted() (nets []driver.Net) {
 	r.Helper()
 	var services []driver.Service
@@ -138,16 +138,16 @@ func (r *region) wanted() (nets []driver.Net) {
 	return nets
 }
 
-// agrees checks that the world has what the store says, and that the store
+// agrees checks that the driver has what the store says, and that the store
 // knows.
-func (r *region) agrees(world driver.Networks) {
+func (r *region) agrees(drivers driver.Networks) {
 	r.Helper()
-	got, err := world.ObserveNets(context.Background())
+	got, err := drivers.ObserveNets(context.Background())
 	if err != nil {
 		r.Fatal(err)
 	}
 	if diff := cmp.Diff(r.wanted(), got, drivertest.Equal()); diff != "" {
-		r.Errorf("what the world has (-store +world):\n%s", diff)
+		r.Errorf("what the driver has (-store +driver):\n%s", diff)
 	}
 	for _, n := range got {
 		for i, s := range n.Subnets {
@@ -171,8 +171,8 @@ func (r *region) agrees(world driver.Networks) {
 func TestLoop(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	world := sim.New(r.clock.Now, 0)
-	loops, end := r.run(world)
+	drivers := sim.New(r.clock.Now, 0)
+	loops, end := r.run(drivers)
 	defer end()
 
 	own := r.one("DhcpOptionsSet", alice, "CreateDhcpOptions", `{"DomainName": "example.com", "LogServers": ["192.0.2.1"], "NtpServers": ["192.0.2.3", "192.0.2.2"]}`).id("DhcpOptionsSetId")
@@ -180,45 +180,45 @@ func TestLoop(t *testing.T) {
 	r.call(alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": %q}`, net, own))
 	first := r.subnet(alice, net, "10.0.0.0/24")
 	if next := r.settle(loops); next != 0 {
-		t.Errorf("a world that is at once what it is asked to be leaves something to do in %s", next)
+		t.Errorf("a driver that is at once what it is asked to be leaves something to do in %s", next)
 	}
 	r.selects(r.list("Subnets", alice, "ReadSubnets", `{"Filters": {"States": ["available"]}}`), "SubnetId", first)
-	has, err := world.ObserveNets(t.Context())
+	has, err := drivers.ObserveNets(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	wanted := r.wanted()
 	wanted[0].Dhcp.LogServers, wanted[0].Dhcp.NtpServers = []string{"192.0.2.1"}, []string{"192.0.2.3", "192.0.2.2"}
 	if diff := cmp.Diff(wanted, has, drivertest.Equal()); diff != "" {
-		t.Errorf("what the world has (-store +world):\n%s", diff)
+		t.Errorf("what the driver has (-store +driver):\n%s", diff)
 	}
 
-	// Every change that the world must hear of reaches it.
+	// Every change that the driver must hear of reaches it.
 	r.call(alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": "default"}`, net))
 	r.settle(loops)
-	r.agrees(world)
+	r.agrees(drivers)
 	r.subnet(alice, net, "10.0.1.0/24")
 	r.settle(loops)
-	r.agrees(world)
+	r.agrees(drivers)
 	r.call(alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, first))
 	r.settle(loops)
-	r.agrees(world)
+	r.agrees(drivers)
 
 	empty := r.net(alice, "10.0.0.0/16")
 	r.settle(loops)
-	r.agrees(world)
+	r.agrees(drivers)
 	r.call(alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, empty))
 	r.finish(loops)
-	r.agrees(world)
+	r.agrees(drivers)
 }
 
-// behind checks that the world does not have a Net yet as it is.
+// behind checks that the driver does not have a Net yet as it is.
 func (r *region) behind(account, net string) {
 	r.Helper()
 	r.update(account, func(tx *resource.Tx) error {
 		n, err := network.Nets.Get(tx, id.Net(net))
 		if err == nil && !n.Pending() {
-			r.Errorf("the world has the Net %s as it is", net)
+			r.Errorf("the driver has the Net %s as it is", net)
 		}
 		return err
 	})
@@ -227,8 +227,8 @@ func (r *region) behind(account, net string) {
 func TestLoopWaitsForTheWorld(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	world := sim.New(r.clock.Now, 4*time.Second)
-	loops, end := r.run(world)
+	drivers := sim.New(r.clock.Now, 4*time.Second)
+	loops, end := r.run(drivers)
 	defer end()
 	net := r.net(alice, "10.0.0.0/16")
 	subnet := r.subnet(alice, net, "10.0.0.0/24")
@@ -240,26 +240,26 @@ func TestLoopWaitsForTheWorld(t *testing.T) {
 	r.behind(alice, net)
 	r.selects(r.list("Subnets", alice, "ReadSubnets", `{"Filters": {"States": ["available"]}}`), "SubnetId", subnet) // all the same
 	r.finish(loops)
-	r.agrees(world)
+	r.agrees(drivers)
 
 	// A Subnet may go before it was ever there.
 	r.call(alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, r.subnet(alice, net, "10.0.1.0/24")))
 	r.call(alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, subnet))
 	r.call(alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
 	r.settle(loops)
-	if has, err := world.ObserveNets(t.Context()); err != nil || len(has) != 1 {
+	if has, err := drivers.ObserveNets(t.Context()); err != nil || len(has) != 1 {
 		t.Errorf("a removal that takes 4 s leaves %v, %v at once", has, err)
 	}
 	r.finish(loops)
-	r.agrees(world)
+	r.agrees(drivers)
 }
 
 func TestLoopOutlastsFailures(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	world := sim.New(r.clock.Now, 0)
-	world.Fail(func(string) error { return errors.New("the cable is cut") })
-	loops, end := r.run(world)
+	drivers := sim.New(r.clock.Now, 0)
+	drivers.Fail(func(string) error { return errors.New("the cable is cut") })
+	loops, end := r.run(drivers)
 	defer end()
 	net := r.net(alice, "10.0.0.0/16")
 	r.subnet(alice, net, "10.0.0.0/24")
@@ -268,20 +268,20 @@ func TestLoopOutlastsFailures(t *testing.T) {
 	}
 	r.settle(loops)
 	r.behind(alice, net)
-	world.Fail(nil)
+	drivers.Fail(nil)
 	r.finish(loops)
-	r.agrees(world)
+	r.agrees(drivers)
 }
 
 // A step may be made any number of times, also from its middle.
 func TestStepTwice(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	world := sim.New(r.clock.Now, 0)
-	r.tellGroups(world)
+	drivers := sim.New(r.clock.Now, 0)
+	r.tellGroups(drivers)
 	net := r.net(alice, "10.0.0.0/16")
 	r.subnet(alice, net, "10.0.0.0/24")
-	loop := network.NewNetLoop(r.db, world, here)
+	loop := network.NewNetLoop(r.db, drivers, here)
 	step := func() {
 		t.Helper()
 		if again, err := loop.Reconcile(t.Context(), alice, net); err != nil || !again.IsZero() {
@@ -289,17 +289,17 @@ func TestStepTwice(t *testing.T) {
 		}
 	}
 
-	// The world hears of the Net, and the process ends before it is noted.
-	if err := world.EnsureNet(t.Context(), r.wanted()[0]); err != nil {
+	// The driver hears of the Net, and the process ends before it is noted.
+	if err := drivers.EnsureNet(t.Context(), r.wanted()[0]); err != nil {
 		t.Fatal(err)
 	}
 	step()
-	r.agrees(world)
+	r.agrees(drivers)
 	before := r.generation(alice)
-	world.Fail(func(op string) error { return fmt.Errorf("%s was called for nothing", op) })
+	drivers.Fail(func(op string) error { return fmt.Errorf("%s was called for nothing", op) })
 	step()
-	world.Fail(nil)
-	r.agrees(world)
+	drivers.Fail(nil)
+	r.agrees(drivers)
 	if after := r.generation(alice); after != before {
 		t.Error("a step with nothing to do has changed the account")
 	}
@@ -310,26 +310,26 @@ func TestStepTwice(t *testing.T) {
 	step()
 	r.clock.Advance(network.Nets.Retention)
 	r.update(alice, func(tx *resource.Tx) error { network.Nets.Purge(tx); return nil })
-	r.agrees(world)
+	r.agrees(drivers)
 }
 
-// A world that was asked for something newer is not taken back.
+// A driver that was asked for something newer is not taken back.
 func TestLoopDoesNotGoBack(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	world := sim.New(r.clock.Now, 0)
+	drivers := sim.New(r.clock.Now, 0)
 	net := r.net(alice, "10.0.0.0/16")
 	newer := r.wanted()[0]
 	newer.Generation += 10
-	if err := world.EnsureNet(t.Context(), newer); err != nil {
+	if err := drivers.EnsureNet(t.Context(), newer); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := network.NewNetLoop(r.db, world, here).Reconcile(t.Context(), alice, net); !errors.Is(err, driver.ErrStale) {
+	if _, err := network.NewNetLoop(r.db, drivers, here).Reconcile(t.Context(), alice, net); !errors.Is(err, driver.ErrStale) {
 		t.Errorf("got %v, want ErrStale", err)
 	}
 }
 
-// changing is a world that calls a function after each EnsureNet.
+// changing is a driver that calls a function after each EnsureNet.
 type changing struct {
 	driver.Networks
 	after func()
@@ -341,16 +341,16 @@ func (c changing) EnsureNet(ctx context.Context, n driver.Net) error {
 	return err
 }
 
-// What changes while the world is asked is not taken for done.
+// What changes while the driver is asked is not taken for done.
 func TestChangeDuringAStep(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	world := sim.New(r.clock.Now, 0)
-	r.tellGroups(world)
+	drivers := sim.New(r.clock.Now, 0)
+	r.tellGroups(drivers)
 	net := r.net(alice, "10.0.0.0/16")
 	first, second := r.accessPoint(alice, net, apiService), r.accessPoint(alice, net, "com.outscale.test-1.eim")
 	var third string
-	loop := network.NewNetLoop(r.db, changing{world, func() {
+	loop := network.NewNetLoop(r.db, changing{drivers, func() {
 		r.call(alice, "DeleteNetAccessPoint", fmt.Sprintf(`{"NetAccessPointId": %q}`, first))
 		third = r.accessPoint(alice, net, "com.outscale.test-1.oos")
 	}}, here)
@@ -361,14 +361,14 @@ func TestChangeDuringAStep(t *testing.T) {
 	r.selects(r.list("NetAccessPoints", alice, "ReadNetAccessPoints", `{"Filters": {"States": ["pending"]}}`), "NetAccessPointId", third)
 	r.behind(alice, net)
 
-	loop = network.NewNetLoop(r.db, changing{world, func() {
+	loop = network.NewNetLoop(r.db, changing{drivers, func() {
 		for _, point := range []string{second, third} {
 			r.call(alice, "DeleteNetAccessPoint", fmt.Sprintf(`{"NetAccessPointId": %q}`, point))
 		}
 		r.call(alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
 	}}, here)
 	if _, err := loop.Reconcile(t.Context(), alice, net); err != nil {
-		t.Errorf("a Net that was deleted while the world was asked: %v", err)
+		t.Errorf("a Net that was deleted while the driver was asked: %v", err)
 	}
 }
 
@@ -380,7 +380,7 @@ func TestLoopRestarts(t *testing.T) {
 		after  func(*region) // when it has ended
 	}{
 		{
-			name:   "before the world has heard of a Net",
+			name:   "before the driver has heard of a Net",
 			before: func(*region) {},
 			after:  func(r *region) { r.subnet(alice, r.net(alice, "10.0.0.0/16"), "10.0.0.0/24") },
 		}, {
@@ -410,8 +410,8 @@ func TestLoopRestarts(t *testing.T) {
 			journal := &memory{accounts: map[string]*account{}}
 			first := open(t, journal, nil)
 			first.welcome()
-			world := sim.New(first.clock.Now, time.Second)
-			loops, end := first.run(world)
+			drivers := sim.New(first.clock.Now, time.Second)
+			loops, end := first.run(drivers)
 			test.before(first)
 			first.settle(loops)
 			end()
@@ -423,10 +423,10 @@ func TestLoopRestarts(t *testing.T) {
 			second := open(t, journal, nil)
 			second.clock = first.clock
 			defer second.db.Close()
-			loops, end = second.run(world)
+			loops, end = second.run(drivers)
 			defer end()
 			second.finish(loops)
-			second.agrees(world)
+			second.agrees(drivers)
 		})
 	}
 }
@@ -491,7 +491,7 @@ func (m *memory) Pending(context.Context) (ids []string, err error) {
 
 func (m *memory) Close() error { return nil }
 
-// flaky is a world that fails some calls: before it does anything, or after.
+// flaky is a driver that fails some calls: before it does anything, or after.
 type flaky struct {
 	driver.Networks
 	before, after atomic.Int64 // how many more calls fail so
@@ -524,16 +524,16 @@ func (f *flaky) ObserveNets(ctx context.Context) (nets []driver.Net, err error) 
 	return nets, err
 }
 
-// Whatever accounts do while the world fails and the loop restarts, in the end
-// the world is what the store says.
+// Whatever accounts do while the driver fails and the loop restarts, in the end
+// the driver is what the store says.
 func TestLoopOnARandomDay(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		r := open(t, nil, nil)
 		defer r.db.Close()
 		r.welcome()
-		world := sim.New(r.clock.Now, rapid.SampledFrom([]time.Duration{0, 0, 3 * time.Second}).Draw(t, "delay"))
-		calls := &flaky{Networks: world}
+		drivers := sim.New(r.clock.Now, rapid.SampledFrom([]time.Duration{0, 0, 3 * time.Second}).Draw(t, "delay"))
+		calls := &flaky{Networks: drivers}
 		loops, end := r.run(calls)
 		defer func() { end() }()
 
@@ -587,6 +587,6 @@ func TestLoopOnARandomDay(t *testing.T) {
 			},
 		})
 		r.finish(loops)
-		r.agrees(world)
+		r.agrees(drivers)
 	})
 }

@@ -70,7 +70,7 @@ func TestNatService(t *testing.T) {
 	}
 	want := []driver.Nat{{ID: nat, Subnet: subnet, Nic: string(nic.NicId), Public: []netip.Addr{netip.MustParseAddr("198.18.0.1")}}}
 	if diff := cmp.Diff(want, r.worldNet(net).Nats, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
-		t.Errorf("in the world (-want +got):\n%s", diff)
+		t.Errorf("in the driver (-want +got):\n%s", diff)
 	}
 
 	// Its Subnet, its Net and its public IP stay as long as it does.
@@ -84,7 +84,7 @@ func TestNatService(t *testing.T) {
 		"State": "deleted", "Tags": []}`, nat, net, subnet))
 	r.refuse(apierror.NatServiceNotFound, alice, "DeleteNatService", fmt.Sprintf(`{"NatServiceId": %q}`, nat))
 	if left := r.worldNet(net).Nats; len(left) != 0 {
-		t.Errorf("in the world, %v is left", left)
+		t.Errorf("in the driver, %v is left", left)
 	}
 	r.update(alice, func(tx *resource.Tx) error {
 		if network.Nics.Has(tx, nic.NicId) {
@@ -95,12 +95,12 @@ func TestNatService(t *testing.T) {
 	r.call(alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, subnet))
 }
 
-// A NAT service is available at once, whatever the world has.
+// A NAT service is available at once, whatever the driver has.
 func TestNatServiceDoesNotWaitForTheWorld(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	world := sim.New(r.clock.Now, time.Second)
-	loops, end := r.run(world)
+	drivers := sim.New(r.clock.Now, time.Second)
+	loops, end := r.run(drivers)
 	defer end()
 	_, subnet := r.public()
 	r.finish(loops)

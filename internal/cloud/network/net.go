@@ -28,17 +28,17 @@ type Net struct {
 	// DedicatedGroupId is the group that the tenancy names.
 	DedicatedGroupId id.DedicatedGroup `wire:"-" ref:"weak"`
 
-	// Generation counts the changes that the world must hear of: each rule
-	// that makes one adds one. ObservedGeneration is the generation that the world has,
+	// Generation counts the changes that the driver must hear of: each rule
+	// that makes one adds one. ObservedGeneration is the generation that the driver has,
 	// as far as we know, and is written by the loop only.
 	Generation         uint64 `wire:"-"`
 	ObservedGeneration uint64 `wire:"-"`
 }
 
-// Pending reports whether the world is behind.
+// Pending reports whether the driver is behind.
 func (n *Net) Pending() bool { return n.ObservedGeneration < n.Generation }
 
-// touch makes the world hear of a change in a Net.
+// touch makes the driver hear of a change in a Net.
 func touch(tx *resource.Tx, netID id.Net) error {
 	net, err := Nets.Get(tx, netID)
 	if err != nil {

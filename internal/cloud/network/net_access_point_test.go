@@ -228,12 +228,12 @@ func TestNetAccessPointFilters(t *testing.T) {
 	}
 }
 
-// Access points reach the world, which makes them available.
+// Access points reach the driver, which makes them available.
 func TestNetAccessPointsReachTheWorld(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	world := sim.New(r.clock.Now, 4*time.Second)
-	loops, end := r.run(world)
+	drivers := sim.New(r.clock.Now, 4*time.Second)
+	loops, end := r.run(drivers)
 	defer end()
 	net := r.net(alice, "10.0.0.0/16")
 	point, gone := r.accessPoint(alice, net, apiService), r.accessPoint(alice, net, "com.outscale.test-1.oos")
@@ -246,12 +246,12 @@ func TestNetAccessPointsReachTheWorld(t *testing.T) {
 	r.selects(r.list("NetAccessPoints", alice, "ReadNetAccessPoints", `{"Filters": {"States": ["available"]}}`), "NetAccessPointId", point)
 	has := func(want ...driver.AccessPoint) {
 		t.Helper()
-		got, err := world.ObserveNets(t.Context())
+		got, err := drivers.ObserveNets(t.Context())
 		if err != nil || len(got) != 1 {
-			t.Fatalf("the world has the Nets %v, %v", got, err)
+			t.Fatalf("the driver has the Nets %v, %v", got, err)
 		}
 		if diff := cmp.Diff(want, got[0].AccessPoints, drivertest.Equal()); diff != "" {
-			t.Errorf("the world has (-want +got):\n%s", diff)
+			t.Errorf("the driver has (-want +got):\n%s", diff)
 		}
 	}
 	has(driver.AccessPoint{ID: point, Service: r.someService()})

@@ -524,18 +524,18 @@ func TestPeeringFilters(t *testing.T) {
 	r.selects(r.list("NetPeerings", bob, "ReadNetPeerings", `{}`), "NetPeeringId", second, third)
 }
 
-// Both Nets learn from the world when they are joined and when they are not.
+// Both Nets learn from the driver when they are joined and when they are not.
 func TestPeeringInTheWorld(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	world := sim.New(r.clock.Now, 0)
-	loops, end := r.run(world)
+	drivers := sim.New(r.clock.Now, 0)
+	loops, end := r.run(drivers)
 	defer end()
 	nets := map[string]string{alice: r.net(alice, "10.0.0.0/16"), bob: r.net(bob, "10.1.0.0/16")}
 	peering := r.ask(alice, nets[alice], bob, nets[bob])
 	joined := func() map[string]driver.Peering {
 		r.settle(loops)
-		has, err := world.ObserveNets(t.Context())
+		has, err := drivers.ObserveNets(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -556,7 +556,7 @@ func TestPeeringInTheWorld(t *testing.T) {
 		bob + " " + nets[bob]:     {ID: peering, Account: alice, Net: nets[alice], IpRange: netip.MustParsePrefix("10.0.0.0/16")},
 	}
 	if got := joined(); !maps.Equal(got, want) {
-		t.Errorf("the world has %v, want %v", got, want)
+		t.Errorf("the driver has %v, want %v", got, want)
 	}
 	r.call(alice, "DeleteNetPeering", naming("NetPeeringId", peering))
 	if got := joined(); len(got) > 0 {

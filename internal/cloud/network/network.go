@@ -3,7 +3,7 @@
 // and filtered, and the gateways that lead to other Nets and to the outside.
 //
 // Rules say what there shall be and answer at once. [NewNetLoop] brings it to the
-// world afterwards, each Net with all that is in it as one value: a rule that
+// driver afterwards, each Net with all that is in it as one value: a rule that
 // changes anything in a Net ends with [touch].
 package network
 

@@ -40,7 +40,7 @@ type Nic struct {
 	// Lends says that the region lends the NIC a public IP whenever it has none
 	// of the account's.
 	Lends bool `wire:"-"`
-	// Told is the generation of the Net that told the world of the NIC last.
+	// Told is the generation of the Net that told the driver of the NIC last.
 	Told uint64 `wire:"-"`
 }
 
@@ -188,7 +188,7 @@ func (n *Nic) addresses() []api.IPv4 {
 	return ips
 }
 
-// save writes a NIC that the world must hear of.
+// save writes a NIC that the driver must hear of.
 func (n *Nic) save(tx *resource.Tx) error {
 	if err := Nics.Put(tx, n); err != nil {
 		return err
@@ -196,7 +196,7 @@ func (n *Nic) save(tx *resource.Tx) error {
 	return n.touch(tx)
 }
 
-// touch makes the world hear of a change of a NIC, if it is in a Net.
+// touch makes the driver hear of a change of a NIC, if it is in a Net.
 func (n *Nic) touch(tx *resource.Tx) error {
 	if n.LinkNic != nil {
 		tx.Touch(n.LinkNic.VmId)
@@ -215,7 +215,7 @@ func (n *Nic) touch(tx *resource.Tx) error {
 	return Nics.Put(tx, n)
 }
 
-// InWorld reports whether the world has the NIC as it is.
+// InWorld reports whether the driver has the NIC as it is.
 func (n *Nic) InWorld(tx *resource.Tx) bool {
 	net, err := Nets.Get(tx, n.NetId)
 	return n.NetId == "" || err == nil && net.ObservedGeneration >= n.Told

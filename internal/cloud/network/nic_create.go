@@ -195,7 +195,7 @@ func randomMac(tx *resource.Tx) string {
 	}
 }
 
-// connect does what follows the making of a NIC in a Net: the world hears of
+// connect does what follows the making of a NIC in a Net: the driver hears of
 // it, and it gets a public IP if its Subnet says so.
 func (region Region) connect(tx *resource.Tx, n *Nic) error {
 	subnet, err := Subnets.Get(tx, n.SubnetId)

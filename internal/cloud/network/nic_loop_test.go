@@ -11,12 +11,12 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// Every change of a NIC that machines could notice reaches the world.
+// Every change of a NIC that machines could notice reaches the driver.
 func TestLoopBringsNics(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	world := sim.New(r.clock.Now, 0)
-	loops, end := r.run(world)
+	drivers := sim.New(r.clock.Now, 0)
+	loops, end := r.run(drivers)
 	defer end()
 	p := r.place(alice)
 	r.internet(alice, p.net)
@@ -24,13 +24,13 @@ func TestLoopBringsNics(t *testing.T) {
 	has := func(want ...driver.Nic) {
 		t.Helper()
 		r.settle(loops)
-		nets, err := world.ObserveNets(t.Context())
+		nets, err := drivers.ObserveNets(t.Context())
 		if err != nil || len(nets) != 1 {
-			t.Fatalf("the world has %v, %v", nets, err)
+			t.Fatalf("the driver has %v, %v", nets, err)
 		}
 		byID := cmpopts.SortSlices(func(a, b driver.Nic) bool { return a.ID < b.ID })
 		if diff := cmp.Diff(want, nets[0].Nics, byID, cmpopts.EquateEmpty(), cmpopts.EquateComparable(netip.Addr{})); diff != "" {
-			t.Errorf("(-want +world)\n%s", diff)
+			t.Errorf("(-want +driver)\n%s", diff)
 		}
 	}
 

@@ -89,7 +89,7 @@ func (t *RouteTable) takeOver(tx *resource.Tx) {
 }
 
 // propagate brings changed routes of a gateway's VPN connections to the tables
-// that take them over, and makes the world hear of it.
+// that take them over, and makes the driver hear of it.
 func propagate(tx *resource.Tx, gatewayID id.VirtualGateway) error {
 	gateway, err := VirtualGateways.Get(tx, gatewayID)
 	if err != nil || gateway.NetId == "" {

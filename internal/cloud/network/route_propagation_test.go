@@ -72,7 +72,7 @@ func (r *region) propagated(account, table string, want ...string) {
 	}
 }
 
-// generationOf is how often the world was to hear of a Net.
+// generationOf is how often the driver was to hear of a Net.
 func (r *region) generationOf(account, net string) (generation uint64) {
 	r.Helper()
 	r.update(account, func(tx *resource.Tx) error {
@@ -104,13 +104,13 @@ func TestRoutePropagation(t *testing.T) {
 	r.propagated(alice, table, "192.168.0.0/16 "+e.virtual, "172.16.0.0/12 "+e.virtual, "10.0.0.0/8 "+e.virtual)
 	r.propagated(alice, byHand, "192.168.0.0/16 "+e.virtual, "10.0.0.0/8 "+e.virtual)
 
-	// It follows the routes, and the world hears of each change.
+	// It follows the routes, and the driver hears of each change.
 	heard := r.generationOf(alice, net)
 	changed := func(what string) {
 		t.Helper()
 		now := r.generationOf(alice, net)
 		if now <= heard {
-			t.Errorf("the world does not hear of %s", what)
+			t.Errorf("the driver does not hear of %s", what)
 		}
 		heard = now
 	}

@@ -16,7 +16,7 @@ func wantRouteTables(tx *resource.Tx, n *Net, want *driver.Net) error {
 	return nil
 }
 
-// wantRoute is a route as the world should have it, however it was made.
+// wantRoute is a route as the driver should have it, however it was made.
 func wantRoute(tx *resource.Tx, n *Net, r Route) driver.Route {
 	want := driver.Route{Destination: r.DestinationIpRange.Prefix(), Service: r.DestinationServiceId}
 	switch {

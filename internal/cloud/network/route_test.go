@@ -127,7 +127,7 @@ func TestRoute(t *testing.T) {
 				}
 			}
 			if diff := cmp.Diff(test.wanted, r.worldRoute(has.net, has.table, destination), cmpopts.EquateComparable(test.wanted.Destination)); diff != "" {
-				t.Errorf("in the world (-want +got):\n%s", diff)
+				t.Errorf("in the driver (-want +got):\n%s", diff)
 			}
 			r.refuse(apierror.RouteExists, alice, "CreateRoute", body)
 			table := r.one("RouteTable", alice, "DeleteRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": %q}`, has.table, destination))
@@ -148,7 +148,7 @@ func (r *region) netGeneration(account, net string) (generation uint64) {
 	return generation
 }
 
-// worldRoute is the route of a table of alice's as a world that has just heard
+// worldRoute is the route of a table of alice's as a driver that has just heard
 // of it has it.
 func (r *region) worldRoute(net, table, destination string) driver.Route {
 	r.Helper()
@@ -159,14 +159,14 @@ func (r *region) worldRoute(net, table, destination string) driver.Route {
 			}
 		}
 	}
-	r.Fatalf("the world has no route of %s to %s", table, destination)
+	r.Fatalf("the driver has no route of %s to %s", table, destination)
 	return driver.Route{}
 }
 
-// worldNet is a Net of alice's as a world that has just heard of it has it.
+// worldNet is a Net of alice's as a driver that has just heard of it has it.
 func (r *region) worldNet(net string) driver.Net {
 	r.Helper()
-	world := sim.New(r.clock.Now, 0)
+	drivers := sim.New(r.clock.Now, 0)
 	r.update(alice, func(tx *resource.Tx) error { // so that it is asked, whatever was done before
 		n, err := network.Nets.Get(tx, id.Net(net))
 		if err != nil {
@@ -175,12 +175,12 @@ func (r *region) worldNet(net string) driver.Net {
 		n.Generation++
 		return network.Nets.Put(tx, n)
 	})
-	if _, err := network.NewNetLoop(r.db, world, here).Reconcile(context.Background(), alice, net); err != nil {
+	if _, err := network.NewNetLoop(r.db, drivers, here).Reconcile(context.Background(), alice, net); err != nil {
 		r.Fatal(err)
 	}
-	nets, err := world.ObserveNets(context.Background())
+	nets, err := drivers.ObserveNets(context.Background())
 	if err != nil || len(nets) != 1 {
-		r.Fatalf("the world has %v, %v", nets, err)
+		r.Fatalf("the driver has %v, %v", nets, err)
 	}
 	return nets[0]
 }
@@ -382,7 +382,7 @@ func TestRouteBeforePropagatedOnes(t *testing.T) {
 	})
 	want := driver.Route{Destination: api.CIDR("192.0.2.0/24").Prefix(), Target: driver.ToGateway, ID: has.gateway}
 	if got := r.worldRoute(has.net, has.table, "192.0.2.0/24"); got != want {
-		t.Errorf("in the world, a propagated route is %v, want %v", got, want)
+		t.Errorf("in the driver, a propagated route is %v, want %v", got, want)
 	}
 	r.call(alice, "CreateRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "192.0.2.0/24", "NatServiceId": %q}`, has.table, has.nat))
 	var routes []object
@@ -455,7 +455,7 @@ func TestRouteToAnUnlinkedInternetService(t *testing.T) {
 			}
 		}
 		if got := r.worldRoute(net, table, "0.0.0.0/0").Target; got != in {
-			t.Errorf("in the world it leads to %q, want %q", got, in)
+			t.Errorf("in the driver it leads to %q, want %q", got, in)
 		}
 	}
 	read := func() object {
@@ -477,7 +477,7 @@ func TestRouteToAnUnlinkedInternetService(t *testing.T) {
 	r.refuse(apierror.GatewayNotFound, alice, "CreateRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "192.0.2.0/24", "GatewayId": %q}`, table, service))
 }
 
-// Of a Subnet's table and the main one, the world is told the one that counts.
+// Of a Subnet's table and the main one, the driver is told the one that counts.
 func TestSubnetsTableInTheWorld(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
@@ -491,7 +491,7 @@ func TestSubnetsTableInTheWorld(t *testing.T) {
 			got[s.ID] = s.RouteTable
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("the tables of the Subnets in the world (-want +got):\n%s", diff)
+			t.Errorf("the tables of the Subnets in the driver (-want +got):\n%s", diff)
 		}
 	}
 	check(map[string]string{linked: main.id("RouteTableId"), free: main.id("RouteTableId")})

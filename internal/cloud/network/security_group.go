@@ -42,12 +42,12 @@ type SecurityGroup struct {
 	LastVmEnd api.DateTime `wire:"-"`
 
 	// Generation and ObservedGeneration are as in [Net]: of a group for the public Cloud.
-	// The world has any other one with its Net.
+	// The driver has any other one with its Net.
 	Generation         uint64 `wire:"-"`
 	ObservedGeneration uint64 `wire:"-"`
 }
 
-// Pending reports whether the world is behind.
+// Pending reports whether the driver is behind.
 func (g *SecurityGroup) Pending() bool { return g.ObservedGeneration < g.Generation }
 
 // SecurityGroups are the security groups of the region.
@@ -369,7 +369,7 @@ func groupToDelete(tx *resource.Tx, req *DeleteSecurityGroupRequest) (*SecurityG
 	return nil, apierror.SecurityGroupNotFound.Errorf("The SecurityGroupName '%s' is that of no security group for the public Cloud.", name)
 }
 
-// touch makes the world hear of a change of the group, which the caller writes.
+// touch makes the driver hear of a change of the group, which the caller writes.
 func (g *SecurityGroup) touch(tx *resource.Tx) error {
 	if g.NetId == "" {
 		g.Generation++

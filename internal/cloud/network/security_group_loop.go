@@ -52,7 +52,7 @@ func driverRules(rules []SecurityGroupRule) (plain []driver.Rule) {
 		}
 		for _, m := range r.SecurityGroupsMembers {
 			name := driver.GroupName{Account: string(m.AccountId), ID: string(m.SecurityGroupId)}
-			if name.ID == "" { // another account's, which only the world may look for
+			if name.ID == "" { // another account's, which only the driver may look for
 				name.Name = m.SecurityGroupName
 			}
 			rule.Groups = append(rule.Groups, name)

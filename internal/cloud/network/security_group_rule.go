@@ -306,7 +306,7 @@ func (g *SecurityGroup) take(flow Flow, said []SecurityGroupRule) error {
 }
 
 // changed notes what follows from other rules: which groups they keep, and that
-// the world must hear of them.
+// the driver must hear of them.
 func (g *SecurityGroup) changed(tx *resource.Tx) error {
 	g.Members = nil
 	seen := map[id.SecurityGroup]bool{g.SecurityGroupId: true}

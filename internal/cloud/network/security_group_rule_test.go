@@ -349,12 +349,12 @@ func TestSecurityGroupRuleQuotas(t *testing.T) {
 	r.uses(alice, "vpc_sg_rule_limit", 4)
 }
 
-// What groups let through reaches the world, and each change of it.
+// What groups let through reaches the driver, and each change of it.
 func TestSecurityGroupsReachTheWorld(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	world := sim.New(r.clock.Now, 0)
-	loops, end := r.run(world)
+	drivers := sim.New(r.clock.Now, 0)
+	loops, end := r.run(drivers)
 	defer end()
 	net := r.net(alice, "10.0.0.0/16")
 	standard, web := r.groups(alice, net)[0].id("SecurityGroupId"), r.group(alice, net, "web")
@@ -365,12 +365,12 @@ func TestSecurityGroupsReachTheWorld(t *testing.T) {
 	has := func(want ...driver.SecurityGroup) {
 		t.Helper()
 		r.settle(loops)
-		got, err := world.ObserveNets(t.Context())
+		got, err := drivers.ObserveNets(t.Context())
 		if err != nil || len(got) != 1 {
-			t.Fatalf("the world has the Nets %v, %v", got, err)
+			t.Fatalf("the driver has the Nets %v, %v", got, err)
 		}
 		if diff := cmp.Diff(want, got[0].SecurityGroups, drivertest.Equal()); diff != "" {
-			t.Errorf("the world has (-want +got):\n%s", diff)
+			t.Errorf("the driver has (-want +got):\n%s", diff)
 		}
 	}
 	first := driver.SecurityGroup{ID: standard, Inbound: []driver.Rule{own}, Outbound: []driver.Rule{all}}
@@ -393,15 +393,15 @@ func TestSecurityGroupsReachTheWorld(t *testing.T) {
 func TestPublicGroupsReachTheWorld(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	world := sim.New(r.clock.Now, time.Second)
-	loops, end := r.run(world)
+	drivers := sim.New(r.clock.Now, time.Second)
+	loops, end := r.run(drivers)
 	defer end()
 	r.net(alice, "10.0.0.0/16") // whose group is none of them
 	standard, web := r.groups(alice, "")[0].id("SecurityGroupId"), r.group(alice, "", "web")
 	has := func(want ...driver.PublicGroup) {
 		t.Helper()
 		r.finish(loops)
-		got, err := world.ObserveGroups(t.Context())
+		got, err := drivers.ObserveGroups(t.Context())
 		got = slices.DeleteFunc(got, func(g driver.PublicGroup) bool { return g.Account != alice })
 		if err != nil {
 			t.Fatal(err)
@@ -410,7 +410,7 @@ func TestPublicGroupsReachTheWorld(t *testing.T) {
 			got[i].Generation = 0
 		}
 		if diff := cmp.Diff(want, got, drivertest.Equal()); diff != "" {
-			t.Errorf("the world has (-want +got):\n%s", diff)
+			t.Errorf("the driver has (-want +got):\n%s", diff)
 		}
 		if pending, err := r.db.Pending(t.Context()); err != nil || len(pending) > 0 {
 			t.Errorf("unsettled are the accounts %q, %v", pending, err)
@@ -430,10 +430,10 @@ func TestPublicGroupsReachTheWorld(t *testing.T) {
 	}}
 	has(first, second)
 
-	world.Fail(func(string) error { return errors.New("the network is away") })
+	drivers.Fail(func(string) error { return errors.New("the network is away") })
 	r.call(alice, "DeleteSecurityGroupRule", ask(web, "Inbound", `"IpProtocol": "tcp", "FromPortRange": 80, "ToPortRange": 81, "IpRange": "0.0.0.0/0"`))
 	r.settle(loops)
-	world.Fail(nil)
+	drivers.Fail(nil)
 	second.Inbound[0].Ranges = nil
 	has(first, second)
 

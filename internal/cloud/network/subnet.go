@@ -38,7 +38,7 @@ var Subnets = &resource.Kind[Subnet, id.Subnet]{
 type SubnetState string
 
 // SubnetAvailable is the state of a Subnet that can be used: of every Subnet here.
-// The world may still be behind, which its machines wait for.
+// The driver may still be behind, which its machines wait for.
 const SubnetAvailable SubnetState = "available"
 
 // What happens to a Subnet.
@@ -160,5 +160,5 @@ func keepInhabited(tx *resource.Tx, s *Subnet) error {
 	return nil
 }
 
-// leaveNet makes the world hear that a Net has lost a Subnet.
+// leaveNet makes the driver hear that a Net has lost a Subnet.
 func leaveNet(tx *resource.Tx, s *Subnet) error { return touch(tx, s.NetId) }

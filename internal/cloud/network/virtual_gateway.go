@@ -250,7 +250,7 @@ func (g *VirtualGateway) note(tx *resource.Tx, netID id.Net, event lifecycle.Eve
 }
 
 // moved writes a gateway that was linked to a Net, or unlinked from it, and
-// makes the world hear of it: of the Net and of each tunnel.
+// makes the driver hear of it: of the Net and of each tunnel.
 func (g *VirtualGateway) moved(tx *resource.Tx, netID id.Net) error {
 	if err := VirtualGateways.Put(tx, g); err != nil {
 		return err

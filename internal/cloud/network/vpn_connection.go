@@ -35,17 +35,17 @@ type VpnConnection struct {
 	OutsideIp api.IPv4 `wire:"-"`
 	// StaticRoutes are what Routes shows.
 	StaticRoutes []staticRoute `wire:"-"`
-	// Report is what the world last said of the tunnel. Only the loop writes it.
+	// Report is what the driver last said of the tunnel. Only the loop writes it.
 	Report tunnelReport `wire:"-"`
 
-	// Generation counts the changes that the world must hear of. ObservedGeneration is
-	// the generation that the world has, as far as we know, and is written by
+	// Generation counts the changes that the driver must hear of. ObservedGeneration is
+	// the generation that the driver has, as far as we know, and is written by
 	// the loop only.
 	Generation         uint64 `wire:"-"`
 	ObservedGeneration uint64 `wire:"-"`
 }
 
-// Pending reports whether the world is behind.
+// Pending reports whether the driver is behind.
 func (c *VpnConnection) Pending() bool { return c.ObservedGeneration < c.Generation }
 
 // tunnelReport is how a tunnel is doing.
@@ -256,7 +256,7 @@ func checkConnections(tx *resource.Tx, gateway id.VirtualGateway) error {
 	return tx.CheckLimit(VpnConnections.Quota.Name, VpnConnections.Quota.Code, used)
 }
 
-// change writes a connection that is no longer as the world was told, and
+// change writes a connection that is no longer as the driver was told, and
 // brings its routes to the tables that take them over.
 func (c *VpnConnection) change(tx *resource.Tx) error {
 	c.Generation++

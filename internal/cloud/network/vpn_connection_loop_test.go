@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// tunnels is a world that has tunnels only. Each is down until a test says
+// tunnels is a driver that has tunnels only. Each is down until a test says
 // otherwise.
 type tunnels struct {
 	driver.Links // none of interfaces
@@ -66,35 +66,35 @@ func (w *tunnels) ObserveTunnels(context.Context) ([]driver.TunnelStatus, error)
 	return slices.Collect(maps.Values(w.has)), w.fail
 }
 
-// change changes the world behind the back of the loop.
+// change changes the driver behind the back of the loop.
 func (w *tunnels) change(fn func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	fn()
 }
 
-// runTunnels starts the loop over a world.
+// runTunnels starts the loop over a driver.
 func (r *region) runTunnels() (*tunnels, *reconcile.Reconciler) {
-	world := &tunnels{now: r.clock.Now, has: map[string]driver.TunnelStatus{}}
+	drivers := &tunnels{now: r.clock.Now, has: map[string]driver.TunnelStatus{}}
 	loops := reconcile.New(reconcile.Options{Clock: r.clock})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		loops.Run(ctx, r.db, network.NewTunnelLoop(r.db, world))
+		loops.Run(ctx, r.db, network.NewTunnelLoop(r.db, drivers))
 	}()
 	r.changed.Store(new(loops.Changed))
 	r.tester.(*testing.T).Cleanup(func() {
 		cancel()
 		<-ended
 	})
-	return world, loops
+	return drivers, loops
 }
 
 func TestTunnelLoop(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	world, loops := r.runTunnels()
+	drivers, loops := r.runTunnels()
 	e, net := r.ends(alice), r.net(alice, "10.0.0.0/16")
 	vpn := r.vpn(alice, e, "192.168.0.0/16", "172.16.0.0/12")
 	r.call(alice, "DeleteVpnConnectionRoute", routing(vpn, "172.16.0.0/12"))
@@ -117,46 +117,46 @@ func TestTunnelLoop(t *testing.T) {
 		Phase2:    driver.Phase{DhGroups: []int{5}, Encryptions: []string{"AES128"}, Integrities: []string{"SHA1"}, Lifetime: 30 * time.Minute},
 		DpdAction: "restart", DpdTimeout: 40 * time.Second, StartUp: "start", IkeVersions: []string{"ikev2"}, ReplayWindow: 128,
 	}
-	in := func() driver.Tunnel { return world.has[vpn].Tunnel }
+	in := func() driver.Tunnel { return drivers.has[vpn].Tunnel }
 	comparing := cmp.Options{cmpopts.IgnoreFields(driver.Tunnel{}, "Generation"), cmp.Comparer(func(a, b netip.Addr) bool { return a == b }), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })}
-	world.change(func() {
+	drivers.change(func() {
 		if diff := cmp.Diff(want, in(), comparing); diff != "" {
-			t.Errorf("the tunnel in the world (-want +got)\n%s", diff)
+			t.Errorf("the tunnel in the driver (-want +got)\n%s", diff)
 		}
 	})
 
-	// The world hears where the gateway goes.
+	// The driver hears where the gateway goes.
 	r.call(alice, "UnlinkVirtualGateway", linking(e.virtual, net))
 	r.settle(loops)
-	world.change(func() {
+	drivers.change(func() {
 		if in().Net != "" {
 			t.Errorf("the tunnel leads to %s", in().Net)
 		}
 	})
 
 	// A change under way is waited for, and the connection is pending again.
-	world.change(func() { world.later = r.clock.Now().Add(time.Minute) })
+	drivers.change(func() { drivers.later = r.clock.Now().Add(time.Minute) })
 	r.call(alice, "UpdateVpnConnection", fmt.Sprintf(`{"VpnConnectionId": %q, "VpnOptions": {"Phase2Options": {"PreSharedKey": "hunter3"}}}`, vpn))
 	if next := r.settle(loops); next != time.Minute || r.connection(alice, vpn).id("State") != "pending" {
 		t.Errorf("it is %s, and something is to do in %s", r.connection(alice, vpn).id("State"), next)
 	}
 	r.clock.Advance(time.Minute)
 	r.settle(loops)
-	world.change(func() {
+	drivers.change(func() {
 		if r.connection(alice, vpn).id("State") != "available" || in().Secret != "hunter3" {
-			t.Errorf("the world has not heard of the new key")
+			t.Errorf("the driver has not heard of the new key")
 		}
 	})
 
-	// A connection that is deleted leaves the world, whatever it fails at first.
-	world.change(func() { world.fail = errors.New("no power") })
+	// A connection that is deleted leaves the driver, whatever it fails at first.
+	drivers.change(func() { drivers.fail = errors.New("no power") })
 	r.call(alice, "DeleteVpnConnection", about("VpnConnectionId", vpn))
 	r.settle(loops)
-	world.change(func() { world.fail = nil })
+	drivers.change(func() { drivers.fail = nil })
 	r.finish(loops)
-	world.change(func() {
-		if len(world.has) > 0 {
-			t.Errorf("the world still has %v", world.has)
+	drivers.change(func() {
+		if len(drivers.has) > 0 {
+			t.Errorf("the driver still has %v", drivers.has)
 		}
 	})
 	if left := r.list("VpnConnections", alice, "ReadVpnConnections", `{}`); len(left) > 0 {
@@ -168,7 +168,7 @@ func TestTunnelLoop(t *testing.T) {
 func TestTunnelLoopObserves(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	world, loops := r.runTunnels()
+	drivers, loops := r.runTunnels()
 	e := r.ends(alice)
 	static := r.vpn(alice, e)
 	dynamic := r.one("VpnConnection", alice, "CreateVpnConnection", ends{r.virtualGateway(alice), e.client}.joined(false)).id("VpnConnectionId")
@@ -177,13 +177,13 @@ func TestTunnelLoopObserves(t *testing.T) {
 		return object(r.connection(alice, vpn).at("VgwTelemetries", 0).(map[string]any))
 	}
 	up := start.Add(time.Minute)
-	world.change(func() {
+	drivers.change(func() {
 		for _, vpn := range []string{static, dynamic} {
-			status := world.has[vpn]
+			status := drivers.has[vpn]
 			status.Up, status.Since, status.Routes = true, up, 3
-			world.has[vpn] = status
+			drivers.has[vpn] = status
 		}
-		world.has["vpn-12345678"] = driver.TunnelStatus{Tunnel: driver.Tunnel{Account: bob, ID: "vpn-12345678"}}
+		drivers.has["vpn-12345678"] = driver.TunnelStatus{Tunnel: driver.Tunnel{Account: bob, ID: "vpn-12345678"}}
 	})
 	sweep := func() {
 		loops.LookAgain()
@@ -196,8 +196,8 @@ func TestTunnelLoopObserves(t *testing.T) {
 			t.Errorf("the tunnel is doing like %v, want UP, %s", got, description)
 		}
 	}
-	world.change(func() {
-		if _, ok := world.has["vpn-12345678"]; ok {
+	drivers.change(func() {
+		if _, ok := drivers.has["vpn-12345678"]; ok {
 			t.Error("a tunnel that nobody knows is left")
 		}
 	})
@@ -208,10 +208,10 @@ func TestTunnelLoopObserves(t *testing.T) {
 	if after := r.generation(alice); after != before {
 		t.Error("a sweep without news has changed the account")
 	}
-	world.change(func() {
-		status := world.has[static]
+	drivers.change(func() {
+		status := drivers.has[static]
 		status.Up, status.Since, status.Routes = false, up.Add(time.Second), 0
-		world.has[static] = status
+		drivers.has[static] = status
 	})
 	sweep()
 	if got := telemetry(static); got.id("State") != "DOWN" || got.id("StateDescription") != "IPSEC IS DOWN" || got.id("LastStateChangeDate") != "2026-11-20T10:01:01.000Z" {
@@ -225,8 +225,8 @@ func TestTunnelStepsMayComeLate(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
 	vpn := r.vpn(alice, r.ends(alice))
-	world := &tunnels{now: r.clock.Now, has: map[string]driver.TunnelStatus{}}
-	loop := network.NewTunnelLoop(r.db, world)
+	drivers := &tunnels{now: r.clock.Now, has: map[string]driver.TunnelStatus{}}
+	loop := network.NewTunnelLoop(r.db, drivers)
 	step := func() {
 		t.Helper()
 		if again, err := loop.Reconcile(t.Context(), alice, vpn); err != nil || !again.IsZero() {
@@ -238,8 +238,8 @@ func TestTunnelStepsMayComeLate(t *testing.T) {
 	if state := r.connection(alice, vpn).id("State"); state != "available" {
 		t.Errorf("the connection is %s", state)
 	}
-	// While the world does as it was asked, the connection changes.
-	world.change(func() { world.later = r.clock.Now().Add(time.Second) })
+	// While the driver does as it was asked, the connection changes.
+	drivers.change(func() { drivers.later = r.clock.Now().Add(time.Second) })
 	r.call(alice, "CreateVpnConnectionRoute", routing(vpn, "192.168.0.0/16"))
 	if again, err := loop.Reconcile(t.Context(), alice, vpn); err != nil || again.Sub(r.clock.Now()) != time.Second {
 		t.Errorf("a step ends with %s, %v", again, err)
@@ -255,7 +255,7 @@ func TestTunnelStepsMayComeLate(t *testing.T) {
 	r.call(alice, "DeleteVpnConnection", about("VpnConnectionId", vpn))
 	step()
 	step()
-	if len(world.has) > 0 {
-		t.Errorf("the world still has %v", world.has)
+	if len(drivers.has) > 0 {
+		t.Errorf("the driver still has %v", drivers.has)
 	}
 }

@@ -168,7 +168,7 @@ func staticConnection(tx *resource.Tx, connection id.VpnConnection) (*VpnConnect
 // The quotas of each connection that do not count resources.
 const (
 	staticRouteLimit = "static_route_limit"
-	bgpRouteLimit    = "bgp_route_limit" // held by who announces them: the world only tells how many it has
+	bgpRouteLimit    = "bgp_route_limit" // held by who announces them: the driver only tells how many it has
 )
 
 // vpnMeters read the use of the quotas of each connection: that of the one with

@@ -11,24 +11,24 @@ import (
 	"github.com/bastide-cloud/bastide/internal/driver"
 )
 
-// Disks tests a driver of disks. open gives an empty world that knows the
+// Disks tests a driver of disks. open gives an empty driver that knows the
 // content of an image named image and can write objects to a bucket named
 // bucket, and a function that returns once its clock shows at least the given
 // time.
-func Disks(t *testing.T, open func(t *testing.T) (world driver.Disks, until func(time.Time))) {
+func Disks(t *testing.T, open func(t *testing.T) (drivers driver.Disks, until func(time.Time))) {
 	t.Run("disks", func(t *testing.T) {
 		run(t, func(t *testing.T) methods[driver.Disk] {
-			world, until := open(t)
-			source(t, world, until)
-			return methods[driver.Disk]{world.EnsureDisk, world.RemoveDisk, disksOf(world), until}
+			drivers, until := open(t)
+			source(t, drivers, until)
+			return methods[driver.Disk]{drivers.EnsureDisk, drivers.RemoveDisk, disksOf(drivers), until}
 		}, disk, changedDisk, func(d driver.Disk) driver.Disk { return d })
 	})
 	t.Run("snapshots", func(t *testing.T) {
 		files := files(t)
 		prepare := func(t *testing.T) (driver.Disks, methods[driver.Snapshot]) {
-			world, until := open(t)
-			source(t, world, until)
-			return world, methods[driver.Snapshot]{world.EnsureSnapshot, world.RemoveSnapshot, snapshotsOf(world), until}
+			drivers, until := open(t)
+			source(t, drivers, until)
+			return drivers, methods[driver.Snapshot]{drivers.EnsureSnapshot, drivers.RemoveSnapshot, snapshotsOf(drivers), until}
 		}
 		run(t, func(t *testing.T) methods[driver.Snapshot] {
 			_, methods := prepare(t)
@@ -36,19 +36,19 @@ func Disks(t *testing.T, open func(t *testing.T) (world driver.Disks, until func
 		}, snapshot(files), changedSnapshot, func(s driver.Snapshot) driver.Snapshot { return s })
 		t.Run("a snapshot says how far it is", func(t *testing.T) {
 			t.Parallel()
-			world, methods := prepare(t)
+			drivers, methods := prepare(t)
 			s := subject[driver.Snapshot]{T: t, methods: methods}
 			testProgress(s, snapshot(files)(one), func(ctx context.Context) (int, string, bool, error) {
-				status, ok, err := world.Snapshot(ctx, one.Account, one.ID)
+				status, ok, err := drivers.Snapshot(ctx, one.Account, one.ID)
 				return status.Progress, status.Failure, ok, err
 			})
 		})
 	})
 	t.Run("exports", func(t *testing.T) {
 		prepare := func(t *testing.T) (driver.Disks, methods[driver.Export]) {
-			world, until := open(t)
-			source(t, world, until)
-			return world, methods[driver.Export]{world.EnsureExport, world.RemoveExport, exportsOf(world), until}
+			drivers, until := open(t)
+			source(t, drivers, until)
+			return drivers, methods[driver.Export]{drivers.EnsureExport, drivers.RemoveExport, exportsOf(drivers), until}
 		}
 		run(t, func(t *testing.T) methods[driver.Export] {
 			_, methods := prepare(t)
@@ -59,10 +59,10 @@ func Disks(t *testing.T, open func(t *testing.T) (world driver.Disks, until func
 		})
 		t.Run("an export says how far it is, and no secret", func(t *testing.T) {
 			t.Parallel()
-			world, methods := prepare(t)
+			drivers, methods := prepare(t)
 			s := subject[driver.Export]{T: t, methods: methods}
 			testProgress(s, export(one), func(ctx context.Context) (int, string, bool, error) {
-				status, ok, err := world.Export(ctx, one.Account, one.ID)
+				status, ok, err := drivers.Export(ctx, one.Account, one.ID)
 				if status.SecretKey != "" {
 					t.Errorf("its secret is shown")
 				}
@@ -110,20 +110,20 @@ func testProgress[V value](s subject[V], v V, far func(context.Context) (progres
 const volume, shared = "vol-source", "snap-source"
 
 // source makes what all samples are made from.
-func source(t *testing.T, world driver.Disks, until func(time.Time)) {
+func source(t *testing.T, drivers driver.Disks, until func(time.Time)) {
 	t.Helper()
-	disks := subject[driver.Disk]{T: t, methods: methods[driver.Disk]{ensure: world.EnsureDisk, until: until}}
+	disks := subject[driver.Disk]{T: t, methods: methods[driver.Disk]{ensure: drivers.EnsureDisk, until: until}}
 	for _, account := range []string{alice, bob} {
 		disks.make(driver.Disk{Account: account, ID: volume, Generation: 1, Subregion: "region-a", Size: 1, Type: "standard", Iops: 150})
 	}
-	snapshots := subject[driver.Snapshot]{T: t, methods: methods[driver.Snapshot]{ensure: world.EnsureSnapshot, until: until}}
+	snapshots := subject[driver.Snapshot]{T: t, methods: methods[driver.Snapshot]{ensure: drivers.EnsureSnapshot, until: until}}
 	snapshots.make(driver.Snapshot{Account: bob, ID: shared, Generation: 1, Parts: []driver.SnapshotPart{{ID: shared, Disk: volume, Size: 1}}})
 }
 
-// disksOf observes the disks of a world but the source.
-func disksOf(world driver.Disks) func(context.Context) ([]driver.Disk, error) {
+// disksOf observes the disks of a driver but the source.
+func disksOf(drivers driver.Disks) func(context.Context) ([]driver.Disk, error) {
 	return func(ctx context.Context) (disks []driver.Disk, err error) {
-		seen, err := world.ObserveDisks(ctx)
+		seen, err := drivers.ObserveDisks(ctx)
 		for _, d := range seen {
 			if d.ID != volume {
 				disks = append(disks, d)
@@ -133,10 +133,10 @@ func disksOf(world driver.Disks) func(context.Context) ([]driver.Disk, error) {
 	}
 }
 
-// snapshotsOf observes the snapshots of a world but the source.
-func snapshotsOf(world driver.Disks) func(context.Context) ([]driver.Snapshot, error) {
+// snapshotsOf observes the snapshots of a driver but the source.
+func snapshotsOf(drivers driver.Disks) func(context.Context) ([]driver.Snapshot, error) {
 	return func(ctx context.Context) (snapshots []driver.Snapshot, err error) {
-		seen, err := world.ObserveSnapshots(ctx)
+		seen, err := drivers.ObserveSnapshots(ctx)
 		for _, s := range seen {
 			if s.ID != shared {
 				snapshots = append(snapshots, s.Snapshot)
@@ -146,9 +146,9 @@ func snapshotsOf(world driver.Disks) func(context.Context) ([]driver.Snapshot, e
 	}
 }
 
-func exportsOf(world driver.Disks) func(context.Context) ([]driver.Export, error) {
+func exportsOf(drivers driver.Disks) func(context.Context) ([]driver.Export, error) {
 	return func(ctx context.Context) (exports []driver.Export, err error) {
-		seen, err := world.ObserveExports(ctx)
+		seen, err := drivers.ObserveExports(ctx)
 		for _, e := range seen {
 			exports = append(exports, e.Export)
 		}

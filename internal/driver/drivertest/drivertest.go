@@ -14,7 +14,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 )
 
-// value is what a driver keeps in the world.
+// value is what a driver keeps in the driver.
 type value interface{ Key() driver.Key }
 
 // methods are those of a driver for one kind of value.
@@ -22,10 +22,10 @@ type methods[V value] struct {
 	ensure  func(context.Context, V) error
 	remove  func(ctx context.Context, account, id string) error
 	observe func(context.Context) ([]V, error)
-	until   func(time.Time) // returns once the clock of the world shows at least the time
+	until   func(time.Time) // returns once the clock of the driver shows at least the time
 }
 
-// subject is a world under test, and the values it is tested with.
+// subject is a driver under test, and the values it is tested with.
 type subject[V value] struct {
 	*testing.T
 	methods[V]
@@ -37,13 +37,13 @@ type subject[V value] struct {
 	shown   func(V) V // the value as those who observe it are shown it
 }
 
-// run tests a driver with one kind of value. open gives an empty world.
+// run tests a driver with one kind of value. open gives an empty driver.
 func run[V value](t *testing.T, open func(*testing.T) methods[V], sample func(driver.Key) V, changed, shown func(V) V) {
 	tests := []struct {
 		name string
 		run  func(subject[V])
 	}{
-		{"an empty world has nothing", testEmpty[V]},
+		{"an empty driver has nothing", testEmpty[V]},
 		{"a value is as it was asked for", testEnsure[V]},
 		{"asked twice is the same as once", testTwice[V]},
 		{"a value becomes what it is changed to", testChange[V]},
@@ -56,7 +56,7 @@ func run[V value](t *testing.T, open func(*testing.T) methods[V], sample func(dr
 		{"a removed value may come back", testComeBack[V]},
 		{"accounts do not share values", testAccounts[V]},
 		{"values may be alike but for their names", testAlike[V]},
-		{"the world keeps its own copy", testCopy[V]},
+		{"the driver keeps its own copy", testCopy[V]},
 		{"calls at once end in the newest", testAtOnce[V]},
 		{"an ended call changes nothing", testEnded[V]},
 	}
@@ -68,7 +68,7 @@ func run[V value](t *testing.T, open func(*testing.T) methods[V], sample func(dr
 	}
 }
 
-// patience bounds how often a world may put a change off.
+// patience bounds how often a driver may put a change off.
 const patience = 100
 
 // done repeats a call until its change is no longer under way.
@@ -88,13 +88,13 @@ func (s subject[V]) done(what string, call func() error) {
 	s.Fatalf("%s: still under way after %d answers", what, patience)
 }
 
-// make asks for a value until the world has it.
+// make asks for a value until the driver has it.
 func (s subject[V]) make(v V) {
 	s.Helper()
 	s.done("ensuring "+v.Key().ID, func() error { return s.ensure(s.Context(), v) })
 }
 
-// unmake asks for a removal until the world has nothing left.
+// unmake asks for a removal until the driver has nothing left.
 func (s subject[V]) unmake(v V) {
 	s.Helper()
 	key := v.Key()
@@ -109,7 +109,7 @@ func (s subject[V]) ask(err error) {
 	}
 }
 
-// sees are the values that the world has.
+// sees are the values that the driver has.
 func (s subject[V]) sees() []V {
 	s.Helper()
 	got, err := s.observe(s.Context())
@@ -119,14 +119,14 @@ func (s subject[V]) sees() []V {
 	return got
 }
 
-// has compares what the world has with what it should have.
+// has compares what the driver has with what it should have.
 func (s subject[V]) has(want ...V) {
 	s.Helper()
 	for i := range want {
 		want[i] = s.shown(want[i])
 	}
 	if diff := gocmp.Diff(want, s.sees(), Equal()); diff != "" {
-		s.Errorf("what the world has (-want +got):\n%s", diff)
+		s.Errorf("what the driver has (-want +got):\n%s", diff)
 	}
 }
 
@@ -181,7 +181,7 @@ func testBeingMade[V value](s subject[V]) {
 	s.ask(s.ensure(s.Context(), s.sample(one)))
 	got := s.sees()
 	if len(got) != 1 || got[0].Key().Account != one.Account || got[0].Key().ID != one.ID {
-		s.Errorf("once a value was asked for, the world shows %+v", got)
+		s.Errorf("once a value was asked for, the driver shows %+v", got)
 	}
 }
 

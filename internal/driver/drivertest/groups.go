@@ -8,13 +8,13 @@ import (
 	"github.com/bastide-cloud/bastide/internal/driver"
 )
 
-// PublicCloud tests a driver of the public Cloud. open gives a world without
+// PublicCloud tests a driver of the public Cloud. open gives a driver without
 // security groups, and a function that returns once its clock shows at least the
 // given time.
-func PublicCloud(t *testing.T, open func(t *testing.T) (world driver.PublicCloud, until func(time.Time))) {
+func PublicCloud(t *testing.T, open func(t *testing.T) (drivers driver.PublicCloud, until func(time.Time))) {
 	run(t, func(t *testing.T) methods[driver.PublicGroup] {
-		world, until := open(t)
-		return methods[driver.PublicGroup]{world.EnsureGroup, world.RemoveGroup, world.ObserveGroups, until}
+		drivers, until := open(t)
+		return methods[driver.PublicGroup]{drivers.EnsureGroup, drivers.RemoveGroup, drivers.ObserveGroups, until}
 	}, group, changedGroup, func(g driver.PublicGroup) driver.PublicGroup { return g })
 }
 

@@ -10,27 +10,27 @@ import (
 )
 
 // Links tests a driver of tunnels and interfaces, in which nobody answers at
-// the clients' ends. open gives an empty world, and a function that returns
+// the clients' ends. open gives an empty driver, and a function that returns
 // once its clock shows at least the given time.
-func Links(t *testing.T, open func(t *testing.T) (world driver.Links, until func(time.Time))) {
+func Links(t *testing.T, open func(t *testing.T) (drivers driver.Links, until func(time.Time))) {
 	t.Run("tunnels", func(t *testing.T) {
 		run(t, func(t *testing.T) methods[driver.Tunnel] {
-			world, until := open(t)
-			return methods[driver.Tunnel]{world.EnsureTunnel, world.RemoveTunnel, tunnelsOf(world), until}
+			drivers, until := open(t)
+			return methods[driver.Tunnel]{drivers.EnsureTunnel, drivers.RemoveTunnel, tunnelsOf(drivers), until}
 		}, tunnel, changedTunnel, func(v driver.Tunnel) driver.Tunnel {
 			v.Secret = ""
 			return v
 		})
 		t.Run("a tunnel that nobody answers is down", func(t *testing.T) {
 			t.Parallel()
-			world, until := open(t)
-			testDown(t, world, until)
+			drivers, until := open(t)
+			testDown(t, drivers, until)
 		})
 	})
 	t.Run("interfaces", func(t *testing.T) {
 		run(t, func(t *testing.T) methods[driver.Interface] {
-			world, until := open(t)
-			return methods[driver.Interface]{world.EnsureInterface, world.RemoveInterface, world.ObserveInterfaces, until}
+			drivers, until := open(t)
+			return methods[driver.Interface]{drivers.EnsureInterface, drivers.RemoveInterface, drivers.ObserveInterfaces, until}
 		}, link, changedLink, func(v driver.Interface) driver.Interface {
 			v.Secret = ""
 			return v
@@ -38,10 +38,10 @@ func Links(t *testing.T, open func(t *testing.T) (world driver.Links, until func
 	})
 }
 
-// tunnelsOf observes the tunnels of a world whatever they are doing.
-func tunnelsOf(world driver.Links) func(context.Context) ([]driver.Tunnel, error) {
+// tunnelsOf observes the tunnels of a driver whatever they are doing.
+func tunnelsOf(drivers driver.Links) func(context.Context) ([]driver.Tunnel, error) {
 	return func(ctx context.Context) (tunnels []driver.Tunnel, err error) {
-		seen, err := world.ObserveTunnels(ctx)
+		seen, err := drivers.ObserveTunnels(ctx)
 		for _, s := range seen {
 			tunnels = append(tunnels, s.Tunnel)
 		}
@@ -49,10 +49,10 @@ func tunnelsOf(world driver.Links) func(context.Context) ([]driver.Tunnel, error
 	}
 }
 
-func testDown(t *testing.T, world driver.Links, until func(time.Time)) {
+func testDown(t *testing.T, drivers driver.Links, until func(time.Time)) {
 	down := func(when string) {
 		t.Helper()
-		seen, err := world.ObserveTunnels(t.Context())
+		seen, err := drivers.ObserveTunnels(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,8 +60,8 @@ func testDown(t *testing.T, world driver.Links, until func(time.Time)) {
 			t.Errorf("%s: got %+v, want one tunnel that is down since some time and has no routes", when, seen)
 		}
 	}
-	s := subject[driver.Tunnel]{T: t, methods: methods[driver.Tunnel]{ensure: world.EnsureTunnel, until: until}}
-	s.ask(world.EnsureTunnel(t.Context(), tunnel(one)))
+	s := subject[driver.Tunnel]{T: t, methods: methods[driver.Tunnel]{ensure: drivers.EnsureTunnel, until: until}}
+	s.ask(drivers.EnsureTunnel(t.Context(), tunnel(one)))
 	down("just asked for")
 	s.make(tunnel(one))
 	down("made")

@@ -11,14 +11,14 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 )
 
-// Machines tests a driver of machines. open gives a world without machines that
+// Machines tests a driver of machines. open gives a driver without machines that
 // has the disks and NICs of those that are tested, with guests that do nothing
 // by themselves, and a function that returns once its clock shows at least the
 // given time.
-func Machines(t *testing.T, open func(t *testing.T) (world driver.Machines, until func(time.Time))) {
+func Machines(t *testing.T, open func(t *testing.T) (drivers driver.Machines, until func(time.Time))) {
 	run(t, func(t *testing.T) methods[driver.Machine] {
-		world, until := open(t)
-		return methods[driver.Machine]{world.EnsureMachine, world.RemoveMachine, machinesOf(world), until}
+		drivers, until := open(t)
+		return methods[driver.Machine]{drivers.EnsureMachine, drivers.RemoveMachine, machinesOf(drivers), until}
 	}, machine, changedMachine, func(m driver.Machine) driver.Machine { return m })
 
 	tests := map[string]func(*testing.T, subject[driver.Machine], driver.Machines){
@@ -29,17 +29,17 @@ func Machines(t *testing.T, open func(t *testing.T) (world driver.Machines, unti
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			world, until := open(t)
-			methods := methods[driver.Machine]{world.EnsureMachine, world.RemoveMachine, machinesOf(world), until}
-			test(t, subject[driver.Machine]{T: t, methods: methods}, world)
+			drivers, until := open(t)
+			methods := methods[driver.Machine]{drivers.EnsureMachine, drivers.RemoveMachine, machinesOf(drivers), until}
+			test(t, subject[driver.Machine]{T: t, methods: methods}, drivers)
 		})
 	}
 }
 
-// machinesOf observes the machines of a world whatever they are doing.
-func machinesOf(world driver.Machines) func(context.Context) ([]driver.Machine, error) {
+// machinesOf observes the machines of a driver whatever they are doing.
+func machinesOf(drivers driver.Machines) func(context.Context) ([]driver.Machine, error) {
 	return func(ctx context.Context) (machines []driver.Machine, err error) {
-		seen, err := world.ObserveMachines(ctx)
+		seen, err := drivers.ObserveMachines(ctx)
 		for _, s := range seen {
 			machines = append(machines, s.Machine)
 		}
@@ -47,7 +47,7 @@ func machinesOf(world driver.Machines) func(context.Context) ([]driver.Machine, 
 	}
 }
 
-func testPower(t *testing.T, s subject[driver.Machine], world driver.Machines) {
+func testPower(t *testing.T, s subject[driver.Machine], drivers driver.Machines) {
 	m := machine(one)
 	for _, step := range []struct {
 		name   string
@@ -64,27 +64,27 @@ func testPower(t *testing.T, s subject[driver.Machine], world driver.Machines) {
 		m.Generation++
 		step.change(&m)
 		s.make(m)
-		status, ok, err := world.Machine(t.Context(), m.Account, m.ID)
+		status, ok, err := drivers.Machine(t.Context(), m.Account, m.ID)
 		if err != nil || !ok || status.On != m.On || status.Machine.On != m.On || status.OffBy != "" || status.Reason != "" {
 			t.Errorf("%s: got %t, %t (off by %q: %q), %v; want it on: %t", step.name, ok, status.On, status.OffBy, status.Reason, err, m.On)
 		}
 	}
 }
 
-func testOneMachine(t *testing.T, s subject[driver.Machine], world driver.Machines) {
-	if _, ok, err := world.Machine(t.Context(), one.Account, one.ID); ok || err != nil {
+func testOneMachine(t *testing.T, s subject[driver.Machine], drivers driver.Machines) {
+	if _, ok, err := drivers.Machine(t.Context(), one.Account, one.ID); ok || err != nil {
 		t.Errorf("no machine was asked for, and there is one: %t, %v", ok, err)
 	}
-	s.ask(world.EnsureMachine(t.Context(), machine(one)))
-	if status, ok, err := world.Machine(t.Context(), one.Account, one.ID); !ok || err != nil || status.ID != one.ID {
+	s.ask(drivers.EnsureMachine(t.Context(), machine(one)))
+	if status, ok, err := drivers.Machine(t.Context(), one.Account, one.ID); !ok || err != nil || status.ID != one.ID {
 		t.Errorf("a machine was asked for: got %+v, %t, %v", status, ok, err)
 	}
 	s.make(machine(one))
-	seen, err := world.ObserveMachines(t.Context())
+	seen, err := drivers.ObserveMachines(t.Context())
 	if err != nil || len(seen) != 1 || seen[0].Console != nil {
 		t.Fatalf("the list has %+v, %v; want one machine and no console", seen, err)
 	}
-	status, ok, err := world.Machine(t.Context(), one.Account, one.ID)
+	status, ok, err := drivers.Machine(t.Context(), one.Account, one.ID)
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}
@@ -92,20 +92,20 @@ func testOneMachine(t *testing.T, s subject[driver.Machine], world driver.Machin
 	if diff := gocmp.Diff(seen[0], status, Equal()); diff != "" {
 		t.Errorf("one machine (-in the list +alone):\n%s", diff)
 	}
-	foreign, ok, err := world.Machine(t.Context(), bob, one.ID)
+	foreign, ok, err := drivers.Machine(t.Context(), bob, one.ID)
 	if ok || err != nil {
 		t.Errorf("another account's machine: got %+v, %v", foreign, err)
 	}
 	s.unmake(machine(one))
-	if _, ok, err := world.Machine(t.Context(), one.Account, one.ID); ok || err != nil {
+	if _, ok, err := drivers.Machine(t.Context(), one.Account, one.ID); ok || err != nil {
 		t.Errorf("a removed machine is there: %t, %v", ok, err)
 	}
 }
 
-func testWatch(t *testing.T, _ subject[driver.Machine], world driver.Machines) {
+func testWatch(t *testing.T, _ subject[driver.Machine], drivers driver.Machines) {
 	watching, end := context.WithCancel(t.Context())
 	ended := make(chan error)
-	go func() { ended <- world.WatchMachines(watching, func(string, string) {}) }()
+	go func() { ended <- drivers.WatchMachines(watching, func(string, string) {}) }()
 	end()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want its context's error", err)

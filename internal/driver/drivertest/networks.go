@@ -8,12 +8,12 @@ import (
 	"github.com/bastide-cloud/bastide/internal/driver"
 )
 
-// Networks tests a driver of Nets. open gives an empty world, and a function
+// Networks tests a driver of Nets. open gives an empty driver, and a function
 // that returns once its clock shows at least the given time.
-func Networks(t *testing.T, open func(t *testing.T) (world driver.Networks, until func(time.Time))) {
+func Networks(t *testing.T, open func(t *testing.T) (drivers driver.Networks, until func(time.Time))) {
 	run(t, func(t *testing.T) methods[driver.Net] {
-		world, until := open(t)
-		return methods[driver.Net]{world.EnsureNet, world.RemoveNet, world.ObserveNets, until}
+		drivers, until := open(t)
+		return methods[driver.Net]{drivers.EnsureNet, drivers.RemoveNet, drivers.ObserveNets, until}
 	}, net, changedNet, func(n driver.Net) driver.Net { return n })
 }
 

@@ -7,9 +7,9 @@ import (
 	"github.com/bastide-cloud/bastide/internal/driver"
 )
 
-var _ driver.Cables = (*World)(nil)
+var _ driver.Cables = (*Driver)(nil)
 
-// cable is a dedicated link in the world.
+// cable is a dedicated link in the driver.
 type cable struct {
 	driver.Cable
 	port time.Time // when it has a port
@@ -17,7 +17,7 @@ type cable struct {
 }
 
 // EnsurePort implements [driver.Cables].
-func (w *World) EnsurePort(ctx context.Context, asked driver.Cable) error {
+func (w *Driver) EnsurePort(ctx context.Context, asked driver.Cable) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.fault(ctx, "EnsurePort"); err != nil {
@@ -27,7 +27,7 @@ func (w *World) EnsurePort(ctx context.Context, asked driver.Cable) error {
 }
 
 // EnsureCable implements [driver.Cables].
-func (w *World) EnsureCable(ctx context.Context, asked driver.Cable) error {
+func (w *Driver) EnsureCable(ctx context.Context, asked driver.Cable) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.fault(ctx, "EnsureCable"); err != nil {
@@ -44,7 +44,7 @@ func (w *World) EnsureCable(ctx context.Context, asked driver.Cable) error {
 }
 
 // cable finds a cable, or begins with one. The caller holds the mutex.
-func (w *World) cable(asked driver.Cable) *cable {
+func (w *Driver) cable(asked driver.Cable) *cable {
 	at := place{asked.Account, asked.ID}
 	if w.cables[at] == nil {
 		w.cables[at] = &cable{Cable: asked, port: w.now().Add(w.delay)}
@@ -53,7 +53,7 @@ func (w *World) cable(asked driver.Cable) *cable {
 }
 
 // until answers a call that takes until a time.
-func (w *World) until(due time.Time) error {
+func (w *Driver) until(due time.Time) error {
 	if due.After(w.now()) {
 		return driver.Later{At: due}
 	}
@@ -61,7 +61,7 @@ func (w *World) until(due time.Time) error {
 }
 
 // RemoveCable implements [driver.Cables].
-func (w *World) RemoveCable(ctx context.Context, account, id string) error {
+func (w *Driver) RemoveCable(ctx context.Context, account, id string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.fault(ctx, "RemoveCable"); err != nil {
@@ -72,7 +72,7 @@ func (w *World) RemoveCable(ctx context.Context, account, id string) error {
 }
 
 // ObserveCables implements [driver.Cables].
-func (w *World) ObserveCables(ctx context.Context) ([]driver.Cable, error) {
+func (w *Driver) ObserveCables(ctx context.Context) ([]driver.Cable, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.fault(ctx, "ObserveCables"); err != nil {

@@ -24,7 +24,7 @@ func TestCables(t *testing.T) {
 	has := func(want int) {
 		t.Helper()
 		if cables, err := w.ObserveCables(t.Context()); err != nil || len(cables) != want || want == 1 && cables[0] != link {
-			t.Errorf("the world has %v, %v, want %d cables", cables, err, want)
+			t.Errorf("the driver has %v, %v, want %d cables", cables, err, want)
 		}
 	}
 	has(0)

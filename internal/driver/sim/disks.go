@@ -6,21 +6,23 @@ import (
 	"github.com/bastide-cloud/bastide/internal/driver"
 )
 
-var _ driver.Disks = (*World)(nil)
+var _ driver.Disks = (*Driver)(nil)
 
 // EnsureDisk implements [driver.Disks].
-func (w *World) EnsureDisk(ctx context.Context, d driver.Disk) error { return w.disks.ensure(ctx, d) }
+func (w *Driver) EnsureDisk(ctx context.Context, d driver.Disk) error { return w.disks.ensure(ctx, d) }
 
 // RemoveDisk implements [driver.Disks].
-func (w *World) RemoveDisk(ctx context.Context, account, id string) error {
+func (w *Driver) RemoveDisk(ctx context.Context, account, id string) error {
 	return w.disks.remove(ctx, account, id)
 }
 
 // ObserveDisks implements [driver.Disks].
-func (w *World) ObserveDisks(ctx context.Context) ([]driver.Disk, error) { return w.disks.observe(ctx) }
+func (w *Driver) ObserveDisks(ctx context.Context) ([]driver.Disk, error) {
+	return w.disks.observe(ctx)
+}
 
 // EnsureSnapshot implements [driver.Disks].
-func (w *World) EnsureSnapshot(ctx context.Context, s driver.Snapshot) error {
+func (w *Driver) EnsureSnapshot(ctx context.Context, s driver.Snapshot) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.fault(ctx, "EnsureSnapshot"); err != nil {
@@ -30,12 +32,12 @@ func (w *World) EnsureSnapshot(ctx context.Context, s driver.Snapshot) error {
 }
 
 // RemoveSnapshot implements [driver.Disks].
-func (w *World) RemoveSnapshot(ctx context.Context, account, id string) error {
+func (w *Driver) RemoveSnapshot(ctx context.Context, account, id string) error {
 	return w.snapshots.remove(ctx, account, id)
 }
 
 // ObserveSnapshots implements [driver.Disks].
-func (w *World) ObserveSnapshots(ctx context.Context) (seen []driver.SnapshotStatus, err error) {
+func (w *Driver) ObserveSnapshots(ctx context.Context) (seen []driver.SnapshotStatus, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.fault(ctx, "ObserveSnapshots"); err != nil {
@@ -48,7 +50,7 @@ func (w *World) ObserveSnapshots(ctx context.Context) (seen []driver.SnapshotSta
 }
 
 // Snapshot implements [driver.Disks].
-func (w *World) Snapshot(ctx context.Context, account, id string) (driver.SnapshotStatus, bool, error) {
+func (w *Driver) Snapshot(ctx context.Context, account, id string) (driver.SnapshotStatus, bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.fault(ctx, "Snapshot"); err != nil {
@@ -62,7 +64,7 @@ func (w *World) Snapshot(ctx context.Context, account, id string) (driver.Snapsh
 }
 
 // snapshotStatus says how far a snapshot is. The caller holds the mutex.
-func (w *World) snapshotStatus(s driver.Snapshot) driver.SnapshotStatus {
+func (w *Driver) snapshotStatus(s driver.Snapshot) driver.SnapshotStatus {
 	status := driver.SnapshotStatus{Snapshot: s, Failure: w.broken[s.ID]}
 	status.Progress = w.snapshots.progress(place{s.Account, s.ID}, status.Failure == "")
 	return status
@@ -70,14 +72,14 @@ func (w *World) snapshotStatus(s driver.Snapshot) driver.SnapshotStatus {
 
 // Break makes the snapshot or the export of an id fail for good, for a reason.
 // It may be called before there is one.
-func (w *World) Break(id, why string) {
+func (w *Driver) Break(id, why string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.broken[id] = why
 }
 
 // size is that of a part of a snapshot in bytes; 0 if it is not known.
-func (w *World) size(name driver.SnapshotName) int64 {
+func (w *Driver) size(name driver.SnapshotName) int64 {
 	for at := range w.snapshots.at {
 		t := w.snapshots.thing(at)
 		if t.is == nil || at.account != name.Account {

@@ -284,7 +284,7 @@ func TestManyExports(t *testing.T) {
 	})
 }
 
-// The end of the world ends what it writes.
+// The end of the driver ends what it writes.
 func TestCloseEndsExports(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -28,7 +28,7 @@ const patience, writePace = 100 * time.Millisecond, time.Second
 
 // EnsureExport implements [driver.Disks]. The file of an export that is due is
 // written by itself, however long that takes.
-func (w *World) EnsureExport(ctx context.Context, e driver.Export) error {
+func (w *Driver) EnsureExport(ctx context.Context, e driver.Export) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.fault(ctx, "EnsureExport"); err != nil {
@@ -71,7 +71,7 @@ func (w *World) EnsureExport(ctx context.Context, e driver.Export) error {
 var errRemoved = errors.New("the export was removed while it was written")
 
 // begin has the file of an export written. The caller holds the mutex.
-func (w *World) begin(at place, e driver.Export) *write {
+func (w *Driver) begin(at place, e driver.Export) *write {
 	size := int64(e.Size) << 30
 	if size == 0 {
 		size = w.size(e.From)
@@ -98,15 +98,15 @@ func (w *World) begin(at place, e driver.Export) *write {
 }
 
 // unlocked does what takes long without the mutex, which the caller holds.
-func (w *World) unlocked(do func() error) error {
+func (w *Driver) unlocked(do func() error) error {
 	w.mu.Unlock()
 	defer w.mu.Lock()
 	return do()
 }
 
-func (w *World) write(ctx context.Context, e driver.Export, size int64, file *write) error {
+func (w *Driver) write(ctx context.Context, e driver.Export, size int64, file *write) error {
 	if w.Write == nil {
-		return errors.New("this world has no object store")
+		return errors.New("this driver has no object store")
 	}
 	select {
 	case w.writers <- struct{}{}:
@@ -114,7 +114,7 @@ func (w *World) write(ctx context.Context, e driver.Export, size int64, file *wr
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	// There is nothing on the disks of the world.
+	// There is nothing on the disks of the driver.
 	return w.Write(ctx, e, size, nil, func(percent int) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -122,16 +122,16 @@ func (w *World) write(ctx context.Context, e driver.Export, size int64, file *wr
 	})
 }
 
-// Close ends what the world does by itself: files that are being written are
+// Close ends what the driver does by itself: files that are being written are
 // given up. Nobody may ask it for exports any more.
-func (w *World) Close() {
+func (w *Driver) Close() {
 	w.end()
 	w.writing.Wait()
 }
 
 // RemoveExport implements [driver.Disks]. Once it answers nil, nobody writes
 // any more.
-func (w *World) RemoveExport(ctx context.Context, account, id string) error {
+func (w *Driver) RemoveExport(ctx context.Context, account, id string) error {
 	if err := w.exports.remove(ctx, account, id); err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (w *World) RemoveExport(ctx context.Context, account, id string) error {
 }
 
 // removed ends the writing of an export that is no more.
-func (w *World) removed(at place, is *driver.Export, _ time.Time) {
+func (w *Driver) removed(at place, is *driver.Export, _ time.Time) {
 	file := w.writes[at]
 	switch {
 	case is != nil || file == nil:
@@ -163,7 +163,7 @@ func (w *World) removed(at place, is *driver.Export, _ time.Time) {
 }
 
 // ObserveExports implements [driver.Disks].
-func (w *World) ObserveExports(ctx context.Context) (seen []driver.ExportStatus, err error) {
+func (w *Driver) ObserveExports(ctx context.Context) (seen []driver.ExportStatus, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.fault(ctx, "ObserveExports"); err != nil {
@@ -176,7 +176,7 @@ func (w *World) ObserveExports(ctx context.Context) (seen []driver.ExportStatus,
 }
 
 // Export implements [driver.Disks].
-func (w *World) Export(ctx context.Context, account, id string) (driver.ExportStatus, bool, error) {
+func (w *Driver) Export(ctx context.Context, account, id string) (driver.ExportStatus, bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.fault(ctx, "Export"); err != nil {
@@ -190,7 +190,7 @@ func (w *World) Export(ctx context.Context, account, id string) (driver.ExportSt
 }
 
 // exportStatus says how far an export is. The caller holds the mutex.
-func (w *World) exportStatus(e driver.Export) driver.ExportStatus {
+func (w *Driver) exportStatus(e driver.Export) driver.ExportStatus {
 	e.SecretKey = ""
 	at := place{e.Account, e.ID}
 	status, file := driver.ExportStatus{Export: e, Failure: w.broken[e.ID]}, w.writes[at]

@@ -6,20 +6,20 @@ import (
 	"github.com/bastide-cloud/bastide/internal/driver"
 )
 
-var _ driver.PublicCloud = (*World)(nil)
+var _ driver.PublicCloud = (*Driver)(nil)
 
 // EnsureGroup implements [driver.PublicCloud].
-func (w *World) EnsureGroup(ctx context.Context, g driver.PublicGroup) error {
+func (w *Driver) EnsureGroup(ctx context.Context, g driver.PublicGroup) error {
 	return w.groups.ensure(ctx, g)
 }
 
 // RemoveGroup implements [driver.PublicCloud].
-func (w *World) RemoveGroup(ctx context.Context, account, id string) error {
+func (w *Driver) RemoveGroup(ctx context.Context, account, id string) error {
 	return w.groups.remove(ctx, account, id)
 }
 
 // ObserveGroups implements [driver.PublicCloud].
-func (w *World) ObserveGroups(ctx context.Context) ([]driver.PublicGroup, error) {
+func (w *Driver) ObserveGroups(ctx context.Context) ([]driver.PublicGroup, error) {
 	return w.groups.observe(ctx)
 }
 

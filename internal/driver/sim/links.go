@@ -8,7 +8,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/driver"
 )
 
-var _ driver.Links = (*World)(nil)
+var _ driver.Links = (*Driver)(nil)
 
 // client is the client's end of a tunnel. It is outside of the region, so it is
 // there whether or not the tunnel is.
@@ -21,33 +21,33 @@ type client struct {
 // ConnectTunnel makes the client's end of a tunnel answer from now on, and
 // announce so many routes if it speaks BGP. The tunnel is up from when both
 // ends are there.
-func (w *World) ConnectTunnel(account, id string, routes int) {
+func (w *Driver) ConnectTunnel(account, id string, routes int) {
 	w.setClient(account, id, client{up: true, since: w.now(), routes: routes})
 }
 
 // DisconnectTunnel makes the client's end of a tunnel silent from now on.
-func (w *World) DisconnectTunnel(account, id string) {
+func (w *Driver) DisconnectTunnel(account, id string) {
 	w.setClient(account, id, client{since: w.now()})
 }
 
-func (w *World) setClient(account, id string, c client) {
+func (w *Driver) setClient(account, id string, c client) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.clients[place{account, id}] = c
 }
 
 // EnsureTunnel implements [driver.Links].
-func (w *World) EnsureTunnel(ctx context.Context, tunnel driver.Tunnel) error {
+func (w *Driver) EnsureTunnel(ctx context.Context, tunnel driver.Tunnel) error {
 	return w.tunnels.ensure(ctx, tunnel)
 }
 
 // RemoveTunnel implements [driver.Links].
-func (w *World) RemoveTunnel(ctx context.Context, account, id string) error {
+func (w *Driver) RemoveTunnel(ctx context.Context, account, id string) error {
 	return w.tunnels.remove(ctx, account, id)
 }
 
 // ObserveTunnels implements [driver.Links].
-func (w *World) ObserveTunnels(ctx context.Context) (seen []driver.TunnelStatus, err error) {
+func (w *Driver) ObserveTunnels(ctx context.Context) (seen []driver.TunnelStatus, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.fault(ctx, "ObserveTunnels"); err != nil {
@@ -60,7 +60,7 @@ func (w *World) ObserveTunnels(ctx context.Context) (seen []driver.TunnelStatus,
 }
 
 // status says how a tunnel is doing. The caller holds the mutex.
-func (w *World) status(t driver.Tunnel) driver.TunnelStatus {
+func (w *Driver) status(t driver.Tunnel) driver.TunnelStatus {
 	at := place{t.Account, t.ID}
 	here := w.tunnels.thing(at)
 	s := driver.TunnelStatus{Tunnel: t, Since: here.since}
@@ -79,22 +79,22 @@ func (w *World) status(t driver.Tunnel) driver.TunnelStatus {
 }
 
 // EnsureInterface implements [driver.Links].
-func (w *World) EnsureInterface(ctx context.Context, i driver.Interface) error {
+func (w *Driver) EnsureInterface(ctx context.Context, i driver.Interface) error {
 	return w.interfaces.ensure(ctx, i)
 }
 
 // RemoveInterface implements [driver.Links].
-func (w *World) RemoveInterface(ctx context.Context, account, id string) error {
+func (w *Driver) RemoveInterface(ctx context.Context, account, id string) error {
 	return w.interfaces.remove(ctx, account, id)
 }
 
 // ObserveInterfaces implements [driver.Links].
-func (w *World) ObserveInterfaces(ctx context.Context) ([]driver.Interface, error) {
+func (w *Driver) ObserveInterfaces(ctx context.Context) ([]driver.Interface, error) {
 	return w.interfaces.observe(ctx)
 }
 
 // ownTunnel is a copy that shares nothing with the tunnel, and has no secret:
-// in this world nobody needs it.
+// in this driver nobody needs it.
 func ownTunnel(t driver.Tunnel) driver.Tunnel {
 	t.Secret = ""
 	t.StaticRoutes = slices.Clone(t.StaticRoutes)

@@ -12,20 +12,20 @@ import (
 	"github.com/bastide-cloud/bastide/internal/metadata"
 )
 
-var _ driver.Machines = (*World)(nil)
+var _ driver.Machines = (*Driver)(nil)
 
 // EnsureMachine implements [driver.Machines].
-func (w *World) EnsureMachine(ctx context.Context, m driver.Machine) error {
+func (w *Driver) EnsureMachine(ctx context.Context, m driver.Machine) error {
 	return w.machines.ensure(ctx, m)
 }
 
 // RemoveMachine implements [driver.Machines].
-func (w *World) RemoveMachine(ctx context.Context, account, id string) error {
+func (w *Driver) RemoveMachine(ctx context.Context, account, id string) error {
 	return w.machines.remove(ctx, account, id)
 }
 
 // ObserveMachines implements [driver.Machines].
-func (w *World) ObserveMachines(ctx context.Context) (seen []driver.MachineStatus, err error) {
+func (w *Driver) ObserveMachines(ctx context.Context) (seen []driver.MachineStatus, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.fault(ctx, "ObserveMachines"); err != nil {
@@ -41,14 +41,14 @@ func (w *World) ObserveMachines(ctx context.Context) (seen []driver.MachineStatu
 
 // Machine implements [driver.Machines]. The simulation forgets at a restart: that
 // somebody has missed a machine is news to whoever can bring it back.
-func (w *World) Machine(ctx context.Context, account, id string) (status driver.MachineStatus, ok bool, err error) {
+func (w *Driver) Machine(ctx context.Context, account, id string) (status driver.MachineStatus, ok bool, err error) {
 	if status, ok, err = w.machine(ctx, account, id); err == nil && !ok {
 		w.tell(account, id)
 	}
 	return status, ok, err
 }
 
-func (w *World) machine(ctx context.Context, account, id string) (driver.MachineStatus, bool, error) {
+func (w *Driver) machine(ctx context.Context, account, id string) (driver.MachineStatus, bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.fault(ctx, "Machine"); err != nil {
@@ -62,7 +62,7 @@ func (w *World) machine(ctx context.Context, account, id string) (driver.Machine
 }
 
 // machineStatus says how a machine is doing. The caller holds the mutex.
-func (w *World) machineStatus(m driver.Machine) driver.MachineStatus {
+func (w *Driver) machineStatus(m driver.Machine) driver.MachineStatus {
 	s := driver.MachineStatus{Machine: m}
 	g := w.guests[place{m.Account, m.ID}]
 	if g == nil {
@@ -81,7 +81,7 @@ func (w *World) machineStatus(m driver.Machine) driver.MachineStatus {
 
 // MetadataService is what a machine finds at the address of its metadata
 // service; ok is false if there is no such machine.
-func (w *World) MetadataService(account, id string) (service http.Handler, ok bool) {
+func (w *Driver) MetadataService(account, id string) (service http.Handler, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	t := w.machines.thing(place{account, id})
@@ -105,9 +105,9 @@ type Room struct {
 	Cores, Memory       int    // memory is in GiB
 }
 
-// Limit gives the world so much room. What no room is about has no limit, and
-// machines that are on stay on. None at all is a world without limits.
-func (w *World) Limit(rooms ...Room) {
+// Limit gives the driver so much room. What no room is about has no limit, and
+// machines that are on stay on. None at all is a driver without limits.
+func (w *Driver) Limit(rooms ...Room) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.rooms = rooms
@@ -119,7 +119,7 @@ func (r Room) holds(m *driver.Machine) bool {
 
 // noRoom refuses a machine that is to be started if it does not fit beside
 // those that are on.
-func (w *World) noRoom(m driver.Machine) error {
+func (w *Driver) noRoom(m driver.Machine) error {
 	at := place{m.Account, m.ID}
 	if !w.guests[at].starts(&m) || w.stays(at, &m) {
 		return nil
@@ -142,13 +142,13 @@ func (w *World) noRoom(m driver.Machine) error {
 }
 
 // stays reports whether a machine needs no other room than it has.
-func (w *World) stays(at place, m *driver.Machine) bool {
+func (w *Driver) stays(at place, m *driver.Machine) bool {
 	o := w.occupies(at)
 	return o != nil && o.Subregion == m.Subregion && o.CpuModel == m.CpuModel && o.Cores >= m.Cores && o.Memory >= m.Memory
 }
 
 // occupies is the machine at a place that is on or about to be; nil: none is.
-func (w *World) occupies(at place) *driver.Machine {
+func (w *Driver) occupies(at place) *driver.Machine {
 	t := w.machines.thing(at)
 	g := w.guests[at]
 	switch {
@@ -164,7 +164,7 @@ func (w *World) occupies(at place) *driver.Machine {
 type watcher struct{ changed func(account, id string) }
 
 // WatchMachines implements [driver.Machines].
-func (w *World) WatchMachines(ctx context.Context, changed func(account, id string)) error {
+func (w *Driver) WatchMachines(ctx context.Context, changed func(account, id string)) error {
 	self := &watcher{changed}
 	w.mu.Lock()
 	if err := w.fault(ctx, "WatchMachines"); err != nil {
@@ -181,9 +181,9 @@ func (w *World) WatchMachines(ctx context.Context, changed func(account, id stri
 	return ctx.Err()
 }
 
-// tell tells those who watch of a machine. They may ask the world what has
+// tell tells those who watch of a machine. They may ask the driver what has
 // happened, so the caller does not hold the mutex.
-func (w *World) tell(account, id string) {
+func (w *Driver) tell(account, id string) {
 	w.mu.Lock()
 	watchers := slices.Collect(maps.Keys(w.watchers))
 	w.mu.Unlock()
@@ -194,23 +194,23 @@ func (w *World) tell(account, id string) {
 
 // ShutDownGuest has the guest of a machine shut down by itself, and does
 // nothing if it is not on.
-func (w *World) ShutDownGuest(account, id string) {
+func (w *Driver) ShutDownGuest(account, id string) {
 	w.turnedOff(account, id, driver.ByGuest, func(m *driver.Machine) string { return m.OnGuest })
 }
 
 // FailHost has the host of a machine fail, and does nothing if it is not on.
-func (w *World) FailHost(account, id string) {
+func (w *Driver) FailHost(account, id string) {
 	w.turnedOff(account, id, driver.ByHost, func(m *driver.Machine) string { return m.OnHost })
 }
 
-func (w *World) turnedOff(account, id string, by driver.Cause, then func(*driver.Machine) string) {
+func (w *Driver) turnedOff(account, id string, by driver.Cause, then func(*driver.Machine) string) {
 	if w.turnOff(place{account, id}, by, then) {
 		w.tell(account, id)
 	}
 }
 
 // turnOff turns a machine off, for a cause, and reports whether it was on.
-func (w *World) turnOff(at place, by driver.Cause, then func(*driver.Machine) string) bool {
+func (w *Driver) turnOff(at place, by driver.Cause, then func(*driver.Machine) string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	t := w.machines.thing(at)
@@ -230,7 +230,7 @@ func (w *World) turnOff(at place, by driver.Cause, then func(*driver.Machine) st
 
 // DeafenGuest makes the guest of a machine go on when it is asked to shut down,
 // until it runs no more.
-func (w *World) DeafenGuest(account, id string) {
+func (w *Driver) DeafenGuest(account, id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	at := place{account, id}
@@ -241,13 +241,13 @@ func (w *World) DeafenGuest(account, id string) {
 }
 
 // resists reports whether a guest does not let its machine be turned off.
-func (w *World) resists(at place, to *driver.Machine) bool {
+func (w *Driver) resists(at place, to *driver.Machine) bool {
 	g := w.guests[at]
 	return to != nil && !to.On && !to.Forced && g != nil && g.deaf
 }
 
 // power turns a machine on or off as it was asked to be.
-func (w *World) power(at place, m *driver.Machine, now time.Time) {
+func (w *Driver) power(at place, m *driver.Machine, now time.Time) {
 	g := w.guests[at]
 	switch {
 	case m == nil:

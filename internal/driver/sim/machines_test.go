@@ -21,10 +21,10 @@ import (
 	"github.com/bastide-cloud/bastide/internal/driver/sim"
 )
 
-// host is a world for tests of machines.
+// host is a driver for tests of machines.
 type host struct {
 	*testing.T
-	*sim.World
+	*sim.Driver
 	clock *clock.Virtual
 }
 
@@ -33,7 +33,7 @@ func newHost(t *testing.T, delay time.Duration) *host {
 	return &host{t, sim.New(c.Now, delay), c}
 }
 
-// make asks for a machine until the world has it.
+// make asks for a machine until the driver has it.
 func (h *host) make(m driver.Machine) {
 	h.Helper()
 	for {

@@ -7,22 +7,22 @@ import (
 	"github.com/bastide-cloud/bastide/internal/driver"
 )
 
-var _ driver.Networks = (*World)(nil)
+var _ driver.Networks = (*Driver)(nil)
 
 // EnsureNet implements [driver.Networks].
-func (w *World) EnsureNet(ctx context.Context, net driver.Net) error { return w.nets.ensure(ctx, net) }
+func (w *Driver) EnsureNet(ctx context.Context, net driver.Net) error { return w.nets.ensure(ctx, net) }
 
 // RemoveNet implements [driver.Networks].
-func (w *World) RemoveNet(ctx context.Context, account, id string) error {
+func (w *Driver) RemoveNet(ctx context.Context, account, id string) error {
 	return w.nets.remove(ctx, account, id)
 }
 
 // ObserveNets implements [driver.Networks].
-func (w *World) ObserveNets(ctx context.Context) ([]driver.Net, error) { return w.nets.observe(ctx) }
+func (w *Driver) ObserveNets(ctx context.Context) ([]driver.Net, error) { return w.nets.observe(ctx) }
 
 // Reach finds out, as [driver.Reach] does, whether a flow gets through the Nets
 // that are there by now.
-func (w *World) Reach(flow driver.Flow) error {
+func (w *Driver) Reach(flow driver.Flow) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var nets []driver.Net

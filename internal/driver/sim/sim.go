@@ -1,4 +1,4 @@
-// Package sim is a world that exists in memory only: the default driver, and
+// Package sim is a driver that exists in memory only: the default driver, and
 // the one of tests. It does what it is asked at once or after a delay, and
 // fails, is slow and has no room when it is told to. It forgets everything when
 // the process ends, and therefore does not mind when it is asked for something
@@ -6,7 +6,7 @@
 //
 // Nothing outside of the region, and nothing inside of its machines, happens
 // but what a test asks for: the clients' ends of tunnels are silent until
-// [World.ConnectTunnel], and guests run until [World.ShutDownGuest].
+// [Driver.ConnectTunnel], and guests run until [Driver.ShutDownGuest].
 package sim
 
 import (
@@ -17,19 +17,19 @@ import (
 	"github.com/bastide-cloud/bastide/internal/driver"
 )
 
-// World implements the interfaces of package driver.
-type World struct {
-	// Write is set before the world is used; nil fails all exports.
+// Driver implements the interfaces of package driver.
+type Driver struct {
+	// Write is set before the driver is used; nil fails all exports.
 	Write driver.ExportWriter
 
-	// After is [time.After] by the world's clock. It bounds how long a call waits
+	// After is [time.After] by the driver's clock. It bounds how long a call waits
 	// for a file that is being written; nil: it waits until its context ends.
 	After func(time.Duration) <-chan time.Time
 
 	now   func() time.Time
 	delay time.Duration
 
-	life    context.Context // of what the world does by itself, until end
+	life    context.Context // of what the driver does by itself, until end
 	end     func()
 	writing sync.WaitGroup
 	writers chan struct{} // has room for those who may write a file
@@ -64,10 +64,10 @@ func Start(delay time.Duration) func(driver.Host) driver.Drivers {
 	}
 }
 
-// New makes an empty world in which each change takes the delay by the given
+// New makes an empty driver in which each change takes the delay by the given
 // clock; 0 is at once.
-func New(now func() time.Time, delay time.Duration) *World {
-	w := &World{
+func New(now func() time.Time, delay time.Duration) *Driver {
+	w := &Driver{
 		now: now, delay: delay,
 		clients: map[place]client{}, cables: map[place]*cable{}, guests: map[place]*guest{}, watchers: map[*watcher]bool{},
 		writes: map[place]*write{}, broken: map[string]string{}, writers: make(chan struct{}, writesAtOnce),
@@ -105,22 +105,22 @@ func New(now func() time.Time, delay time.Duration) *World {
 // Fail makes every later call ask fail first, by the name of its method, and
 // end with the error it gives, if any. A call that fails so has changed
 // nothing. nil is no faults.
-func (w *World) Fail(fail func(op string) error) {
+func (w *Driver) Fail(fail func(op string) error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.fail = fail
 }
 
 // Slow makes every change that begins later take as long as slow says, by the
-// name of the method that asks for it. nil is the delay of the world.
-func (w *World) Slow(slow func(op string) time.Duration) {
+// name of the method that asks for it. nil is the delay of the driver.
+func (w *Driver) Slow(slow func(op string) time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.slow = slow
 }
 
 // fault is the error with which a call is to end. The caller holds the mutex.
-func (w *World) fault(ctx context.Context, op string) error {
+func (w *Driver) fault(ctx context.Context, op string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (w *World) fault(ctx context.Context, op string) error {
 }
 
 // takes is how long a change takes that begins now. The caller holds the mutex.
-func (w *World) takes(op string) time.Duration {
+func (w *Driver) takes(op string) time.Duration {
 	if w.slow == nil {
 		return w.delay
 	}

@@ -18,10 +18,10 @@ import (
 
 var start = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
-// paces are those of the worlds that every suite runs in.
+// paces are those of the drivers that every suite runs in.
 var paces = map[string]time.Duration{"at once": 0, "delayed": 3 * time.Second}
 
-// suites runs the tests of every driver in worlds of each pace.
+// suites runs the tests of every driver in drivers of each pace.
 func suites[D any](t *testing.T, run func(*testing.T, func(*testing.T) (D, func(time.Time)))) {
 	for name, delay := range paces {
 		t.Run(name, func(t *testing.T) {
@@ -43,8 +43,8 @@ func TestDisks(t *testing.T)       { t.Parallel(); suites(t, drivertest.Disks) }
 
 var net = driver.Net{Account: "000000000001", ID: "vpc-00000001", Generation: 1, IpRange: netip.MustParsePrefix("10.0.0.0/16")}
 
-// count is the number of Nets in the world that have a range.
-func count(t *testing.T, w *sim.World) (n int) {
+// count is the number of Nets in the driver that have a range.
+func count(t *testing.T, w *sim.Driver) (n int) {
 	t.Helper()
 	nets, err := w.ObserveNets(t.Context())
 	if err != nil {
@@ -69,7 +69,7 @@ func TestDelay(t *testing.T) {
 	}
 	c.Advance(2 * time.Second)
 	if n := count(t, w); n != 0 {
-		t.Errorf("after 2 of 3 s the world has %d Nets", n)
+		t.Errorf("after 2 of 3 s the driver has %d Nets", n)
 	}
 	// What comes in between is done at the same time.
 	next := net
@@ -79,7 +79,7 @@ func TestDelay(t *testing.T) {
 	}
 	c.Advance(time.Second)
 	if n := count(t, w); n != 1 {
-		t.Errorf("after 3 s the world has %d Nets", n)
+		t.Errorf("after 3 s the driver has %d Nets", n)
 	}
 	if err := w.EnsureNet(t.Context(), next); err != nil {
 		t.Errorf("asked again once it is done: %v", err)
@@ -93,7 +93,7 @@ func TestDelay(t *testing.T) {
 	}
 	c.Advance(3 * time.Second)
 	if n := count(t, w); n != 0 {
-		t.Errorf("after its removal the world has %d Nets", n)
+		t.Errorf("after its removal the driver has %d Nets", n)
 	}
 }
 
@@ -109,41 +109,41 @@ func TestFaults(t *testing.T) {
 	// Each call makes a difference only after the ones before it.
 	calls := []struct {
 		op   string
-		call func(context.Context, *sim.World) error
+		call func(context.Context, *sim.Driver) error
 	}{
-		{"EnsureNet", func(ctx context.Context, w *sim.World) error { return w.EnsureNet(ctx, net) }},
-		{"EnsureTunnel", func(ctx context.Context, w *sim.World) error { return w.EnsureTunnel(ctx, tunnel) }},
-		{"EnsureInterface", func(ctx context.Context, w *sim.World) error { return w.EnsureInterface(ctx, link) }},
-		{"EnsureMachine", func(ctx context.Context, w *sim.World) error { return w.EnsureMachine(ctx, machine) }},
-		{"EnsureDisk", func(ctx context.Context, w *sim.World) error { return w.EnsureDisk(ctx, disk) }},
-		{"EnsureSnapshot", func(ctx context.Context, w *sim.World) error { return w.EnsureSnapshot(ctx, snapshot) }},
-		{"EnsureExport", func(ctx context.Context, w *sim.World) error { return w.EnsureExport(ctx, export) }},
-		{"ObserveNets", func(ctx context.Context, w *sim.World) error { _, err := w.ObserveNets(ctx); return err }},
-		{"ObserveTunnels", func(ctx context.Context, w *sim.World) error { _, err := w.ObserveTunnels(ctx); return err }},
-		{"ObserveInterfaces", func(ctx context.Context, w *sim.World) error { _, err := w.ObserveInterfaces(ctx); return err }},
-		{"ObserveMachines", func(ctx context.Context, w *sim.World) error { _, err := w.ObserveMachines(ctx); return err }},
-		{"ObserveDisks", func(ctx context.Context, w *sim.World) error { _, err := w.ObserveDisks(ctx); return err }},
-		{"ObserveSnapshots", func(ctx context.Context, w *sim.World) error { _, err := w.ObserveSnapshots(ctx); return err }},
-		{"ObserveExports", func(ctx context.Context, w *sim.World) error { _, err := w.ObserveExports(ctx); return err }},
-		{"Machine", func(ctx context.Context, w *sim.World) error {
+		{"EnsureNet", func(ctx context.Context, w *sim.Driver) error { return w.EnsureNet(ctx, net) }},
+		{"EnsureTunnel", func(ctx context.Context, w *sim.Driver) error { return w.EnsureTunnel(ctx, tunnel) }},
+		{"EnsureInterface", func(ctx context.Context, w *sim.Driver) error { return w.EnsureInterface(ctx, link) }},
+		{"EnsureMachine", func(ctx context.Context, w *sim.Driver) error { return w.EnsureMachine(ctx, machine) }},
+		{"EnsureDisk", func(ctx context.Context, w *sim.Driver) error { return w.EnsureDisk(ctx, disk) }},
+		{"EnsureSnapshot", func(ctx context.Context, w *sim.Driver) error { return w.EnsureSnapshot(ctx, snapshot) }},
+		{"EnsureExport", func(ctx context.Context, w *sim.Driver) error { return w.EnsureExport(ctx, export) }},
+		{"ObserveNets", func(ctx context.Context, w *sim.Driver) error { _, err := w.ObserveNets(ctx); return err }},
+		{"ObserveTunnels", func(ctx context.Context, w *sim.Driver) error { _, err := w.ObserveTunnels(ctx); return err }},
+		{"ObserveInterfaces", func(ctx context.Context, w *sim.Driver) error { _, err := w.ObserveInterfaces(ctx); return err }},
+		{"ObserveMachines", func(ctx context.Context, w *sim.Driver) error { _, err := w.ObserveMachines(ctx); return err }},
+		{"ObserveDisks", func(ctx context.Context, w *sim.Driver) error { _, err := w.ObserveDisks(ctx); return err }},
+		{"ObserveSnapshots", func(ctx context.Context, w *sim.Driver) error { _, err := w.ObserveSnapshots(ctx); return err }},
+		{"ObserveExports", func(ctx context.Context, w *sim.Driver) error { _, err := w.ObserveExports(ctx); return err }},
+		{"Machine", func(ctx context.Context, w *sim.Driver) error {
 			_, _, err := w.Machine(ctx, account, machine.ID)
 			return err
 		}},
-		{"Snapshot", func(ctx context.Context, w *sim.World) error {
+		{"Snapshot", func(ctx context.Context, w *sim.Driver) error {
 			_, _, err := w.Snapshot(ctx, account, snapshot.ID)
 			return err
 		}},
-		{"Export", func(ctx context.Context, w *sim.World) error {
+		{"Export", func(ctx context.Context, w *sim.Driver) error {
 			_, _, err := w.Export(ctx, account, export.ID)
 			return err
 		}},
-		{"RemoveNet", func(ctx context.Context, w *sim.World) error { return w.RemoveNet(ctx, account, net.ID) }},
-		{"RemoveTunnel", func(ctx context.Context, w *sim.World) error { return w.RemoveTunnel(ctx, account, tunnel.ID) }},
-		{"RemoveInterface", func(ctx context.Context, w *sim.World) error { return w.RemoveInterface(ctx, account, link.ID) }},
-		{"RemoveMachine", func(ctx context.Context, w *sim.World) error { return w.RemoveMachine(ctx, account, machine.ID) }},
-		{"RemoveDisk", func(ctx context.Context, w *sim.World) error { return w.RemoveDisk(ctx, account, disk.ID) }},
-		{"RemoveSnapshot", func(ctx context.Context, w *sim.World) error { return w.RemoveSnapshot(ctx, account, snapshot.ID) }},
-		{"RemoveExport", func(ctx context.Context, w *sim.World) error { return w.RemoveExport(ctx, account, export.ID) }},
+		{"RemoveNet", func(ctx context.Context, w *sim.Driver) error { return w.RemoveNet(ctx, account, net.ID) }},
+		{"RemoveTunnel", func(ctx context.Context, w *sim.Driver) error { return w.RemoveTunnel(ctx, account, tunnel.ID) }},
+		{"RemoveInterface", func(ctx context.Context, w *sim.Driver) error { return w.RemoveInterface(ctx, account, link.ID) }},
+		{"RemoveMachine", func(ctx context.Context, w *sim.Driver) error { return w.RemoveMachine(ctx, account, machine.ID) }},
+		{"RemoveDisk", func(ctx context.Context, w *sim.Driver) error { return w.RemoveDisk(ctx, account, disk.ID) }},
+		{"RemoveSnapshot", func(ctx context.Context, w *sim.Driver) error { return w.RemoveSnapshot(ctx, account, snapshot.ID) }},
+		{"RemoveExport", func(ctx context.Context, w *sim.Driver) error { return w.RemoveExport(ctx, account, export.ID) }},
 	}
 	w := sim.New(clock.NewVirtual(start).Now, 0)
 	has := func() string {
@@ -176,7 +176,7 @@ func TestFaults(t *testing.T) {
 		}
 		w.Fail(nil)
 		if after := has(); after != before {
-			t.Errorf("%s failed and changed the world from %s to %s", c.op, before, after)
+			t.Errorf("%s failed and changed the driver from %s to %s", c.op, before, after)
 		}
 		failing(func(op string) bool { return op != c.op })
 		if err := c.call(t.Context(), w); err != nil {
@@ -185,7 +185,7 @@ func TestFaults(t *testing.T) {
 		w.Fail(nil)
 		changes := strings.HasPrefix(c.op, "Ensure") || strings.HasPrefix(c.op, "Remove")
 		if changes != (has() != before) {
-			t.Errorf("%s has changed the world: %t, want %t", c.op, !changes, changes)
+			t.Errorf("%s has changed the driver: %t, want %t", c.op, !changes, changes)
 		}
 	}
 }
@@ -211,7 +211,7 @@ func TestSlow(t *testing.T) {
 		{"a slow change", func() error { return w.EnsureDisk(t.Context(), disk) }, driver.Later{At: start.Add(time.Hour)}},
 		{"another change", func() error { return w.EnsureNet(t.Context(), net) }, nil},
 		{"a slow change, when nothing is slow any more", func() error { w.Slow(nil); return w.EnsureDisk(t.Context(), disk) }, driver.Later{At: start.Add(time.Hour)}},
-		{"a change at the pace of the world", func() error { return w.RemoveNet(t.Context(), net.Account, net.ID) }, driver.Later{At: start.Add(time.Second)}},
+		{"a change at the pace of the driver", func() error { return w.RemoveNet(t.Context(), net.Account, net.ID) }, driver.Later{At: start.Add(time.Second)}},
 		{"a slow change, when it is due", func() error { c.Advance(time.Hour); return w.EnsureDisk(t.Context(), disk) }, nil},
 	}
 	for _, step := range steps {

@@ -7,13 +7,13 @@ import (
 	"github.com/bastide-cloud/bastide/internal/driver"
 )
 
-// value is what a world has: it is known by its key.
+// value is what a driver has: it is known by its key.
 type value interface{ Key() driver.Key }
 
 // place is where a value is kept, whatever its generation.
 type place struct{ account, id string }
 
-// thing is a value in the world. A change that comes while another is under
+// thing is a value in the driver. A change that comes while another is under
 // way joins it, so that what is changed often still gets somewhere.
 type thing[V value] struct {
 	is       *V        // nil: there is none
@@ -49,9 +49,9 @@ func (t *thing[V]) done() {
 	*t = thing[V]{is: t.becomes, since: since}
 }
 
-// things are all values of one kind in a world, guarded by its mutex.
+// things are all values of one kind in a driver, guarded by its mutex.
 type things[V value] struct {
-	world *World
+	sim   *Driver
 	kind  string        // its name in those of the methods
 	own   func(V) V     // a copy that shares nothing with the value
 	named func(place) V // a value of which there is only the name
@@ -63,14 +63,14 @@ type things[V value] struct {
 	became func(at place, is *V, now time.Time) // told of each change once it is done
 }
 
-func newThings[V value](w *World, kind string, own func(V) V, named func(place) V) things[V] {
-	return things[V]{world: w, kind: kind, own: own, named: named, at: map[place]*thing[V]{}}
+func newThings[V value](w *Driver, kind string, own func(V) V, named func(place) V) things[V] {
+	return things[V]{sim: w, kind: kind, own: own, named: named, at: map[place]*thing[V]{}}
 }
 
 func (s *things[V]) ensure(ctx context.Context, v V) error {
-	s.world.mu.Lock()
-	defer s.world.mu.Unlock()
-	if err := s.world.fault(ctx, "Ensure"+s.kind); err != nil {
+	s.sim.mu.Lock()
+	defer s.sim.mu.Unlock()
+	if err := s.sim.fault(ctx, "Ensure"+s.kind); err != nil {
 		return err
 	}
 	return s.put(v)
@@ -91,7 +91,7 @@ func (s *things[V]) put(v V) error {
 			}
 		}
 		t, own := s.thing(at), s.own(v)
-		t.change(&own, s.world.now(), s.world.takes("Ensure"+s.kind))
+		t.change(&own, s.sim.now(), s.sim.takes("Ensure"+s.kind))
 		s.at[at] = t
 	}
 	return s.answer(at)
@@ -103,21 +103,21 @@ func (s *things[V]) make(v V) error {
 	err := s.put(v)
 	key := v.Key()
 	if t := s.thing(place{key.Account, key.ID}); err == (driver.Later{At: t.due}) && t.is == nil {
-		_, next := t.quarters(s.world.now())
+		_, next := t.quarters(s.sim.now())
 		return driver.Later{At: next}
 	}
 	return err
 }
 
 func (s *things[V]) remove(ctx context.Context, account, id string) error {
-	s.world.mu.Lock()
-	defer s.world.mu.Unlock()
-	if err := s.world.fault(ctx, "Remove"+s.kind); err != nil {
+	s.sim.mu.Lock()
+	defer s.sim.mu.Unlock()
+	if err := s.sim.fault(ctx, "Remove"+s.kind); err != nil {
 		return err
 	}
 	at := place{account, id}
 	if s.thing(at).asked() != nil {
-		s.thing(at).change(nil, s.world.now(), s.world.takes("Remove"+s.kind))
+		s.thing(at).change(nil, s.sim.now(), s.sim.takes("Remove"+s.kind))
 	}
 	return s.answer(at)
 }
@@ -129,12 +129,12 @@ func (s *things[V]) thing(at place) *thing[V] {
 	if t == nil {
 		return &thing[V]{}
 	}
-	now := s.world.now()
+	now := s.sim.now()
 	switch {
 	case !t.changing || t.due.After(now):
 		return t
 	case s.holds != nil && s.holds(at, t.becomes):
-		t.due = now.Add(max(s.world.delay, time.Second))
+		t.due = now.Add(max(s.sim.delay, time.Second))
 		return t
 	}
 	done := t.due
@@ -157,9 +157,9 @@ func (s *things[V]) answer(at place) error {
 }
 
 func (s *things[V]) observe(ctx context.Context) ([]V, error) {
-	s.world.mu.Lock()
-	defer s.world.mu.Unlock()
-	if err := s.world.fault(ctx, "Observe"+s.kind+"s"); err != nil {
+	s.sim.mu.Lock()
+	defer s.sim.mu.Unlock()
+	if err := s.sim.fault(ctx, "Observe"+s.kind+"s"); err != nil {
 		return nil, err
 	}
 	return s.seen(), nil
@@ -193,7 +193,7 @@ func (s *things[V]) progress(at place, well bool) int {
 	t := s.thing(at)
 	switch {
 	case t.is == nil:
-		quarters, _ := t.quarters(s.world.now())
+		quarters, _ := t.quarters(s.sim.now())
 		return 25 * quarters
 	case !well:
 		return 99
