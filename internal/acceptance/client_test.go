@@ -23,8 +23,9 @@ import (
 // client calls the region in one way. Its methods answer another client, so
 // that w.as("alice").at("v1.1") is a sentence.
 type client struct {
-	w    *testRegion
-	sign func(r *nethttp.Request, body []byte, now time.Time) // how it proves who it is; nil: it does not
+	w *testRegion
+	// how it proves who it is; nil: it does not
+	sign func(r *nethttp.Request, body []byte, now time.Time)
 
 	base   string        // of the path
 	from   string        // the address

@@ -68,10 +68,11 @@ func TestRandomDay(t *testing.T) {
 type day struct {
 	w       *testRegion
 	people  []string
-	actions []string                       // those that come to mind often several times
-	pools   map[string]map[string][]string // by person and by key of belongings: what requests may say
-	owners  map[string]string              // of ids
-	told    map[string]map[string]bool     // by person: others' ids that they said themselves
+	actions []string // those that come to mind often several times
+	// by person and by key of belongings: what requests may say
+	pools  map[string]map[string][]string
+	owners map[string]string          // of ids
+	told   map[string]map[string]bool // by person: others' ids that they said themselves
 }
 
 // limits are so low that a day reaches them.

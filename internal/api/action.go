@@ -34,10 +34,11 @@ func (a Auth) AsksNobody() bool { return a == Open || a == OpenOrKnown }
 
 // Action is one action of the API.
 type Action struct {
-	Name      string
-	Family    string
-	Auth      Auth
-	Sensitive bool         // on credentials or who may call: a trusted session does not replace the client certificate
+	Name   string
+	Family string
+	Auth   Auth
+	// on credentials or who may call: a trusted session does not replace the client certificate
+	Sensitive bool
 	Reads     bool         // it changes nothing
 	Request   reflect.Type // a struct, under its schema's name
 	Response  reflect.Type // a struct; its schema is Name and "Response"

@@ -35,8 +35,9 @@ type filter struct {
 	name  string
 	index []int // of the filter in the Filters struct
 	path  resource.Path
-	glob  bool       // `match:"glob"`: in values, * stands for any text and ? for any character
-	bound int        // `match:"from"`, 1: the value is the least that passes; `match:"to"`, -1: the greatest
+	glob  bool // `match:"glob"`: in values, * stands for any text and ? for any character
+	// `match:"from"`, 1: the value is the least that passes; `match:"to"`, -1: the greatest
+	bound int
 	tag   *tagFilter // of a filter by tags
 	late  bool       // on a field that a view computes
 }

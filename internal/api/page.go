@@ -33,7 +33,8 @@ const wholeBytes = 8 * PageBytes
 // NextPage is the part of an answer that leads to the next page, if there is
 // one.
 type NextPage struct {
-	NextPageToken string `format:"byte" wire:"omitempty"` // The token to request the next page of results.
+	// The token to request the next page of results.
+	NextPageToken string `format:"byte" wire:"omitempty"`
 
 	rest *rest // nil: the page is not cut
 }

@@ -24,15 +24,18 @@ type ReadApiLogsRequest struct {
 // FiltersApiLog selects calls. With neither date, the calls of the last 48 hours
 // are listed; with one of them, those of the 2 days after or before it.
 type FiltersApiLog struct {
-	QueryAccessKeys     []string      // The access keys that signed the calls.
-	QueryApiNames       []string      // The names of the APIs that were called: always oapi for the main API.
-	QueryCallNames      []string      // The names of the actions that were called.
-	QueryDateAfter      *api.DateTime // The date, or date and time (UTC), after which the calls were made.
-	QueryDateBefore     *api.DateTime // The date, or date and time (UTC), before which the calls were made.
-	QueryIpAddresses    []string      // The addresses that the calls came from.
-	QueryUserAgents     []string      // The User-Agent headers of the calls.
-	RequestIds          []string      // The request IDs that the answers gave.
-	ResponseStatusCodes []int         // The HTTP status codes of the answers.
+	QueryAccessKeys []string // The access keys that signed the calls.
+	// The names of the APIs that were called: always oapi for the main API.
+	QueryApiNames  []string
+	QueryCallNames []string // The names of the actions that were called.
+	// The date, or date and time (UTC), after which the calls were made.
+	QueryDateAfter *api.DateTime
+	// The date, or date and time (UTC), before which the calls were made.
+	QueryDateBefore     *api.DateTime
+	QueryIpAddresses    []string // The addresses that the calls came from.
+	QueryUserAgents     []string // The User-Agent headers of the calls.
+	RequestIds          []string // The request IDs that the answers gave.
+	ResponseStatusCodes []int    // The HTTP status codes of the answers.
 }
 
 // With says what to show of each call.
@@ -63,22 +66,27 @@ type ReadApiLogsResponse struct {
 
 // Log is a call. What was not asked for is not shown.
 type Log struct {
-	AccountId          *string       // The account ID of the caller.
-	CallDuration       *int          // The time from the request to its answer, in microseconds.
-	QueryAccessKey     *string       // The access key that signed the call, if one did.
-	QueryApiName       *string       // The name of the API that was called: always oapi for the main API.
-	QueryApiVersion    *string       // The version of the API that was called.
-	QueryCallName      *string       // The name of the action that was called.
-	QueryDate          *api.DateTime // When the call was made.
-	QueryHeaderRaw     *string       // The header of the request, without what authenticates it; its start, if the caller was not proven.
-	QueryHeaderSize    *int          // The size of the header, in bytes.
-	QueryIpAddress     *string       // The address that the call came from.
-	QueryPayloadRaw    *string       // The body of the request, without secrets; a note in its place, if the caller was not proven.
-	QueryPayloadSize   *int          // The size of the body, in bytes.
-	QueryUserAgent     *string       // The User-Agent header of the request.
-	RequestId          *string       // The request ID that the answer gave.
-	ResponseSize       *int          // The size of the body of the answer, in bytes.
-	ResponseStatusCode *int          // The HTTP status code of the answer.
+	AccountId      *string // The account ID of the caller.
+	CallDuration   *int    // The time from the request to its answer, in microseconds.
+	QueryAccessKey *string // The access key that signed the call, if one did.
+	// The name of the API that was called: always oapi for the main API.
+	QueryApiName    *string
+	QueryApiVersion *string       // The version of the API that was called.
+	QueryCallName   *string       // The name of the action that was called.
+	QueryDate       *api.DateTime // When the call was made.
+	// The header of the request, without what authenticates it; its start, if the caller was
+	// not proven.
+	QueryHeaderRaw  *string
+	QueryHeaderSize *int    // The size of the header, in bytes.
+	QueryIpAddress  *string // The address that the call came from.
+	// The body of the request, without secrets; a note in its place, if the caller was not
+	// proven.
+	QueryPayloadRaw    *string
+	QueryPayloadSize   *int    // The size of the body, in bytes.
+	QueryUserAgent     *string // The User-Agent header of the request.
+	RequestId          *string // The request ID that the answer gave.
+	ResponseSize       *int    // The size of the body of the answer, in bytes.
+	ResponseStatusCode *int    // The HTTP status code of the answer.
 }
 
 func readApiLogs(a *Archive, pager *api.Pager) func(*resource.Tx, *ReadApiLogsRequest) (*ReadApiLogsResponse, error) {

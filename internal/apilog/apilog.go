@@ -46,11 +46,14 @@ type Options struct {
 	// writes and one for each query, and does not close the pool.
 	Postgres *pgxpool.Pool
 
-	Now   func() time.Time                       // The clock of the region: it says which rows are too old.
-	After func(d time.Duration) <-chan time.Time // The pause before a flush: time.After, or a test's own.
-	Log   *slog.Logger                           // Where rows lost and files damaged are told.
-	Keep  time.Duration                          // How long a row can be found: 32 days when zero.
-	Every time.Duration                          // How long a row waits to be written: 100 ms when zero.
+	// The clock of the region: it says which rows are too old.
+	Now func() time.Time
+	// The pause before a flush: time.After, or a test's own.
+	After func(d time.Duration) <-chan time.Time
+	Log   *slog.Logger  // Where rows lost and files damaged are told.
+	Keep  time.Duration // How long a row can be found: 32 days when zero.
+	// How long a row waits to be written: 100 ms when zero.
+	Every time.Duration
 
 	// Size is the room that the log may take, in bytes; zero: as much as there is.
 	// It is measured after each 16 MiB written, so the log may take a little more.
@@ -80,11 +83,13 @@ type Archive struct {
 	every    time.Duration
 	patience time.Duration
 	size     int64 // that the days may have in all; 0: any
-	bound    int   // of the slab: a third of Options.Memory, as another and its copy may be under way to the disk
-	now      func() time.Time
-	after    func(time.Duration) <-chan time.Time
-	log      *slog.Logger
-	days     days
+	// of the slab: a third of Options.Memory, as another and its copy may be under way to the
+	// disk
+	bound int
+	now   func() time.Time
+	after func(time.Duration) <-chan time.Time
+	log   *slog.Logger
+	days  days
 
 	writing context.Context // what is written and dropped ends with it
 	giveUp  context.CancelCauseFunc

@@ -29,7 +29,8 @@ type tables struct {
 	after func(time.Duration) <-chan time.Time
 	log   *slog.Logger
 
-	ahead day         // up to it this node has made the tables; for the holder of the Archive's turn
+	// up to it this node has made the tables; for the holder of the Archive's turn
+	ahead day
 	away  atomic.Bool // the database could not do the last that it was asked for
 }
 

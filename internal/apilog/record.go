@@ -13,8 +13,9 @@ type Record struct {
 	UserAgent string // QueryUserAgent: the header of that name, as sent.
 	RequestID string // RequestId: the id that the answer gave in its ResponseContext.
 
-	Date     time.Time     // QueryDate: when the request came; kept in UTC, to the millisecond.
-	Duration time.Duration // CallDuration: until the answer was sent; kept and published in microseconds.
+	Date time.Time // QueryDate: when the request came; kept in UTC, to the millisecond.
+	// CallDuration: until the answer was sent; kept and published in microseconds.
+	Duration time.Duration
 
 	HeaderRaw  string // QueryHeaderRaw: what MaskHeader made of the request's header.
 	PayloadRaw string // QueryPayloadRaw: what MaskPayload made of the request's body.

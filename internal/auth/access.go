@@ -18,7 +18,8 @@ type Rule struct {
 	IPRanges []netip.Prefix      // the address is in one of them, if there are any
 	CAs      []*x509.Certificate // the client certificate comes from one of them
 	NeedsCA  bool                // the rule names CAs, though they may all be gone by now
-	CNs      []string            // the client certificate is for one of these names, if there are any
+	// the client certificate is for one of these names, if there are any
+	CNs []string
 }
 
 // asksCertificate reports whether a call needs a client certificate.

@@ -14,9 +14,10 @@ import (
 type queues struct {
 	most int // how many attempts may be in all queues together; 0: any number
 
-	mu   sync.Mutex                 // guards what follows
-	in   int                        // attempts in all queues
-	next map[string][]chan struct{} // by name; the first attempt of each is the one that passes, its channel is closed
+	mu sync.Mutex // guards what follows
+	in int        // attempts in all queues
+	// by name; the first attempt of each is the one that passes, its channel is closed
+	next map[string][]chan struct{}
 }
 
 func newQueues(most int) *queues { return &queues{most: most, next: map[string][]chan struct{}{}} }

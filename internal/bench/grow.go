@@ -15,7 +15,8 @@ type grown struct {
 	document  int             // bytes of the average one
 	restarts  []time.Duration // from the start of the process to its first answer
 	load      time.Duration   // of one account, when it is called first
-	peak      int64           // bytes of memory that it held at most, with all accounts loaded and called
+	// bytes of memory that it held at most, with all accounts loaded and called
+	peak int64
 }
 
 // grow measures a region with many accounts: how it starts, what it takes when

@@ -22,8 +22,9 @@ func tagActions() []api.Action {
 // one of them cannot have one, none to any. A tag replaces the one of the same
 // key.
 type CreateTagsRequest struct {
-	ResourceIds []string  `api:"required"` // One or more IDs of resources.
-	Tags        []api.Tag `api:"required"` // One or more tags to add. Keys that begin with `osc.` have a meaning for the region.
+	ResourceIds []string `api:"required"` // One or more IDs of resources.
+	// One or more tags to add. Keys that begin with `osc.` have a meaning for the region.
+	Tags []api.Tag `api:"required"`
 }
 
 // CreateTagsResponse says nothing more than that the tags are there.
@@ -37,8 +38,10 @@ func createTags(tx *resource.Tx, req *CreateTagsRequest) (*CreateTagsResponse, e
 // DeleteTagsRequest removes tags from resources. A tag that a resource does not
 // have is no error.
 type DeleteTagsRequest struct {
-	ResourceIds []string  `api:"required"` // One or more IDs of resources.
-	Tags        []api.Tag `api:"required"` // One or more tags to remove. A tag is removed only if its value is the given one; an empty value stands for any.
+	ResourceIds []string `api:"required"` // One or more IDs of resources.
+	// One or more tags to remove. A tag is removed only if its value is the given one; an empty
+	// value stands for any.
+	Tags []api.Tag `api:"required"`
 }
 
 // DeleteTagsResponse says nothing more than that the tags are gone.
@@ -91,10 +94,11 @@ type ReadTagsRequest struct {
 
 // FiltersTag selects tags.
 type FiltersTag struct {
-	Keys          []string       // The keys of the tags.
-	ResourceIds   []string       // The IDs of the resources that have the tags.
-	ResourceTypes []resourceType // The types of the resources that have the tags, such as `vm`, `volume` or `vpc`.
-	Values        []string       // The values of the tags.
+	Keys        []string // The keys of the tags.
+	ResourceIds []string // The IDs of the resources that have the tags.
+	// The types of the resources that have the tags, such as `vm`, `volume` or `vpc`.
+	ResourceTypes []resourceType
+	Values        []string // The values of the tags.
 }
 
 // resourceType is a type in a filter.

@@ -53,7 +53,8 @@ type Disk struct {
 	Type      string // standard, gp2 or io1
 	Iops      int
 	From      *SnapshotName // what is on it from the beginning; nil: nothing
-	Image     string        // the name of the content of an image of the region's own, instead; empty: nothing
+	// the name of the content of an image of the region's own, instead; empty: nothing
+	Image string
 }
 
 // Key says which disk it is, and how new.
@@ -64,7 +65,8 @@ type SnapshotName struct{ Account, ID string }
 
 // Snapshot is what is on some disks at an instant, or what is elsewhere.
 type Snapshot struct {
-	Account, ID string // together they name the snapshot; the id is that of its first part, at first
+	// together they name the snapshot; the id is that of its first part, at first
+	Account, ID string
 	Generation  uint64
 
 	Parts []SnapshotPart

@@ -20,7 +20,9 @@ type PublicGroup struct {
 	Account, ID string // together they name the group
 	Generation  uint64 // grows with each change
 
-	Name    string // which no other group of the account has in the public Cloud: rules of others may say it instead of the id
+	// which no other group of the account has in the public Cloud: rules of others may say it
+	// instead of the id
+	Name    string
 	Inbound []Rule
 }
 

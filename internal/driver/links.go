@@ -29,11 +29,13 @@ type Tunnel struct {
 	Account, ID string
 	Generation  uint64
 
-	Gateway      string         // the id of the virtual gateway
-	Net          string         // the id of the Net that the gateway is linked to; empty: none
-	Local        netip.Addr     // the public address of our end
-	Remote       netip.Addr     // the public address of the client's end
-	Inside       netip.Prefix   // the range of the addresses of both ends inside the tunnel; ours is the first, the client's the second
+	Gateway string     // the id of the virtual gateway
+	Net     string     // the id of the Net that the gateway is linked to; empty: none
+	Local   netip.Addr // the public address of our end
+	Remote  netip.Addr // the public address of the client's end
+	// the range of the addresses of both ends inside the tunnel; ours is the first, the
+	// client's the second
+	Inside       netip.Prefix
 	LocalAsn     int64          // our autonomous system number in BGP
 	RemoteAsn    int64          // the client's
 	StaticOnly   bool           // routes are those of the list; otherwise BGP announces them
@@ -81,7 +83,8 @@ type Interface struct {
 	Local, Remote  netip.Prefix // the address of each end, with the range of both
 	LocalAsn       int64        // our autonomous system number in BGP
 	RemoteAsn      int64        // the client's
-	Secret         string       // the key of the BGP session; empty: none. Nobody else may learn it.
+	// the key of the BGP session; empty: none. Nobody else may learn it.
+	Secret string
 }
 
 // Key says which interface it is, and how new.

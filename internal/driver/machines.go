@@ -47,11 +47,12 @@ type Machine struct {
 	Performance string // medium, high or highest
 	Memory      int    // GiB
 	Nested      bool   // machines can run in it
-	Windows     bool   // its guest is a Windows, which wants other clocks and devices, and makes itself a password
-	BootMode    string // uefi or legacy
-	Tpm         bool
-	SecureBoot  string // what to do with its keys when it boots next; empty: nothing
-	Gpus        []Gpu
+	// its guest is a Windows, which wants other clocks and devices, and makes itself a password
+	Windows    bool
+	BootMode   string // uefi or legacy
+	Tpm        bool
+	SecureBoot string // what to do with its keys when it boots next; empty: nothing
+	Gpus       []Gpu
 
 	Disks []MachineDisk // the first is the one to boot from
 	Nics  []MachineNic  // in the order of their numbers
@@ -62,15 +63,21 @@ type Machine struct {
 	// before, and when Boots grows; one that is on is then started anew. It is
 	// started once for each: what its guest has shut down stays so, however
 	// often the same is asked.
-	Boots   int
-	Forced  bool   // to turn it off, do not wait for the guest
-	OnGuest string // what a shutdown by the guest means: stop, restart (the driver starts it again by itself) or terminate (as stop for the driver)
-	OnHost  string // what a failure of the host means: stop, or restart (the driver starts it on another host by itself)
+	Boots  int
+	Forced bool // to turn it off, do not wait for the guest
+	// what a shutdown by the guest means: stop, restart (the driver starts it again by itself)
+	// or terminate (as stop for the driver)
+	OnGuest string
+	// what a failure of the host means: stop, or restart (the driver starts it on another host
+	// by itself)
+	OnHost string
 
 	// What the machine can ask its metadata service.
 	UserData []byte
-	Keys     []string          // public keys, as lines of authorized_keys
-	Metadata map[string]string // what is at each path below meta-data; the driver adds what only it knows, such as the host
+	Keys     []string // public keys, as lines of authorized_keys
+	// what is at each path below meta-data; the driver adds what only it knows, such as the
+	// host
+	Metadata map[string]string
 }
 
 // Key says which machine it is, and how new.
@@ -99,7 +106,8 @@ type MachineNic struct {
 	Device  int
 	Private []netip.Addr
 	Public  netip.Addr // of a machine in the public Cloud; zero: none
-	Groups  []string   // the ids of its security groups, of a machine in the public Cloud: see PublicCloud
+	// the ids of its security groups, of a machine in the public Cloud: see PublicCloud
+	Groups []string
 }
 
 // Gpu is a graphics processor that a machine has to itself.
@@ -108,11 +116,13 @@ type Gpu struct{ ID, Model string }
 // MachineStatus is a machine as the driver has it, and how it is doing.
 type MachineStatus struct {
 	Machine
-	On       bool   // which it may not be although it was asked to
-	OffBy    Cause  // what turned it off, if nobody asked for that
-	Reason   string // why it is not as it was asked to be, for people; empty: it is
-	Console  []byte // the end of what it wrote to its serial console, up to 64 KiB
-	Password []byte // its administrator's password, which its guest made in its first boot and sealed to the first RSA key, by PKCS #1 v1.5; nil from the second boot on, and if it made none
+	On      bool   // which it may not be although it was asked to
+	OffBy   Cause  // what turned it off, if nobody asked for that
+	Reason  string // why it is not as it was asked to be, for people; empty: it is
+	Console []byte // the end of what it wrote to its serial console, up to 64 KiB
+	// its administrator's password, which its guest made in its first boot and sealed to the
+	// first RSA key, by PKCS #1 v1.5; nil from the second boot on, and if it made none
+	Password []byte
 }
 
 // Cause is what turned a machine off that was to be on.

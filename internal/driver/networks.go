@@ -44,11 +44,12 @@ type Net struct {
 	SecurityGroups  []SecurityGroup
 	Nics            []Nic
 	InternetService string // the id of the way to the Internet; empty: there is none
-	VirtualGateway  string // the id of the gateway to tunnels and DirectLink interfaces; empty: there is none
-	Nats            []Nat
-	Peerings        []Peering // the active ones
-	AccessPoints    []AccessPoint
-	Services        []Service // those of the region that rules, routes and access points name
+	// the id of the gateway to tunnels and DirectLink interfaces; empty: there is none
+	VirtualGateway string
+	Nats           []Nat
+	Peerings       []Peering // the active ones
+	AccessPoints   []AccessPoint
+	Services       []Service // those of the region that rules, routes and access points name
 }
 
 // Key says which Net it is, and how new.

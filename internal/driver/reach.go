@@ -18,9 +18,11 @@ type Flow struct {
 // Place is where packets start and end: an address of a NIC, or one that is
 // outside of the Nets.
 type Place struct {
-	Account, Net, Nic string     // empty: outside
-	Gateway           string     // outside, the id of the virtual gateway of the account that it is behind; empty: on the Internet
-	Address           netip.Addr // of a sender in a Net, its private one
+	Account, Net, Nic string // empty: outside
+	// outside, the id of the virtual gateway of the account that it is behind; empty: on the
+	// Internet
+	Gateway string
+	Address netip.Addr // of a sender in a Net, its private one
 }
 
 // Stop says what keeps a flow from its receiver.

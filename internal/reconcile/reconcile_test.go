@@ -188,9 +188,11 @@ func (h *house) settle(r *reconcile.Reconciler) time.Duration {
 
 // lampLoop lights lamps.
 type lampLoop struct {
-	house   *house
-	before  func(ctx context.Context, account, id string) (again time.Time, err error) // nil: nothing comes before
-	observe func(reconcile.Found) error                                                // nil: the driver has nothing
+	house *house
+	// nil: nothing comes before
+	before func(ctx context.Context, account, id string) (again time.Time, err error)
+	// nil: the driver has nothing
+	observe func(reconcile.Found) error
 	steps   atomic.Int64
 }
 

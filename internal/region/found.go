@@ -29,7 +29,8 @@ type founding struct {
 	Region       string
 	RootAccount  id.Account `ref:"-"`
 	CreationDate api.DateTime
-	Sealed       resource.Secret // opens only with the region's master key, so that a start with another one fails at once
+	// opens only with the region's master key, so that a start with another one fails at once
+	Sealed resource.Secret
 }
 
 type foundingID string

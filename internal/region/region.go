@@ -41,8 +41,11 @@ import (
 
 // Options configures a [Region].
 type Options struct {
-	Data           string // the directory of the embedded store, and of the master key; empty: nothing outlives the process
-	Postgres       string // the URL of the database that nodes share, in place of the embedded store
+	// the directory of the embedded store, and of the master key; empty: nothing outlives the
+	// process
+	Data string
+	// the URL of the database that nodes share, in place of the embedded store
+	Postgres       string
 	Password       string // of that database, if the URL has none
 	Connections    int    // to that database; 0: 16
 	Region, Domain string
@@ -50,21 +53,27 @@ type Options struct {
 	AdminHost      string        // the name that the administration listens on; empty: none
 	MasterKey      string        // the file of the master key; empty: master.key in Data
 	Transitions    time.Duration // about how long a change of state takes
-	ApiLogSize     int64         // the room that the API log may take, in bytes; 0: as much as there is
-	Limits         *auth.Limits  // nil: nobody is throttled
-	Strangers      *auth.Limits  // see [server.Options]
+	// the room that the API log may take, in bytes; 0: as much as there is
+	ApiLogSize     int64
+	Limits         *auth.Limits // nil: nobody is throttled
+	Strangers      *auth.Limits // see [server.Options]
 	TrustedProxies []netip.Prefix
-	Quotas         map[string]int            // nil: the catalogue's
-	Gpus           map[string]map[string]int // how many flexible GPUs there are, by Subregion and model; nil: some of each
-	Memory         int64                     // bytes of documents held in memory; 0: as many as there are
-	ObjectStore    ObjectStore
-	Images         []compute.PublicImage            // those of the region's own; nil: those that every region has
-	Root           Root                             // what is empty is generated when the region is founded
-	FoundAnew      bool                             // whether a region may be founded where another one has left its files
-	Driver         func(driver.Host) driver.Drivers // starts what the region runs on
-	Clock          clock.Clock
-	Rand           io.Reader
-	Logger         *slog.Logger
+	Quotas         map[string]int // nil: the catalogue's
+	// how many flexible GPUs there are, by Subregion and model; nil: some of each
+	Gpus map[string]map[string]int
+	// bytes of documents held in memory; 0: as many as there are
+	Memory      int64
+	ObjectStore ObjectStore
+	// those of the region's own; nil: those that every region has
+	Images []compute.PublicImage
+	// what is empty is generated when the region is founded
+	Root Root
+	// whether a region may be founded where another one has left its files
+	FoundAnew bool
+	Driver    func(driver.Host) driver.Drivers // starts what the region runs on
+	Clock     clock.Clock
+	Rand      io.Reader
+	Logger    *slog.Logger
 
 	Transitioned func(of string, e lifecycle.Edge) // see [resource.Options]; for tests
 }
@@ -74,7 +83,8 @@ type Region struct {
 	Handler http.Handler // of the public APIs
 	Admin   http.Handler // of health, metrics and profiles
 	Founded *Root        // the root account, if Open founded the region
-	Unshown *Root        // the root account, if no start has shown its credentials yet: see [Root.Shown]
+	// the root account, if no start has shown its credentials yet: see [Root.Shown]
+	Unshown *Root
 
 	API   *api.API
 	DB    *resource.DB

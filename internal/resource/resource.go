@@ -67,7 +67,8 @@ type Kind[T any, I ID] struct {
 type Quota struct {
 	Name string        // as ReadQuotas calls it
 	Code apierror.Code // when it is reached
-	Per  string        // the field of the reference that is counted on its own: "NetId" counts per Net
+	// the field of the reference that is counted on its own: "NetId" counts per Net
+	Per string
 }
 
 // Secret is a text that is sealed wherever it leaves memory, and never shown.

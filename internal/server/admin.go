@@ -18,7 +18,8 @@ import (
 type AdminOptions struct {
 	Metrics prometheus.Gatherer
 	Ready   func() error // why the region cannot serve now; nil: it can
-	Host    string       // the name that requests may be for, besides localhost and addresses; empty: no other
+	// the name that requests may be for, besides localhost and addresses; empty: no other
+	Host string
 
 	// Backup copies the region, if it is the one in the directory data, to another
 	// directory, and returns what the operator should know of the copy. The token

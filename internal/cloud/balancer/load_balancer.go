@@ -29,10 +29,12 @@ type LoadBalancer struct {
 	LoadBalancerStickyCookiePolicies []LoadBalancerStickyCookiePolicy
 
 	// Whether it is reached from the Internet (`internet-facing`) or from its Net (`internal`).
-	LoadBalancerType    string
-	NetId               id.Net              // The ID of the Net.
-	PrivateIp           string              `wire:"omitempty"` // The private IP of an internal load balancer.
-	PublicIp            string              `wire:"omitempty"` // The public IP of an internet-facing load balancer.
+	LoadBalancerType string
+	NetId            id.Net // The ID of the Net.
+	// The private IP of an internal load balancer.
+	PrivateIp string `wire:"omitempty"`
+	// The public IP of an internet-facing load balancer.
+	PublicIp            string              `wire:"omitempty"`
 	SecuredCookies      bool                // Whether cookies are only sent over HTTPS.
 	SecurityGroups      []id.SecurityGroup  // The IDs of the security groups.
 	SourceSecurityGroup SourceSecurityGroup // The security group that the VMs let in.
@@ -60,21 +62,25 @@ type ApplicationStickyCookiePolicy struct {
 
 // HealthCheck says how the VMs of a load balancer are checked.
 type HealthCheck struct {
-	CheckInterval      int    `api:"required"`   // The seconds between two checks, from 5 to 600.
-	HealthyThreshold   int    `api:"required"`   // After how many good checks a VM is healthy, from 2 to 10.
-	Path               string `wire:"omitempty"` // The path that HTTP and HTTPS checks ask for.
-	Port               int    `api:"required"`   // The port, from 1 to 65535.
-	Protocol           string `api:"required"`   // `HTTP`, `HTTPS`, `TCP` or `SSL`.
-	Timeout            int    `api:"required"`   // The seconds that an answer may take, from 2 to 60.
-	UnhealthyThreshold int    `api:"required"`   // After how many bad checks a VM is unhealthy, from 2 to 10.
+	CheckInterval int `api:"required"` // The seconds between two checks, from 5 to 600.
+	// After how many good checks a VM is healthy, from 2 to 10.
+	HealthyThreshold int    `api:"required"`
+	Path             string `wire:"omitempty"` // The path that HTTP and HTTPS checks ask for.
+	Port             int    `api:"required"`   // The port, from 1 to 65535.
+	Protocol         string `api:"required"`   // `HTTP`, `HTTPS`, `TCP` or `SSL`.
+	// The seconds that an answer may take, from 2 to 60.
+	Timeout int `api:"required"`
+	// After how many bad checks a VM is unhealthy, from 2 to 10.
+	UnhealthyThreshold int `api:"required"`
 }
 
 // Listener is a port of a load balancer and where its requests go.
 type Listener struct {
-	BackendPort          int      // The port of the VMs, from 1 to 65535.
-	BackendProtocol      string   // The protocol to the VMs: `HTTP`, `HTTPS`, `TCP` or `SSL`.
-	LoadBalancerPort     int      // The port of the load balancer, from 1 to 65535.
-	LoadBalancerProtocol string   // The protocol to the load balancer: `HTTP`, `HTTPS`, `TCP` or `SSL`.
+	BackendPort      int    // The port of the VMs, from 1 to 65535.
+	BackendProtocol  string // The protocol to the VMs: `HTTP`, `HTTPS`, `TCP` or `SSL`.
+	LoadBalancerPort int    // The port of the load balancer, from 1 to 65535.
+	// The protocol to the load balancer: `HTTP`, `HTTPS`, `TCP` or `SSL`.
+	LoadBalancerProtocol string
 	PolicyNames          []string // The names of the policies.
 	ServerCertificateId  string   `wire:"omitempty"` // The resource name of the server certificate.
 }

@@ -18,12 +18,16 @@ type Quota struct {
 	Description      string     // What the quota limits.
 	QuotaCollection  string     // The name of the group that the quota belongs to.
 	MaxValue         int        // The maximum value; 0 if there is no limit.
-	UsedValue        int        // The value that is used now. Of a quota for each resource of a kind, that of the resource that uses most.
+	// The value that is used now. Of a quota for each resource of a kind, that of the resource
+	// that uses most.
+	UsedValue int
 }
 
 // QuotaTypes is the quotas of one type.
 type QuotaTypes struct {
-	QuotaType string   // The name or ID of the resource that the quotas are for, or `global` if they are for the account.
+	// The name or ID of the resource that the quotas are for, or `global` if they are for the
+	// account.
+	QuotaType string
 	Quotas    []*Quota // One or more quotas.
 }
 
@@ -36,10 +40,13 @@ type ReadQuotasRequest struct {
 
 // FiltersQuota selects quotas.
 type FiltersQuota struct {
-	Collections       []string `path:"Quota.QuotaCollection"` // The names of the groups of the quotas.
-	QuotaNames        []string `path:"Quota.Name"`            // The names of the quotas.
-	QuotaTypes        []string // The names or IDs of the resources that the quotas are for, or `global`.
-	ShortDescriptions []string `path:"Quota.ShortDescription"` // The short descriptions of the quotas.
+	// The names of the groups of the quotas.
+	Collections []string `path:"Quota.QuotaCollection"`
+	QuotaNames  []string `path:"Quota.Name"` // The names of the quotas.
+	// The names or IDs of the resources that the quotas are for, or `global`.
+	QuotaTypes []string
+	// The short descriptions of the quotas.
+	ShortDescriptions []string `path:"Quota.ShortDescription"`
 }
 
 func readQuotas(meters []resource.Meter) api.Action {

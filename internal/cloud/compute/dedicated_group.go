@@ -17,13 +17,16 @@ import (
 // other VMs of the account either. VMs and Nets are in it whose tenancy is its
 // ID.
 type DedicatedGroup struct {
-	AccountId        id.Account        `json:"-" ref:"-"` // The account ID of the owner of the dedicated group.
+	// The account ID of the owner of the dedicated group.
+	AccountId        id.Account        `json:"-" ref:"-"`
 	CpuGeneration    int               // The generation of the processors.
 	DedicatedGroupId id.DedicatedGroup // The ID of the dedicated group.
 	Name             string            // The name of the dedicated group.
-	NetIds           []id.Net          `json:"-" ref:"-"` // The IDs of the Nets in the dedicated group.
-	SubregionName    string            // The name of the Subregion that the dedicated group is in.
-	VmIds            []id.Vm           `json:"-" ref:"-"` // The IDs of the VMs in the dedicated group.
+	// The IDs of the Nets in the dedicated group.
+	NetIds        []id.Net `json:"-" ref:"-"`
+	SubregionName string   // The name of the Subregion that the dedicated group is in.
+	// The IDs of the VMs in the dedicated group.
+	VmIds []id.Vm `json:"-" ref:"-"`
 }
 
 // DedicatedGroups are the dedicated groups of the region.
@@ -64,8 +67,10 @@ func (g *DedicatedGroup) vms(tx *resource.Tx) []*Vm {
 // CreateDedicatedGroupRequest makes a dedicated group.
 type CreateDedicatedGroupRequest struct {
 	CpuGeneration CpuGeneration `api:"required"` // The generation of the processors, such as `4`.
-	Name          Name          `api:"required"` // A name for the dedicated group, of 1 to 255 characters.
-	SubregionName string        `api:"required"` // The name of the Subregion to make the dedicated group in.
+	// A name for the dedicated group, of 1 to 255 characters.
+	Name Name `api:"required"`
+	// The name of the Subregion to make the dedicated group in.
+	SubregionName string `api:"required"`
 }
 
 // CpuGeneration is the number of a generation of processors.
@@ -111,13 +116,15 @@ type FiltersDedicatedGroup struct {
 	CpuGenerations    []int               // The generations of the processors.
 	DedicatedGroupIds []id.DedicatedGroup // The IDs of the dedicated groups.
 	Names             []string            // The names of the dedicated groups.
-	SubregionNames    []string            // The names of the Subregions that the dedicated groups are in.
+	// The names of the Subregions that the dedicated groups are in.
+	SubregionNames []string
 }
 
 // UpdateDedicatedGroupRequest renames a dedicated group.
 type UpdateDedicatedGroupRequest struct {
 	DedicatedGroupId id.DedicatedGroup `api:"required"` // The ID of the dedicated group.
-	Name             Name              `api:"required"` // The new name of the dedicated group, of 1 to 255 characters.
+	// The new name of the dedicated group, of 1 to 255 characters.
+	Name Name `api:"required"`
 }
 
 func updateDedicatedGroup(_ *resource.Tx, g *DedicatedGroup, req *UpdateDedicatedGroupRequest) error {
@@ -129,7 +136,10 @@ func updateDedicatedGroup(_ *resource.Tx, g *DedicatedGroup, req *UpdateDedicate
 // in it.
 type DeleteDedicatedGroupRequest struct {
 	DedicatedGroupId id.DedicatedGroup `api:"required"` // The ID of the dedicated group.
-	Force            bool              // Whether the VMs and Nets in the dedicated group are deleted with it. A VM that is protected from deletion and a Net that still has something in it prevent that. By default, a dedicated group that is not empty stays.
+	// Whether the VMs and Nets in the dedicated group are deleted with it. A VM that is
+	// protected from deletion and a Net that still has something in it prevent that. By
+	// default, a dedicated group that is not empty stays.
+	Force bool
 }
 
 // DeleteDedicatedGroupResponse says nothing more than that the dedicated group is

@@ -15,16 +15,23 @@ import (
 // OsuExportToCreate says where in an object store an export shall be, and how.
 type OsuExportToCreate struct {
 	DiskImageFormat DiskImageFormat `api:"required"` // The format of the files.
-	OsuApiKey       *OsuApiKey      // The credentials that the bucket is written to with. By default, those of the region, if it has any.
-	OsuBucket       BucketName      `api:"required"` // The name of the bucket.
-	OsuManifestUrl  string          // The URL that the task shows as that of the manifest. By default, a pre-signed one that works for seven days.
-	OsuPrefix       ObjectPrefix    // What the keys of the objects begin with: the key of the first one is the prefix, the ID of the task, a dot and the format.
+	// The credentials that the bucket is written to with. By default, those of the region, if
+	// it has any.
+	OsuApiKey *OsuApiKey
+	OsuBucket BucketName `api:"required"` // The name of the bucket.
+	// The URL that the task shows as that of the manifest. By default, a pre-signed one that
+	// works for seven days.
+	OsuManifestUrl string
+	// What the keys of the objects begin with: the key of the first one is the prefix, the ID
+	// of the task, a dot and the format.
+	OsuPrefix ObjectPrefix
 }
 
 // OsuApiKey is a key of an object store.
 type OsuApiKey struct {
-	ApiKeyId  string // The public half of the key.
-	SecretKey string // The secret half of the key. It is kept sealed until the export ends, and never shown.
+	ApiKeyId string // The public half of the key.
+	// The secret half of the key. It is kept sealed until the export ends, and never shown.
+	SecretKey string
 }
 
 // DiskImageFormat is a format of files with the content of disks.
@@ -205,10 +212,11 @@ type exportFile struct {
 	SnapshotTask id.SnapshotExportTask `ref:"weak"` // …or this
 	SnapshotId   id.Snapshot           `ref:"-"`
 	Owner        id.Account            `ref:"-"` // of the snapshot
-	Kept         id.Snapshot           // the snapshot, if it is the account's own: it cannot be deleted yet
-	Size         int                   // GiB
-	Object       string                // its key
-	Progress     int                   // percent
+	// the snapshot, if it is the account's own: it cannot be deleted yet
+	Kept     id.Snapshot
+	Size     int    // GiB
+	Object   string // its key
+	Progress int    // percent
 }
 
 // Pending reports that there is something to do.

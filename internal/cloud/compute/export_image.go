@@ -30,10 +30,12 @@ type ImageExportTask struct {
 
 // OsuExportImageExportTask is where an image is written to.
 type OsuExportImageExportTask struct {
-	DiskImageFormat DiskImageFormat `api:"required"`   // The format of the files.
-	OsuBucket       BucketName      `api:"required"`   // The name of the bucket.
-	OsuManifestUrl  string          `wire:"omitempty"` // The URL of the manifest. Unless it was given, it is a pre-signed one, which is there once the task is completed.
-	OsuPrefix       ObjectPrefix    // What the keys of the objects begin with.
+	DiskImageFormat DiskImageFormat `api:"required"` // The format of the files.
+	OsuBucket       BucketName      `api:"required"` // The name of the bucket.
+	// The URL of the manifest. Unless it was given, it is a pre-signed one, which is there once
+	// the task is completed.
+	OsuManifestUrl string       `wire:"omitempty"`
+	OsuPrefix      ObjectPrefix // What the keys of the objects begin with.
 }
 
 // ImageExportTasks are the image export tasks of the region. They stay.
@@ -113,7 +115,8 @@ func exported(tx *resource.Tx, location string) (*ImageExportTask, bool) {
 // CreateImageExportTaskRequest asks for an image of the account to be written to an
 // object store.
 type CreateImageExportTaskRequest struct {
-	ImageId   id.Image          `api:"required"` // The ID of the image. One of another account must be copied first.
+	// The ID of the image. One of another account must be copied first.
+	ImageId   id.Image          `api:"required"`
 	OsuExport OsuExportToCreate `api:"required"` // Where the image is written to, and how.
 }
 

@@ -80,8 +80,9 @@ func (t *SnapshotExportTask) Amounts() resource.Amounts { return underWay(t.ende
 // CreateSnapshotExportTaskRequest asks for a snapshot of the account to be written
 // to an object store.
 type CreateSnapshotExportTaskRequest struct {
-	OsuExport  OsuExportToCreate `api:"required"` // Where the snapshot is written to, and how.
-	SnapshotId id.Snapshot       `api:"required"` // The ID of the snapshot. One of another account must be copied first.
+	OsuExport OsuExportToCreate `api:"required"` // Where the snapshot is written to, and how.
+	// The ID of the snapshot. One of another account must be copied first.
+	SnapshotId id.Snapshot `api:"required"`
 }
 
 // CreateSnapshotExportTaskResponse shows the task.

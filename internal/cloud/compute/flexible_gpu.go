@@ -32,7 +32,8 @@ type FlexibleGpu struct {
 	State              FlexibleGpuState // The state of the flexible GPU.
 	SubregionName      string           // The name of the Subregion that it is in.
 	Tags               []resource.Tag   // The tags of the flexible GPU.
-	VmId               id.Vm            // The ID of the VM that it is linked to; absent if it is not.
+	// The ID of the VM that it is linked to; absent if it is not.
+	VmId id.Vm
 }
 
 // FlexibleGpus are the flexible GPUs of the region.
@@ -109,10 +110,13 @@ func viewGpu(_ *resource.Tx, g *Gpu) *FlexibleGpu {
 
 // CreateFlexibleGpuRequest allocates a flexible GPU to the account.
 type CreateFlexibleGpuRequest struct {
-	DeleteOnVmDeletion bool   `default:"false"` // Whether the flexible GPU is deleted when the VM that it is linked to is.
-	Generation         string // The generation of processors that VMs must have to use it. By default, the oldest one that the catalogue has for the model.
-	ModelName          string `api:"required"` // The model, as the catalogue names it.
-	SubregionName      string `api:"required"` // The name of the Subregion to allocate it in.
+	// Whether the flexible GPU is deleted when the VM that it is linked to is.
+	DeleteOnVmDeletion bool `default:"false"`
+	// The generation of processors that VMs must have to use it. By default, the oldest one
+	// that the catalogue has for the model.
+	Generation    string
+	ModelName     string `api:"required"` // The model, as the catalogue names it.
+	SubregionName string `api:"required"` // The name of the Subregion to allocate it in.
 }
 
 func (region Region) createFlexibleGpu(_ *resource.Tx, req *CreateFlexibleGpuRequest) (*Gpu, error) {
@@ -148,15 +152,20 @@ type FiltersFlexibleGpu struct {
 	Generations        []string           // The generations of processors that VMs must have.
 	ModelNames         []string           // The models of the flexible GPUs.
 	States             []FlexibleGpuState // The states of the flexible GPUs.
-	SubregionNames     []string           // The names of the Subregions that the flexible GPUs are in.
-	Tags               []resource.Tag     // The tags of the flexible GPUs, by key, value or both. What is said of a resource has no effect.
-	VmIds              []id.Vm            // The IDs of the VMs that the flexible GPUs are linked to.
+	// The names of the Subregions that the flexible GPUs are in.
+	SubregionNames []string
+	// The tags of the flexible GPUs, by key, value or both. What is said of a resource has no
+	// effect.
+	Tags []resource.Tag
+	// The IDs of the VMs that the flexible GPUs are linked to.
+	VmIds []id.Vm
 }
 
 // UpdateFlexibleGpuRequest changes what becomes of a flexible GPU when its VM is
 // deleted.
 type UpdateFlexibleGpuRequest struct {
-	DeleteOnVmDeletion *bool          // Whether the flexible GPU is deleted when the VM that it is linked to is.
+	// Whether the flexible GPU is deleted when the VM that it is linked to is.
+	DeleteOnVmDeletion *bool
 	FlexibleGpuId      id.FlexibleGpu `api:"required"` // The ID of the flexible GPU.
 }
 

@@ -14,7 +14,10 @@ import (
 // stopped and started again. A reboot does not do.
 type LinkFlexibleGpuRequest struct {
 	FlexibleGpuId id.FlexibleGpu `api:"required"` // The ID of the flexible GPU.
-	VmId          id.Vm          `api:"required"` // The ID of the VM. It is in the Subregion of the flexible GPU, of its generation of processors, of the performance `highest`, not dedicated, and no larger than the model allows.
+	// The ID of the VM. It is in the Subregion of the flexible GPU, of its generation of
+	// processors, of the performance `highest`, not dedicated, and no larger than the model
+	// allows.
+	VmId id.Vm `api:"required"`
 }
 
 // LinkFlexibleGpuResponse says nothing more than that the two are linked.

@@ -21,19 +21,23 @@ type Image struct {
 	BootModes           []BootMode                // How a VM made from the image may boot.
 	CreationDate        api.DateTime              // When the image was created.
 	Description         string                    // The description of the image.
-	FileLocation        string                    `json:"-"` // Where the image is kept: the owner and the name.
-	ImageId             id.Image                  // The ID of the image.
-	ImageName           string                    // The name of the image, unique in the account.
-	ImageType           string                    `json:"-"` // The type of the image: `machine`.
-	PermissionsToLaunch PermissionsOnResource     // Who may make VMs from the image.
-	ProductCodes        []string                  // What the software in the image is billed as.
-	RootDeviceName      string                    // The name of the root device.
-	RootDeviceType      string                    `json:"-"` // The type of the root device: `bsu`.
-	SecureBoot          bool                      // Whether secure boot is on in VMs made from the image.
-	State               ImageState                // The state of the image. It is `pending` until its snapshots are completed.
-	StateComment        StateComment              // What led to the state.
-	Tags                []api.Tag                 // The tags of the image.
-	TpmMandatory        bool                      // Whether VMs made from the image need a virtual Trusted Platform Module.
+	// Where the image is kept: the owner and the name.
+	FileLocation        string                `json:"-"`
+	ImageId             id.Image              // The ID of the image.
+	ImageName           string                // The name of the image, unique in the account.
+	ImageType           string                `json:"-"` // The type of the image: `machine`.
+	PermissionsToLaunch PermissionsOnResource // Who may make VMs from the image.
+	ProductCodes        []string              // What the software in the image is billed as.
+	RootDeviceName      string                // The name of the root device.
+	RootDeviceType      string                `json:"-"` // The type of the root device: `bsu`.
+	// Whether secure boot is on in VMs made from the image.
+	SecureBoot bool
+	// The state of the image. It is `pending` until its snapshots are completed.
+	State        ImageState
+	StateComment StateComment // What led to the state.
+	Tags         []api.Tag    // The tags of the image.
+	// Whether VMs made from the image need a virtual Trusted Platform Module.
+	TpmMandatory bool
 
 	// Snapshots are those of the mappings that are the account's own. They
 	// cannot be deleted before the image. Lent are the others.
@@ -56,18 +60,26 @@ type lentSnapshot struct {
 
 // BlockDeviceMappingImage is a volume that a VM made from an image gets.
 type BlockDeviceMappingImage struct {
-	Bsu               BsuToCreate // The volume.
-	DeviceName        DeviceName  // The name of the device: `/dev/sda1` for the root device.
-	VirtualDeviceName string      `wire:"omitempty"` // The name of an ephemeral device, of the form `ephemeralN`. It has no volume.
+	Bsu        BsuToCreate // The volume.
+	DeviceName DeviceName  // The name of the device: `/dev/sda1` for the root device.
+	// The name of an ephemeral device, of the form `ephemeralN`. It has no volume.
+	VirtualDeviceName string `wire:"omitempty"`
 }
 
 // BsuToCreate says what a new volume is like.
 type BsuToCreate struct {
-	DeleteOnVmDeletion bool        `default:"true"`   // Whether the volume is deleted when the VM is. By default, true.
-	Iops               int         `wire:"omitempty"` // The number of operations per second, for `io1`, which needs it: from 100 to 13000, and at most 300 for each gibibyte.
-	SnapshotId         id.Snapshot `ref:"-"`          // The ID of the snapshot that the volume is made from.
-	VolumeSize         int         `wire:"omitempty"` // The size of the volume, in gibibytes (GiB): at least that of the snapshot, which is the default.
-	VolumeType         VolumeType  `wire:"omitempty"` // The type of the volume. By default, `standard`.
+	// Whether the volume is deleted when the VM is. By default, true.
+	DeleteOnVmDeletion bool `default:"true"`
+	// The number of operations per second, for `io1`, which needs it: from 100 to 13000, and at
+	// most 300 for each gibibyte.
+	Iops int `wire:"omitempty"`
+	// The ID of the snapshot that the volume is made from.
+	SnapshotId id.Snapshot `ref:"-"`
+	// The size of the volume, in gibibytes (GiB): at least that of the snapshot, which is the
+	// default.
+	VolumeSize int `wire:"omitempty"`
+	// The type of the volume. By default, `standard`.
+	VolumeType VolumeType `wire:"omitempty"`
 }
 
 // StateComment is what led to the state of an image.
@@ -298,40 +310,59 @@ type ReadImagesRequest struct {
 
 // FiltersImage selects images.
 type FiltersImage struct {
-	AccountAliases                       []string       // The aliases of the owners.
-	AccountIds                           []id.Account   // The account IDs of the owners.
-	Architectures                        []Architecture // The architectures of the images.
-	BlockDeviceMappingDeleteOnVmDeletion *bool          `path:"BlockDeviceMappings.Bsu.DeleteOnVmDeletion"` // Whether the volumes are deleted when the VMs are.
-	BlockDeviceMappingDeviceNames        []string       `path:"BlockDeviceMappings.DeviceName"`             // The names of the devices.
-	BlockDeviceMappingSnapshotIds        []id.Snapshot  `path:"BlockDeviceMappings.Bsu.SnapshotId"`         // The IDs of the snapshots that the volumes are made from.
-	BlockDeviceMappingVolumeSizes        []int          `path:"BlockDeviceMappings.Bsu.VolumeSize"`         // The sizes of the volumes, in gibibytes (GiB).
-	BlockDeviceMappingVolumeTypes        []VolumeType   `path:"BlockDeviceMappings.Bsu.VolumeType"`         // The types of the volumes.
-	BootModes                            []BootMode     // How VMs made from the images may boot.
-	Descriptions                         []string       // The descriptions of the images.
-	FileLocations                        []string       // Where the images are kept: the owner and the name.
-	Hypervisors                          []string       // The hypervisors of the images: always `xen`.
-	ImageIds                             []id.Image     // The IDs of the images.
-	ImageNames                           []string       `match:"glob"`                                // The names of the images, in which `*` stands for any text.
-	PermissionsToLaunchAccountIds        []id.Account   `path:"PermissionsToLaunch.AccountIds"`       // The IDs of accounts that may make VMs from the images.
-	PermissionsToLaunchGlobalPermission  *bool          `path:"PermissionsToLaunch.GlobalPermission"` // Whether everybody may make VMs from the images.
-	ProductCodeNames                     []string       // The descriptions of the product types that the software is billed as.
-	ProductCodes                         []string       // What the software in the images is billed as.
-	RootDeviceNames                      []string       // The names of the root devices.
-	RootDeviceTypes                      []string       // The types of the root devices: `bsu`, which is also called `ebs`.
-	SecureBoot                           *bool          // Whether secure boot is on in VMs made from the images.
-	States                               []ImageState   // The states of the images.
-	TpmMandatory                         *bool          // Whether VMs made from the images need a virtual Trusted Platform Module.
-	VirtualizationTypes                  []string       // The types of virtualization: always `hvm`.
+	AccountAliases []string       // The aliases of the owners.
+	AccountIds     []id.Account   // The account IDs of the owners.
+	Architectures  []Architecture // The architectures of the images.
+	// Whether the volumes are deleted when the VMs are.
+	BlockDeviceMappingDeleteOnVmDeletion *bool `path:"BlockDeviceMappings.Bsu.DeleteOnVmDeletion"`
+	// The names of the devices.
+	BlockDeviceMappingDeviceNames []string `path:"BlockDeviceMappings.DeviceName"`
+	// The IDs of the snapshots that the volumes are made from.
+	BlockDeviceMappingSnapshotIds []id.Snapshot `path:"BlockDeviceMappings.Bsu.SnapshotId"`
+	// The sizes of the volumes, in gibibytes (GiB).
+	BlockDeviceMappingVolumeSizes []int `path:"BlockDeviceMappings.Bsu.VolumeSize"`
+	// The types of the volumes.
+	BlockDeviceMappingVolumeTypes []VolumeType `path:"BlockDeviceMappings.Bsu.VolumeType"`
+	BootModes                     []BootMode   // How VMs made from the images may boot.
+	Descriptions                  []string     // The descriptions of the images.
+	// Where the images are kept: the owner and the name.
+	FileLocations []string
+	// The hypervisors of the images: always `xen`.
+	Hypervisors []string
+	ImageIds    []id.Image // The IDs of the images.
+	// The names of the images, in which `*` stands for any text.
+	ImageNames []string `match:"glob"`
+	// The IDs of accounts that may make VMs from the images.
+	PermissionsToLaunchAccountIds []id.Account `path:"PermissionsToLaunch.AccountIds"`
+	// Whether everybody may make VMs from the images.
+	PermissionsToLaunchGlobalPermission *bool `path:"PermissionsToLaunch.GlobalPermission"`
+	// The descriptions of the product types that the software is billed as.
+	ProductCodeNames []string
+	// What the software in the images is billed as.
+	ProductCodes    []string
+	RootDeviceNames []string // The names of the root devices.
+	// The types of the root devices: `bsu`, which is also called `ebs`.
+	RootDeviceTypes []string
+	// Whether secure boot is on in VMs made from the images.
+	SecureBoot *bool
+	States     []ImageState // The states of the images.
+	// Whether VMs made from the images need a virtual Trusted Platform Module.
+	TpmMandatory *bool
+	// The types of virtualization: always `hvm`.
+	VirtualizationTypes []string
 	api.TagFilters
 }
 
 // UpdateImageRequest changes an image of the account: one or more of who may make
 // VMs from it, its description and its product codes.
 type UpdateImageRequest struct {
-	Description         *string                        // The new description.
-	ImageId             id.Image                       `api:"required"` // The ID of the image.
-	PermissionsToLaunch *PermissionsOnResourceCreation // The change of who may make VMs from the image: Additions or Removals. An account need not exist.
-	ProductCodes        []ProductCode                  // All product codes that the image has from now on.
+	Description *string  // The new description.
+	ImageId     id.Image `api:"required"` // The ID of the image.
+	// The change of who may make VMs from the image: Additions or Removals. An account need not
+	// exist.
+	PermissionsToLaunch *PermissionsOnResourceCreation
+	// All product codes that the image has from now on.
+	ProductCodes []ProductCode
 }
 
 // UpdateImageResponse shows the image.

@@ -27,8 +27,9 @@ type PublicImage struct {
 	ProductCodes []ProductCode
 	SecureBoot   bool
 	TpmMandatory bool
-	VolumeSize   int    // of the root device, in GiB
-	Content      string // how the driver knows what is on the root device; the name of the image if empty
+	VolumeSize   int // of the root device, in GiB
+	// how the driver knows what is on the root device; the name of the image if empty
+	Content string
 }
 
 //go:embed images.json

@@ -15,19 +15,38 @@ import (
 // (SourceImageId and SourceRegionName), of snapshots (BlockDeviceMappings and
 // RootDeviceName), or of an image that was exported (FileLocation).
 type CreateImageRequest struct {
-	Architecture        Architecture              // The architecture of an image of snapshots. By default, `i386`.
-	BlockDeviceMappings []BlockDeviceMappingImage // The volumes of an image of snapshots. That of the root device has a snapshot.
-	BootModes           []BootMode                // How VMs made from the image may boot. By default, as the VM or the image that it is made of; otherwise `legacy`.
-	Description         string                    // The description of the image. By default, that of the image that it is a copy of.
-	FileLocation        string                    // The pre-signed URL of the manifest of an exported image, which works for seven days after the export; or, if the account has exported it itself, its bucket and key, with a slash between them.
-	ImageName           ImageName                 // The name of the image, unique in the account. By default, its ID.
-	NoReboot            bool                      // Whether a running VM goes on while the image of it is made. By default, it shuts down before its snapshots are taken, and boots again as soon as they are.
-	ProductCodes        []ProductCode             // What the software in the image is billed as. By default, as the VM or the image that it is made of; otherwise `0001`.
-	RootDeviceName      DeviceName                // The name of the root device of an image of snapshots: `/dev/sda1`.
-	SourceImageId       id.Image                  // The ID of the image to copy: one of your own, or one that you may make VMs from.
-	SourceRegionName    string                    // The name of the Region that the image to copy is in: this one.
-	TpmMandatory        *bool                     // Whether VMs made from the image need a virtual Trusted Platform Module. By default, as the image that it is a copy of; otherwise not.
-	VmId                id.Vm                     // The ID of a VM, running or stopped. All of its volumes are in the image.
+	// The architecture of an image of snapshots. By default, `i386`.
+	Architecture Architecture
+	// The volumes of an image of snapshots. That of the root device has a snapshot.
+	BlockDeviceMappings []BlockDeviceMappingImage
+	// How VMs made from the image may boot. By default, as the VM or the image that it is made
+	// of; otherwise `legacy`.
+	BootModes []BootMode
+	// The description of the image. By default, that of the image that it is a copy of.
+	Description string
+	// The pre-signed URL of the manifest of an exported image, which works for seven days after
+	// the export; or, if the account has exported it itself, its bucket and key, with a slash
+	// between them.
+	FileLocation string
+	// The name of the image, unique in the account. By default, its ID.
+	ImageName ImageName
+	// Whether a running VM goes on while the image of it is made. By default, it shuts down
+	// before its snapshots are taken, and boots again as soon as they are.
+	NoReboot bool
+	// What the software in the image is billed as. By default, as the VM or the image that it
+	// is made of; otherwise `0001`.
+	ProductCodes []ProductCode
+	// The name of the root device of an image of snapshots: `/dev/sda1`.
+	RootDeviceName DeviceName
+	// The ID of the image to copy: one of your own, or one that you may make VMs from.
+	SourceImageId id.Image
+	// The name of the Region that the image to copy is in: this one.
+	SourceRegionName string
+	// Whether VMs made from the image need a virtual Trusted Platform Module. By default, as
+	// the image that it is a copy of; otherwise not.
+	TpmMandatory *bool
+	// The ID of a VM, running or stopped. All of its volumes are in the image.
+	VmId id.Vm
 }
 
 // CreateImageResponse shows the image.

@@ -98,8 +98,9 @@ func TestImageReboots(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name, create, image string
-		on                  []string // is the machine on, and is there a snapshot of it, at each time
-		boots               int
+		// is the machine on, and is there a snapshot of it, at each time
+		on    []string
+		boots int
 	}{
 		{"running", ``, ``, []string{"true false", "false true", "true true"}, 2},
 		{"running and to go on", ``, `, "NoReboot": true`, []string{"true true"}, 1},

@@ -15,7 +15,8 @@ import (
 
 // Keypair is a key that opens VMs. Only its public half is kept.
 type Keypair struct {
-	KeypairFingerprint string     // The fingerprint of the public key: MD5, in hexadecimal with colons.
+	// The fingerprint of the public key: MD5, in hexadecimal with colons.
+	KeypairFingerprint string
 	KeypairId          id.Keypair // The ID of the keypair.
 	KeypairName        string     // The name of the keypair, unique in the account.
 	KeypairType        string     // The type of the key, such as `ssh-rsa`.
@@ -45,12 +46,15 @@ func keypairActions() []api.Action {
 
 // KeypairCreated is a keypair as the answer to its creation shows it.
 type KeypairCreated struct {
-	KeypairFingerprint string     // The fingerprint of the public key: MD5, in hexadecimal with colons.
+	// The fingerprint of the public key: MD5, in hexadecimal with colons.
+	KeypairFingerprint string
 	KeypairId          id.Keypair // The ID of the keypair.
 	KeypairName        string     // The name of the keypair, unique in the account.
 	KeypairType        string     // The type of the key, such as `ssh-rsa`.
-	PrivateKey         string     `wire:"omitempty"` // The private half, in PEM form, unless the keypair was imported. It is kept nowhere and never shown again.
-	Tags               []api.Tag  // The tags of the keypair.
+	// The private half, in PEM form, unless the keypair was imported. It is kept nowhere and
+	// never shown again.
+	PrivateKey string    `wire:"omitempty"`
+	Tags       []api.Tag // The tags of the keypair.
 }
 
 // KeypairName is the name of a keypair that is to be made.
@@ -75,8 +79,11 @@ func (n KeypairName) Check() error {
 // CreateKeypairRequest makes a keypair of 2,048 bits RSA, or imports the public
 // key of one that was made elsewhere.
 type CreateKeypairRequest struct {
-	KeypairName KeypairName `api:"required"` // A name that no other keypair of the account has, of 1 to 255 printable ASCII characters.
-	PublicKey   string      // The public key to import: RSA of at least 2,048 bits, Ed25519, or ECDSA of 256, 384 or 521 bits, in OpenSSH, RFC 4716, PEM or PKCS #8 form, as it is or in Base64.
+	// A name that no other keypair of the account has, of 1 to 255 printable ASCII characters.
+	KeypairName KeypairName `api:"required"`
+	// The public key to import: RSA of at least 2,048 bits, Ed25519, or ECDSA of 256, 384 or
+	// 521 bits, in OpenSSH, RFC 4716, PEM or PKCS #8 form, as it is or in Base64.
+	PublicKey string
 }
 
 // CreateKeypairResponse has the keypair.
@@ -138,7 +145,9 @@ type FiltersKeypair struct {
 	KeypairFingerprints []string     // The fingerprints of the keypairs.
 	KeypairIds          []id.Keypair // The IDs of the keypairs.
 	KeypairNames        []string     // The names of the keypairs.
-	KeypairTypes        []string     // The types of the keypairs: `ssh-rsa`, `ssh-ed25519`, `ecdsa-sha2-nistp256`, `ecdsa-sha2-nistp384` or `ecdsa-sha2-nistp521`.
+	// The types of the keypairs: `ssh-rsa`, `ssh-ed25519`, `ecdsa-sha2-nistp256`,
+	// `ecdsa-sha2-nistp384` or `ecdsa-sha2-nistp521`.
+	KeypairTypes []string
 	api.TagFilters
 }
 

@@ -89,7 +89,9 @@ type FiltersProductType struct {
 
 // DeleteProductTypeRequest deletes a product type of the account.
 type DeleteProductTypeRequest struct {
-	Force         bool           // Whether the product type is deleted although images have it. They keep it. By default, it stays.
+	// Whether the product type is deleted although images have it. They keep it. By default, it
+	// stays.
+	Force         bool
 	ProductTypeId id.ProductType `api:"required"` // The ID of the product type.
 }
 

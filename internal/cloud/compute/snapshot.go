@@ -10,9 +10,12 @@ import (
 
 // Snapshot is the content of a [Volume] at an instant.
 type Snapshot struct {
-	AccountAlias              string                `wire:"omitempty"` // The alias of the owner, if there is one.
-	AccountId                 id.Account            `json:"-" ref:"-"` // The account ID of the owner.
-	ClientToken               string                `wire:"omitempty"` // The token that the creation was asked for with.
+	// The alias of the owner, if there is one.
+	AccountAlias string `wire:"omitempty"`
+	// The account ID of the owner.
+	AccountId id.Account `json:"-" ref:"-"`
+	// The token that the creation was asked for with.
+	ClientToken               string                `wire:"omitempty"`
 	CreationDate              api.DateTime          // When the snapshot was created.
 	Description               string                // The description of the snapshot.
 	PermissionsToCreateVolume PermissionsOnResource // Who may create volumes from the snapshot.
@@ -20,8 +23,9 @@ type Snapshot struct {
 	SnapshotId                id.Snapshot           // The ID of the snapshot.
 	State                     SnapshotState         // The state of the snapshot.
 	Tags                      []api.Tag             // The tags of the snapshot.
-	VolumeId                  id.Volume             `ref:"-"` // The ID of the volume; absent from a copy.
-	VolumeSize                int                   // The size of the volume, in gibibytes (GiB).
+	// The ID of the volume; absent from a copy.
+	VolumeId   id.Volume `ref:"-"`
+	VolumeSize int       // The size of the volume, in gibibytes (GiB).
 
 	// Asked is the digest of the request, if it had a client token.
 	Asked string `wire:"-"`
@@ -108,13 +112,14 @@ type snapshotSet struct {
 
 // snapshotPart is one of the snapshots and where its content is from.
 type snapshotPart struct {
-	SnapshotId   id.Snapshot     `ref:"weak"`
-	Volume       id.Volume       `ref:"-"`
-	Copied       id.Snapshot     `ref:"-"`
-	CopiedFrom   id.Account      `ref:"-"` // the owner of what is copied
-	Image        string          // as in [Snapshot]
-	FileLocation resource.Secret // which has the right to read the file in it; forgotten once it was read
-	Size         int             // GiB
+	SnapshotId id.Snapshot `ref:"weak"`
+	Volume     id.Volume   `ref:"-"`
+	Copied     id.Snapshot `ref:"-"`
+	CopiedFrom id.Account  `ref:"-"` // the owner of what is copied
+	Image      string      // as in [Snapshot]
+	// which has the right to read the file in it; forgotten once it was read
+	FileLocation resource.Secret
+	Size         int // GiB
 }
 
 // Pending reports whether the driver is behind.
@@ -236,26 +241,35 @@ type ReadSnapshotsRequest struct {
 
 // FiltersSnapshot selects snapshots.
 type FiltersSnapshot struct {
-	AccountAliases                            []string        // The aliases of the owners.
-	AccountIds                                []id.Account    // The account IDs of the owners.
-	ClientTokens                              []string        // The tokens that the creations were asked for with.
-	Descriptions                              []string        // The descriptions of the snapshots.
-	FromCreationDate                          *api.DateTime   `path:"CreationDate" match:"from"`                  // When the first of the snapshots was created, at the earliest.
-	PermissionsToCreateVolumeAccountIds       []id.Account    `path:"PermissionsToCreateVolume.AccountIds"`       // The IDs of accounts that may create volumes from the snapshots.
-	PermissionsToCreateVolumeGlobalPermission *bool           `path:"PermissionsToCreateVolume.GlobalPermission"` // Whether everybody may create volumes from the snapshots.
-	Progresses                                []int           `path:"Progress"`                                   // How much of the snapshots is done, in percent.
-	SnapshotIds                               []id.Snapshot   // The IDs of the snapshots.
-	States                                    []SnapshotState // The states of the snapshots.
-	ToCreationDate                            *api.DateTime   `path:"CreationDate" match:"to"` // When the last of the snapshots was created, at the latest.
-	VolumeIds                                 []id.Volume     // The IDs of the volumes.
-	VolumeSizes                               []int           // The sizes of the volumes, in gibibytes (GiB).
+	AccountAliases []string     // The aliases of the owners.
+	AccountIds     []id.Account // The account IDs of the owners.
+	// The tokens that the creations were asked for with.
+	ClientTokens []string
+	Descriptions []string // The descriptions of the snapshots.
+	// When the first of the snapshots was created, at the earliest.
+	FromCreationDate *api.DateTime `path:"CreationDate" match:"from"`
+	// The IDs of accounts that may create volumes from the snapshots.
+	PermissionsToCreateVolumeAccountIds []id.Account `path:"PermissionsToCreateVolume.AccountIds"`
+	// Whether everybody may create volumes from the snapshots.
+	PermissionsToCreateVolumeGlobalPermission *bool `path:"PermissionsToCreateVolume.GlobalPermission"`
+	// How much of the snapshots is done, in percent.
+	Progresses  []int           `path:"Progress"`
+	SnapshotIds []id.Snapshot   // The IDs of the snapshots.
+	States      []SnapshotState // The states of the snapshots.
+	// When the last of the snapshots was created, at the latest.
+	ToCreationDate *api.DateTime `path:"CreationDate" match:"to"`
+	VolumeIds      []id.Volume   // The IDs of the volumes.
+	// The sizes of the volumes, in gibibytes (GiB).
+	VolumeSizes []int
 	api.TagFilters
 }
 
 // UpdateSnapshotRequest changes who may create volumes from a snapshot.
 type UpdateSnapshotRequest struct {
-	PermissionsToCreateVolume PermissionsOnResourceCreation `api:"required"` // The change: Additions or Removals. An account need not exist.
-	SnapshotId                id.Snapshot                   `api:"required"` // The ID of the snapshot.
+	// The change: Additions or Removals. An account need not exist.
+	PermissionsToCreateVolume PermissionsOnResourceCreation `api:"required"`
+	// The ID of the snapshot.
+	SnapshotId id.Snapshot `api:"required"`
 }
 
 func updateSnapshot(tx *resource.Tx, s *Snapshot, req *UpdateSnapshotRequest) error {

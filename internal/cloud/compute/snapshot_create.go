@@ -15,13 +15,18 @@ import (
 // another snapshot (SourceSnapshotId and SourceRegionName), or of a file
 // (FileLocation and SnapshotSize).
 type CreateSnapshotRequest struct {
-	ClientToken      ClientToken // A text of your choice, of at most 64 characters. A second call with the same text makes no second snapshot, as long as the first one is there.
-	Description      string      // The description of the snapshot.
-	FileLocation     string      // The pre-signed URL of the file to import.
-	SnapshotSize     int64       // The size of the content of the file, once uncompressed, in bytes.
-	SourceRegionName string      // The name of the Region that the snapshot to copy is in: this one.
-	SourceSnapshotId id.Snapshot // The ID of the snapshot to copy: one of your own, or one that you may create volumes from.
-	VolumeId         id.Volume   // The ID of the volume.
+	// A text of your choice, of at most 64 characters. A second call with the same text makes
+	// no second snapshot, as long as the first one is there.
+	ClientToken  ClientToken
+	Description  string // The description of the snapshot.
+	FileLocation string // The pre-signed URL of the file to import.
+	// The size of the content of the file, once uncompressed, in bytes.
+	SnapshotSize int64
+	// The name of the Region that the snapshot to copy is in: this one.
+	SourceRegionName string
+	// The ID of the snapshot to copy: one of your own, or one that you may create volumes from.
+	SourceSnapshotId id.Snapshot
+	VolumeId         id.Volume // The ID of the volume.
 }
 
 // CreateSnapshotResponse shows the snapshot.

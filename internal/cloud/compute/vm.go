@@ -13,48 +13,65 @@ import (
 // Vm is a virtual machine. Its NICs and volumes say themselves that they are
 // linked to it; a view puts them together.
 type Vm struct {
-	ActionsOnNextBoot    *ActionsOnNextBoot          // What is to be done once, when the VM boots next.
-	Architecture         string                      // The architecture of the VM.
-	BlockDeviceMappings  []BlockDeviceMappingCreated `json:"-"` // The volumes that are linked to the VM, in the order of their links.
-	BootMode             BootMode                    // How the VM boots.
-	BsuOptimized         bool                        // Without effect, and there for clients that were written for AWS.
-	ClientToken          string                      `wire:"omitempty"` // The token that the creation was asked for with.
-	CreationDate         api.DateTime                // When the VM was created.
-	DeletionProtection   bool                        // Whether the VM cannot be deleted.
-	Hypervisor           string                      // The hypervisor of the VM.
-	ImageId              id.Image                    `ref:"-"`  // The ID of the image that the VM was made from.
-	IsSourceDestChecked  bool                        `json:"-"` // Whether the primary NIC only receives and sends packets that are addressed to or by it.
-	KeypairName          string                      // The name of the keypair that opens the VM.
-	LaunchNumber         int                         // The number of the VM among those created by the same call, from 0 on.
-	NestedVirtualization bool                        // Whether VMs can run in the VM.
-	NetId                id.Net                      `json:"-" ref:"-"` // The ID of the Net that the VM is in; absent in the public Cloud.
+	// What is to be done once, when the VM boots next.
+	ActionsOnNextBoot *ActionsOnNextBoot
+	Architecture      string // The architecture of the VM.
+	// The volumes that are linked to the VM, in the order of their links.
+	BlockDeviceMappings []BlockDeviceMappingCreated `json:"-"`
+	BootMode            BootMode                    // How the VM boots.
+	// Without effect, and there for clients that were written for AWS.
+	BsuOptimized bool
+	// The token that the creation was asked for with.
+	ClientToken        string       `wire:"omitempty"`
+	CreationDate       api.DateTime // When the VM was created.
+	DeletionProtection bool         // Whether the VM cannot be deleted.
+	Hypervisor         string       // The hypervisor of the VM.
+	// The ID of the image that the VM was made from.
+	ImageId id.Image `ref:"-"`
+	// Whether the primary NIC only receives and sends packets that are addressed to or by it.
+	IsSourceDestChecked bool   `json:"-"`
+	KeypairName         string // The name of the keypair that opens the VM.
+	// The number of the VM among those created by the same call, from 0 on.
+	LaunchNumber         int
+	NestedVirtualization bool // Whether VMs can run in the VM.
+	// The ID of the Net that the VM is in; absent in the public Cloud.
+	NetId id.Net `json:"-" ref:"-"`
 	// The NICs of the VM; none in the public Cloud. Absent once the VM is
 	// terminated.
-	Nics           *[]NicLight `json:"-"`
-	OsFamily       string      `wire:"omitempty"` // The operating system, if it is known.
-	Performance    Performance // How much of its vCores the VM gets.
-	Placement      Placement   // Where the VM runs.
-	PrivateDnsName string      `json:"-" wire:"omitempty"` // The private DNS name of the primary NIC.
-	PrivateIp      api.IPv4    `json:"-" wire:"omitempty"` // The primary private IP.
-	ProductCodes   []string    // What the software in the image is billed as.
-	PublicDnsName  string      `json:"-" wire:"omitempty"` // The public DNS name.
-	PublicIp       api.IPv4    `json:"-" wire:"omitempty"` // The public IP.
-	ReservationId  string      // The ID of the call that created the VM, shared by all VMs of the call.
-	RootDeviceName string      // The name of the root device.
-	RootDeviceType string      // The type of the root device.
+	Nics        *[]NicLight `json:"-"`
+	OsFamily    string      `wire:"omitempty"` // The operating system, if it is known.
+	Performance Performance // How much of its vCores the VM gets.
+	Placement   Placement   // Where the VM runs.
+	// The private DNS name of the primary NIC.
+	PrivateDnsName string   `json:"-" wire:"omitempty"`
+	PrivateIp      api.IPv4 `json:"-" wire:"omitempty"` // The primary private IP.
+	ProductCodes   []string // What the software in the image is billed as.
+	PublicDnsName  string   `json:"-" wire:"omitempty"` // The public DNS name.
+	PublicIp       api.IPv4 `json:"-" wire:"omitempty"` // The public IP.
+	// The ID of the call that created the VM, shared by all VMs of the call.
+	ReservationId  string
+	RootDeviceName string // The name of the root device.
+	RootDeviceType string // The type of the root device.
 	// The security groups of the primary NIC, in the order of their IDs. Absent
 	// once the VM is terminated.
-	SecurityGroups                *[]network.SecurityGroupLight `json:"-"`
-	ShutdownBehaviorConfiguration ShutdownBehaviorConfiguration // What happens when the VM stops by itself or its host fails.
-	State                         VmStateName                   // The state of the VM.
-	StateReason                   string                        // Why the VM is in its state, if there is a reason.
-	SubnetId                      id.Subnet                     `json:"-" ref:"-"` // The ID of the Subnet of the primary NIC.
-	Tags                          []api.Tag                     // The tags of the VM.
-	TpmEnabled                    bool                          // Whether the VM has a virtual Trusted Platform Module.
-	UserData                      UserData                      // What the VM was told at its creation, in Base64.
-	VmId                          id.Vm                         // The ID of the VM.
-	VmInitiatedShutdownBehavior   ShutdownBehavior              // What happens when the VM stops by itself.
-	VmType                        string                        // The type of the VM, as it was given.
+	SecurityGroups *[]network.SecurityGroupLight `json:"-"`
+	// What happens when the VM stops by itself or its host fails.
+	ShutdownBehaviorConfiguration ShutdownBehaviorConfiguration
+	State                         VmStateName // The state of the VM.
+	// Why the VM is in its state, if there is a reason.
+	StateReason string
+	// The ID of the Subnet of the primary NIC.
+	SubnetId id.Subnet `json:"-" ref:"-"`
+	Tags     []api.Tag // The tags of the VM.
+	// Whether the VM has a virtual Trusted Platform Module.
+	TpmEnabled bool
+	// What the VM was told at its creation, in Base64.
+	UserData UserData
+	VmId     id.Vm // The ID of the VM.
+	// What happens when the VM stops by itself.
+	VmInitiatedShutdownBehavior ShutdownBehavior
+	// The type of the VM, as it was given.
+	VmType string
 
 	// Vcores and Memory, in GiB, are what the type means.
 	Vcores int `wire:"-"`
@@ -137,19 +154,24 @@ type BsuCreated struct {
 
 // NicLight is a NIC as its VM shows it.
 type NicLight struct {
-	AccountId           id.Account                   `ref:"-"` // The account ID of the owner of the NIC.
-	Description         string                       // The description of the NIC.
-	IsSourceDestChecked bool                         // Whether the NIC only receives and sends packets that are addressed to or by it.
-	LinkNic             LinkNicLight                 // The link between the NIC and the VM.
-	LinkPublicIp        *LinkPublicIpLightForVm      // The public IP of the primary private IP; absent if it has none.
-	MacAddress          string                       // The MAC address of the NIC.
-	NetId               id.Net                       `ref:"-"` // The ID of the Net that the NIC is in.
-	NicId               id.Nic                       `ref:"-"` // The ID of the NIC.
-	PrivateDnsName      string                       // The private DNS name of the NIC.
-	PrivateIps          []PrivateIpLightForVm        // The private IPs of the NIC.
-	SecurityGroups      []network.SecurityGroupLight // The security groups that the NIC is in.
-	State               network.NicState             // The state of the NIC.
-	SubnetId            id.Subnet                    `ref:"-"` // The ID of the Subnet that the NIC is in.
+	// The account ID of the owner of the NIC.
+	AccountId   id.Account `ref:"-"`
+	Description string     // The description of the NIC.
+	// Whether the NIC only receives and sends packets that are addressed to or by it.
+	IsSourceDestChecked bool
+	LinkNic             LinkNicLight // The link between the NIC and the VM.
+	// The public IP of the primary private IP; absent if it has none.
+	LinkPublicIp *LinkPublicIpLightForVm
+	MacAddress   string // The MAC address of the NIC.
+	// The ID of the Net that the NIC is in.
+	NetId          id.Net                       `ref:"-"`
+	NicId          id.Nic                       `ref:"-"` // The ID of the NIC.
+	PrivateDnsName string                       // The private DNS name of the NIC.
+	PrivateIps     []PrivateIpLightForVm        // The private IPs of the NIC.
+	SecurityGroups []network.SecurityGroupLight // The security groups that the NIC is in.
+	State          network.NicState             // The state of the NIC.
+	// The ID of the Subnet that the NIC is in.
+	SubnetId id.Subnet `ref:"-"`
 
 	SubregionName string `wire:"-"` // for filters
 }
@@ -180,16 +202,19 @@ type LinkPublicIpLightForVm struct {
 
 // PrivateIpLightForVm is a private IP as a VM shows it.
 type PrivateIpLightForVm struct {
-	IsPrimary      bool                    // Whether it is the primary private IP of the NIC.
-	LinkPublicIp   *LinkPublicIpLightForVm // The public IP that stands for it on the Internet; absent if it has none.
-	PrivateDnsName string                  // The private DNS name of the address.
-	PrivateIp      api.IPv4                // The address.
+	IsPrimary bool // Whether it is the primary private IP of the NIC.
+	// The public IP that stands for it on the Internet; absent if it has none.
+	LinkPublicIp   *LinkPublicIpLightForVm
+	PrivateDnsName string   // The private DNS name of the address.
+	PrivateIp      api.IPv4 // The address.
 }
 
 // Placement says where a VM runs.
 type Placement struct {
-	SubregionName string          // The name of the Subregion.
-	Tenancy       network.Tenancy // Whether the VM may share its host: `default`, `dedicated`, or the ID of a dedicated group.
+	SubregionName string // The name of the Subregion.
+	// Whether the VM may share its host: `default`, `dedicated`, or the ID of a dedicated
+	// group.
+	Tenancy network.Tenancy
 }
 
 // ActionsOnNextBoot is what is to be done once, when a VM boots next.

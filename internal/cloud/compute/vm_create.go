@@ -13,30 +13,60 @@ import (
 // CreateVmsRequest makes VMs from an image, in the public Cloud or in a Net, and
 // starts them.
 type CreateVmsRequest struct {
-	ActionsOnNextBoot             *ActionsOnNextBoot             // What is to be done once, when the VMs boot first.
-	BlockDeviceMappings           []BlockDeviceMappingVmCreation // Volumes besides those of the image, or changes of these.
-	BootMode                      BootMode                       // How the VMs boot. By default, `uefi` if the image has it, else the first way that it has.
-	BootOnCreation                bool                           `default:"true"` // Whether the VMs are started. Otherwise they are stopped.
-	BsuOptimized                  bool                           // Not available, and there for clients that were written for AWS.
-	ClientToken                   ClientToken                    // A text of your choice, of at most 64 characters. A second call with the same text makes no more VMs, as long as those of the first one are there.
-	DeletionProtection            bool                           // Whether the VMs cannot be deleted.
-	ImageId                       id.Image                       `api:"required"` // The ID of the image, which you may use.
-	KeypairName                   string                         // The name of the keypair that opens the VMs.
-	MaxVmsCount                   *int                           // The most VMs to make: as many as there is room for. By default, as many as at least.
-	MinVmsCount                   *int                           // The fewest VMs to make: if there is no room for them, none is made. By default, 1.
-	NestedVirtualization          bool                           `default:"false"` // Whether VMs can run in the VMs, for dedicated tenancies only.
-	Nics                          []NicForVmCreation             // The NICs of the VM, one of them with the device number 0, all in one Net. They go in place of SubnetId, PrivateIps and security groups.
-	Performance                   Performance                    `default:"high"` // How much of their vCores the VMs get, unless the type says so.
-	Placement                     *Placement                     // Where the VMs run.
-	PrivateIps                    []api.IPv4                     // The private IPs of the VM, the first one being the primary one, inside the range of the Subnet and none of its first four or its last.
-	SecurityGroupIds              []id.SecurityGroup             // The IDs of the security groups of the VMs. By default, the default one of the Net or of the public Cloud.
-	SecurityGroups                []string                       // The names of the security groups of the VMs.
-	ShutdownBehaviorConfiguration *ShutdownBehaviorConfiguration // What happens when the VMs stop by themselves or their host fails.
-	SubnetId                      id.Subnet                      // The ID of the Subnet of the VMs. By default, they are in the public Cloud.
-	TpmEnabled                    *bool                          // Whether the VMs have a virtual Trusted Platform Module. By default, they do if the image needs one.
-	UserData                      UserData                       // What the VMs are told, in Base64, of which there are at most 500 KiB. A section of it can give orders to the region: tags that the VMs get, and that they have no public IP.
-	VmInitiatedShutdownBehavior   ShutdownBehavior               // What happens when the VMs stop. By default, `stop`.
-	VmType                        string                         // The type of the VMs: of the form `tinavW.cXrYpZ`, or the name of a predefined one. By default, `t2.small`.
+	// What is to be done once, when the VMs boot first.
+	ActionsOnNextBoot *ActionsOnNextBoot
+	// Volumes besides those of the image, or changes of these.
+	BlockDeviceMappings []BlockDeviceMappingVmCreation
+	// How the VMs boot. By default, `uefi` if the image has it, else the first way that it has.
+	BootMode BootMode
+	// Whether the VMs are started. Otherwise they are stopped.
+	BootOnCreation bool `default:"true"`
+	// Not available, and there for clients that were written for AWS.
+	BsuOptimized bool
+	// A text of your choice, of at most 64 characters. A second call with the same text makes
+	// no more VMs, as long as those of the first one are there.
+	ClientToken ClientToken
+	// Whether the VMs cannot be deleted.
+	DeletionProtection bool
+	// The ID of the image, which you may use.
+	ImageId id.Image `api:"required"`
+	// The name of the keypair that opens the VMs.
+	KeypairName string
+	// The most VMs to make: as many as there is room for. By default, as many as at least.
+	MaxVmsCount *int
+	// The fewest VMs to make: if there is no room for them, none is made. By default, 1.
+	MinVmsCount *int
+	// Whether VMs can run in the VMs, for dedicated tenancies only.
+	NestedVirtualization bool `default:"false"`
+	// The NICs of the VM, one of them with the device number 0, all in one Net. They go in
+	// place of SubnetId, PrivateIps and security groups.
+	Nics []NicForVmCreation
+	// How much of their vCores the VMs get, unless the type says so.
+	Performance Performance `default:"high"`
+	Placement   *Placement  // Where the VMs run.
+	// The private IPs of the VM, the first one being the primary one, inside the range of the
+	// Subnet and none of its first four or its last.
+	PrivateIps []api.IPv4
+	// The IDs of the security groups of the VMs. By default, the default one of the Net or of
+	// the public Cloud.
+	SecurityGroupIds []id.SecurityGroup
+	// The names of the security groups of the VMs.
+	SecurityGroups []string
+	// What happens when the VMs stop by themselves or their host fails.
+	ShutdownBehaviorConfiguration *ShutdownBehaviorConfiguration
+	// The ID of the Subnet of the VMs. By default, they are in the public Cloud.
+	SubnetId id.Subnet
+	// Whether the VMs have a virtual Trusted Platform Module. By default, they do if the image
+	// needs one.
+	TpmEnabled *bool
+	// What the VMs are told, in Base64, of which there are at most 500 KiB. A section of it can
+	// give orders to the region: tags that the VMs get, and that they have no public IP.
+	UserData UserData
+	// What happens when the VMs stop. By default, `stop`.
+	VmInitiatedShutdownBehavior ShutdownBehavior
+	// The type of the VMs: of the form `tinavW.cXrYpZ`, or the name of a predefined one. By
+	// default, `t2.small`.
+	VmType string
 }
 
 // CreateVmsResponse shows the VMs.

@@ -11,10 +11,15 @@ import (
 // BlockDeviceMappingVmCreation is a volume for a new VM, or a change of one that
 // the image has under the same device name.
 type BlockDeviceMappingVmCreation struct {
-	Bsu               *BsuToCreate // What the volume is like. What is left out is as in the image.
-	DeviceName        DeviceName   // The name of the device, which is required: `/dev/sda1` for the root device; else `/dev/sdX`, `/dev/sdXX`, `/dev/xvdX` or `/dev/xvdXX`, where the first X is a letter from b to z and the second one from a to z.
-	NoDevice          *string      // If given, the VM does not get the volume that the image has under this device name.
-	VirtualDeviceName string       // The name of an ephemeral device, of the form `ephemeralN`. Nothing is made for it.
+	Bsu *BsuToCreate // What the volume is like. What is left out is as in the image.
+	// The name of the device, which is required: `/dev/sda1` for the root device; else
+	// `/dev/sdX`, `/dev/sdXX`, `/dev/xvdX` or `/dev/xvdXX`, where the first X is a letter from
+	// b to z and the second one from a to z.
+	DeviceName DeviceName
+	// If given, the VM does not get the volume that the image has under this device name.
+	NoDevice *string
+	// The name of an ephemeral device, of the form `ephemeralN`. Nothing is made for it.
+	VirtualDeviceName string
 }
 
 // plannedDisk is a volume that a new VM gets.

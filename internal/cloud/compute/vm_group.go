@@ -22,11 +22,13 @@ type VmGroup struct {
 	State               VmGroupState        // The state of the group.
 	SubnetId            id.Subnet           // The ID of the Subnet of the VMs.
 	Tags                []api.Tag           // The tags of the group.
-	VmCount             int                 // How many VMs the group has, or will have once it is available.
-	VmGroupId           id.VmGroup          // The ID of the group.
-	VmGroupName         string              // The name of the group.
-	VmIds               []id.Vm             `json:"-" ref:"-"` // The IDs of the VMs in the group, the oldest one first.
-	VmTemplateId        id.VmTemplate       // The ID of the template that new VMs are made from.
+	// How many VMs the group has, or will have once it is available.
+	VmCount     int
+	VmGroupId   id.VmGroup // The ID of the group.
+	VmGroupName string     // The name of the group.
+	// The IDs of the VMs in the group, the oldest one first.
+	VmIds        []id.Vm       `json:"-" ref:"-"`
+	VmTemplateId id.VmTemplate // The ID of the template that new VMs are made from.
 }
 
 // VmGroups are the groups of VMs of the region.
@@ -121,14 +123,20 @@ func (VmNumber) Bounds() (low, high int64) { return 1, maxVmsPerCall }
 
 // CreateVmGroupRequest makes a group of VMs, and the VMs.
 type CreateVmGroupRequest struct {
-	Description         string              // A description of the group.
-	PositioningStrategy PositioningStrategy `default:"no-strategy"` // Where the VMs run with respect to each other: `attract` for one host, `repulse` for a host for each of them.
-	SecurityGroupIds    []id.SecurityGroup  `api:"required"`        // The IDs of security groups of the Net for the VMs.
-	SubnetId            id.Subnet           `api:"required"`        // The ID of the Subnet of the VMs.
-	Tags                []api.Tag           // One or more tags for the group.
-	VmCount             VmNumber            `api:"required"` // How many VMs to make.
-	VmGroupName         Name                `api:"required"` // A name for the group, of 1 to 255 characters.
-	VmTemplateId        id.VmTemplate       `api:"required"` // The ID of the template to make the VMs from.
+	Description string // A description of the group.
+	// Where the VMs run with respect to each other: `attract` for one host, `repulse` for a
+	// host for each of them.
+	PositioningStrategy PositioningStrategy `default:"no-strategy"`
+	// The IDs of security groups of the Net for the VMs.
+	SecurityGroupIds []id.SecurityGroup `api:"required"`
+	// The ID of the Subnet of the VMs.
+	SubnetId id.Subnet `api:"required"`
+	Tags     []api.Tag // One or more tags for the group.
+	VmCount  VmNumber  `api:"required"` // How many VMs to make.
+	// A name for the group, of 1 to 255 characters.
+	VmGroupName Name `api:"required"`
+	// The ID of the template to make the VMs from.
+	VmTemplateId id.VmTemplate `api:"required"`
 }
 
 func createVmGroup(tx *resource.Tx, req *CreateVmGroupRequest) (*VmGroup, error) {

@@ -29,8 +29,9 @@ func (region Region) scaleUp(tx *resource.Tx, req *ScaleUpVmGroupRequest) (*Scal
 
 // ScaleDownVmGroupRequest deletes the oldest VMs of a group.
 type ScaleDownVmGroupRequest struct {
-	VmGroupId     id.VmGroup `api:"required"` // The ID of the group.
-	VmSubtraction VmNumber   `api:"required"` // How many VMs to delete: at most as many as the group has.
+	VmGroupId id.VmGroup `api:"required"` // The ID of the group.
+	// How many VMs to delete: at most as many as the group has.
+	VmSubtraction VmNumber `api:"required"`
 }
 
 // ScaleDownVmGroupResponse says nothing more than that the VMs are being deleted.
@@ -59,7 +60,8 @@ func scaleDown(tx *resource.Tx, req *ScaleDownVmGroupRequest) (*ScaleDownVmGroup
 
 // DeleteVmGroupRequest deletes a group with its VMs.
 type DeleteVmGroupRequest struct {
-	VmGroupId id.VmGroup `api:"required"` // The ID of the group. None of its VMs is protected from deletion.
+	// The ID of the group. None of its VMs is protected from deletion.
+	VmGroupId id.VmGroup `api:"required"`
 }
 
 // DeleteVmGroupResponse says nothing more than that the group and its VMs go.

@@ -12,16 +12,24 @@ import (
 
 // NicForVmCreation is a NIC for a new VM: one that exists, or a new one.
 type NicForVmCreation struct {
-	DeleteOnVmDeletion *bool                    // Whether a new NIC is deleted when the VM is. By default, true. One that exists is unlinked then.
-	Description        string                   // A description of a new NIC.
-	DeviceNumber       *Device                  // The number of the NIC among those of the VM, between 0 and 7. It is required for a new NIC. By default, the place of the NIC in the list.
-	NicId              id.Nic                   // The ID of a NIC that exists and is linked to no VM.
-	PrivateIps         []network.PrivateIpLight // The private IPs of a new NIC. If none of them is the primary one, one is chosen.
+	// Whether a new NIC is deleted when the VM is. By default, true. One that exists is
+	// unlinked then.
+	DeleteOnVmDeletion *bool
+	Description        string // A description of a new NIC.
+	// The number of the NIC among those of the VM, between 0 and 7. It is required for a new
+	// NIC. By default, the place of the NIC in the list.
+	DeviceNumber *Device
+	// The ID of a NIC that exists and is linked to no VM.
+	NicId id.Nic
+	// The private IPs of a new NIC. If none of them is the primary one, one is chosen.
+	PrivateIps []network.PrivateIpLight
 	// The number of secondary private IPs to choose for a new NIC. It cannot be
 	// given with more than one private IP.
 	SecondaryPrivateIpCount int
-	SecurityGroupIds        []id.SecurityGroup // The IDs of the security groups of a new NIC. By default, the default one of the Net.
-	SubnetId                id.Subnet          // The ID of the Subnet of a new NIC. It is required for one.
+	// The IDs of the security groups of a new NIC. By default, the default one of the Net.
+	SecurityGroupIds []id.SecurityGroup
+	// The ID of the Subnet of a new NIC. It is required for one.
+	SubnetId id.Subnet
 }
 
 // Device is the number of a NIC of a VM.

@@ -177,7 +177,9 @@ func reboot(tx *resource.Tx, v *Vm) error {
 // DeleteVmsRequest terminates VMs. One that is terminated stays so, and can be
 // read for an hour.
 type DeleteVmsRequest struct {
-	VmIds []id.Vm `api:"required"` // The IDs of the VMs: all of them are terminated, or none. None of them is protected from deletion.
+	// The IDs of the VMs: all of them are terminated, or none. None of them is protected from
+	// deletion.
+	VmIds []id.Vm `api:"required"`
 }
 
 // DeleteVmsResponse says what became of the VMs.

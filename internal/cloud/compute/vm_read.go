@@ -135,68 +135,126 @@ type ReadVmsRequest struct {
 
 // FiltersVm selects VMs.
 type FiltersVm struct {
-	Architectures                        []string               // The architectures of the VMs: `i386` or `x86_64`.
-	BlockDeviceMappingDeleteOnVmDeletion *bool                  `path:"BlockDeviceMappings.Bsu.DeleteOnVmDeletion"` // Whether the volumes are deleted when the VMs are.
-	BlockDeviceMappingDeviceNames        []string               `path:"BlockDeviceMappings.DeviceName"`             // The names of the devices of the volumes.
-	BlockDeviceMappingLinkDates          []api.DateTime         `path:"BlockDeviceMappings.Bsu.LinkDate"`           // When the volumes were linked.
-	BlockDeviceMappingStates             []VolumeLinkState      `path:"BlockDeviceMappings.Bsu.State"`              // The states of the links of the volumes.
-	BlockDeviceMappingVolumeIds          []id.Volume            `path:"BlockDeviceMappings.Bsu.VolumeId"`           // The IDs of the volumes.
-	BootModes                            []BootMode             // How the VMs boot.
-	ClientTokens                         []string               // The tokens that the creations were asked for with.
-	CreationDates                        []api.DateTime         // When the VMs were created.
-	ImageIds                             []id.Image             // The IDs of the images that the VMs were made from.
-	IsSourceDestChecked                  *bool                  // Whether the primary NICs only receive and send packets that are addressed to or by them.
-	KeypairNames                         []string               // The names of the keypairs that open the VMs.
-	LaunchNumbers                        []int                  // The numbers of the VMs among those created by the same call.
-	Lifecycles                           []string               // `spot` for VMs that may be taken away at any time. There are none.
-	NetIds                               []id.Net               // The IDs of the Nets that the VMs are in.
-	NicAccountIds                        []id.Account           `path:"Nics.AccountId"`                                 // The account IDs of the owners of the NICs.
-	NicDescriptions                      []string               `path:"Nics.Description"`                               // The descriptions of the NICs.
-	NicIsSourceDestChecked               *bool                  `path:"Nics.IsSourceDestChecked"`                       // Whether the NICs only receive and send packets that are addressed to or by them.
-	NicLinkNicDeleteOnVmDeletion         *bool                  `path:"Nics.LinkNic.DeleteOnVmDeletion"`                // Whether the NICs are deleted when the VMs are.
-	NicLinkNicDeviceNumbers              []int                  `path:"Nics.LinkNic.DeviceNumber"`                      // The numbers of the NICs among those of their VMs.
-	NicLinkNicLinkNicDates               []api.DateTime         `path:"Nics.LinkNic.LinkDate"`                          // When the NICs were linked.
-	NicLinkNicLinkNicIds                 []id.LinkNic           `path:"Nics.LinkNic.LinkNicId"`                         // The IDs of the links of the NICs.
-	NicLinkNicStates                     []network.LinkNicState `path:"Nics.LinkNic.State"`                             // The states of the links of the NICs.
-	NicLinkNicVmAccountIds               []id.Account           `path:"Nics.LinkNic.VmAccountId"`                       // The account IDs of the owners of the VMs.
-	NicLinkNicVmIds                      []id.Vm                `path:"Nics.LinkNic.VmId"`                              // The IDs of the VMs that the NICs are linked to.
-	NicLinkPublicIpAccountIds            []id.Account           `path:"Nics.LinkPublicIp.PublicIpAccountId"`            // The account IDs of the owners of the public IPs of the NICs.
-	NicLinkPublicIpLinkPublicIpIds       []id.LinkPublicIp      `path:"Nics.LinkPublicIp.LinkPublicIpId"`               // The IDs of the links between public IPs and the NICs.
-	NicLinkPublicIpPublicIpIds           []id.PublicIp          `path:"Nics.LinkPublicIp.PublicIpId"`                   // The IDs of the public IPs of the NICs.
-	NicLinkPublicIpPublicIps             []api.IPv4             `path:"Nics.LinkPublicIp.PublicIp"`                     // The public IPs of the NICs.
-	NicMacAddresses                      []string               `path:"Nics.MacAddress"`                                // The MAC addresses of the NICs.
-	NicNetIds                            []id.Net               `path:"Nics.NetId"`                                     // The IDs of the Nets that the NICs are in.
-	NicNicIds                            []id.Nic               `path:"Nics.NicId"`                                     // The IDs of the NICs.
-	NicPrivateIpsLinkPublicIpAccountIds  []id.Account           `path:"Nics.PrivateIps.LinkPublicIp.PublicIpAccountId"` // The account IDs of the owners of the public IPs of any private IPs of the NICs.
-	NicPrivateIpsLinkPublicIpIds         []api.IPv4             `path:"Nics.PrivateIps.LinkPublicIp.PublicIp"`          // The public IPs of any private IPs of the NICs.
-	NicPrivateIpsPrimaryIp               *bool                  `path:"Nics.PrivateIps.IsPrimary"`                      // Whether the NICs have a primary private IP, or, if false, secondary ones.
-	NicPrivateIpsPrivateIps              []api.IPv4             `path:"Nics.PrivateIps.PrivateIp"`                      // The private IPs of the NICs.
-	NicSecurityGroupIds                  []id.SecurityGroup     `path:"Nics.SecurityGroups.SecurityGroupId"`            // The IDs of the security groups that the NICs are in.
-	NicSecurityGroupNames                []string               `path:"Nics.SecurityGroups.SecurityGroupName"`          // The names of the security groups that the NICs are in.
-	NicStates                            []network.NicState     `path:"Nics.State"`                                     // The states of the NICs.
-	NicSubnetIds                         []id.Subnet            `path:"Nics.SubnetId"`                                  // The IDs of the Subnets that the NICs are in.
-	NicSubregionNames                    []string               `path:"Nics.SubregionName"`                             // The Subregions that the NICs are in.
-	Platforms                            []string               // `windows` for VMs whose image is billed as a Windows.
-	PrivateIps                           []api.IPv4             // The primary private IPs of the VMs.
-	ProductCodes                         []string               // What the software in the images is billed as.
-	PublicIps                            []api.IPv4             // The public IPs of the VMs.
-	ReservationIds                       []string               // The IDs of the calls that created the VMs.
-	RootDeviceNames                      []string               // The names of the root devices.
-	RootDeviceTypes                      []string               // The types of the root devices.
-	SecurityGroupIds                     []id.SecurityGroup     `path:"CloudGroups.SecurityGroupId"`   // The IDs of the security groups of VMs in the public Cloud.
-	SecurityGroupNames                   []string               `path:"CloudGroups.SecurityGroupName"` // The names of the security groups of VMs in the public Cloud.
-	StateReasonCodes                     []int                  // The numbers of the reasons of the states, which none has.
-	StateReasonMessages                  []string               `path:"StateReason"` // Why the VMs are in their states.
-	StateReasons                         []string               // Why the VMs are in their states.
-	SubnetIds                            []id.Subnet            // The IDs of the Subnets of the primary NICs.
-	SubregionNames                       []string               `path:"Placement.SubregionName"` // The names of the Subregions of the VMs.
-	Tenancies                            []string               `path:"Placement.Tenancy"`       // The tenancies of the VMs.
-	TpmEnabled                           *bool                  // Whether the VMs have a virtual Trusted Platform Module.
-	VmIds                                []id.Vm                `api:"strict"`                            // The IDs of the VMs.
-	VmSecurityGroupIds                   []id.SecurityGroup     `path:"SecurityGroups.SecurityGroupId"`   // The IDs of the security groups of the VMs.
-	VmSecurityGroupNames                 []string               `path:"SecurityGroups.SecurityGroupName"` // The names of the security groups of the VMs.
-	VmStateCodes                         []int                  `path:"StateCode"`                        // The numbers of the states of the VMs: `0` (pending), `16` (running), `32` (shutting-down), `48` (terminated), `64` (stopping) and `80` (stopped).
-	VmStateNames                         []VmStateName          `path:"State"`                            // The states of the VMs.
-	VmTypes                              []string               // The types of the VMs, as they were given.
+	// The architectures of the VMs: `i386` or `x86_64`.
+	Architectures []string
+	// Whether the volumes are deleted when the VMs are.
+	BlockDeviceMappingDeleteOnVmDeletion *bool `path:"BlockDeviceMappings.Bsu.DeleteOnVmDeletion"`
+	// The names of the devices of the volumes.
+	BlockDeviceMappingDeviceNames []string `path:"BlockDeviceMappings.DeviceName"`
+	// When the volumes were linked.
+	BlockDeviceMappingLinkDates []api.DateTime `path:"BlockDeviceMappings.Bsu.LinkDate"`
+	// The states of the links of the volumes.
+	BlockDeviceMappingStates []VolumeLinkState `path:"BlockDeviceMappings.Bsu.State"`
+	// The IDs of the volumes.
+	BlockDeviceMappingVolumeIds []id.Volume `path:"BlockDeviceMappings.Bsu.VolumeId"`
+	BootModes                   []BootMode  // How the VMs boot.
+	// The tokens that the creations were asked for with.
+	ClientTokens  []string
+	CreationDates []api.DateTime // When the VMs were created.
+	// The IDs of the images that the VMs were made from.
+	ImageIds []id.Image
+	// Whether the primary NICs only receive and send packets that are addressed to or by them.
+	IsSourceDestChecked *bool
+	// The names of the keypairs that open the VMs.
+	KeypairNames []string
+	// The numbers of the VMs among those created by the same call.
+	LaunchNumbers []int
+	// `spot` for VMs that may be taken away at any time. There are none.
+	Lifecycles []string
+	// The IDs of the Nets that the VMs are in.
+	NetIds []id.Net
+	// The account IDs of the owners of the NICs.
+	NicAccountIds []id.Account `path:"Nics.AccountId"`
+	// The descriptions of the NICs.
+	NicDescriptions []string `path:"Nics.Description"`
+	// Whether the NICs only receive and send packets that are addressed to or by them.
+	NicIsSourceDestChecked *bool `path:"Nics.IsSourceDestChecked"`
+	// Whether the NICs are deleted when the VMs are.
+	NicLinkNicDeleteOnVmDeletion *bool `path:"Nics.LinkNic.DeleteOnVmDeletion"`
+	// The numbers of the NICs among those of their VMs.
+	NicLinkNicDeviceNumbers []int `path:"Nics.LinkNic.DeviceNumber"`
+	// When the NICs were linked.
+	NicLinkNicLinkNicDates []api.DateTime `path:"Nics.LinkNic.LinkDate"`
+	// The IDs of the links of the NICs.
+	NicLinkNicLinkNicIds []id.LinkNic `path:"Nics.LinkNic.LinkNicId"`
+	// The states of the links of the NICs.
+	NicLinkNicStates []network.LinkNicState `path:"Nics.LinkNic.State"`
+	// The account IDs of the owners of the VMs.
+	NicLinkNicVmAccountIds []id.Account `path:"Nics.LinkNic.VmAccountId"`
+	// The IDs of the VMs that the NICs are linked to.
+	NicLinkNicVmIds []id.Vm `path:"Nics.LinkNic.VmId"`
+	// The account IDs of the owners of the public IPs of the NICs.
+	NicLinkPublicIpAccountIds []id.Account `path:"Nics.LinkPublicIp.PublicIpAccountId"`
+	// The IDs of the links between public IPs and the NICs.
+	NicLinkPublicIpLinkPublicIpIds []id.LinkPublicIp `path:"Nics.LinkPublicIp.LinkPublicIpId"`
+	// The IDs of the public IPs of the NICs.
+	NicLinkPublicIpPublicIpIds []id.PublicIp `path:"Nics.LinkPublicIp.PublicIpId"`
+	// The public IPs of the NICs.
+	NicLinkPublicIpPublicIps []api.IPv4 `path:"Nics.LinkPublicIp.PublicIp"`
+	// The MAC addresses of the NICs.
+	NicMacAddresses []string `path:"Nics.MacAddress"`
+	// The IDs of the Nets that the NICs are in.
+	NicNetIds []id.Net `path:"Nics.NetId"`
+	// The IDs of the NICs.
+	NicNicIds []id.Nic `path:"Nics.NicId"`
+	// The account IDs of the owners of the public IPs of any private IPs of the NICs.
+	NicPrivateIpsLinkPublicIpAccountIds []id.Account `path:"Nics.PrivateIps.LinkPublicIp.PublicIpAccountId"`
+	// The public IPs of any private IPs of the NICs.
+	NicPrivateIpsLinkPublicIpIds []api.IPv4 `path:"Nics.PrivateIps.LinkPublicIp.PublicIp"`
+	// Whether the NICs have a primary private IP, or, if false, secondary ones.
+	NicPrivateIpsPrimaryIp *bool `path:"Nics.PrivateIps.IsPrimary"`
+	// The private IPs of the NICs.
+	NicPrivateIpsPrivateIps []api.IPv4 `path:"Nics.PrivateIps.PrivateIp"`
+	// The IDs of the security groups that the NICs are in.
+	NicSecurityGroupIds []id.SecurityGroup `path:"Nics.SecurityGroups.SecurityGroupId"`
+	// The names of the security groups that the NICs are in.
+	NicSecurityGroupNames []string `path:"Nics.SecurityGroups.SecurityGroupName"`
+	// The states of the NICs.
+	NicStates []network.NicState `path:"Nics.State"`
+	// The IDs of the Subnets that the NICs are in.
+	NicSubnetIds []id.Subnet `path:"Nics.SubnetId"`
+	// The Subregions that the NICs are in.
+	NicSubregionNames []string `path:"Nics.SubregionName"`
+	// `windows` for VMs whose image is billed as a Windows.
+	Platforms []string
+	// The primary private IPs of the VMs.
+	PrivateIps []api.IPv4
+	// What the software in the images is billed as.
+	ProductCodes []string
+	PublicIps    []api.IPv4 // The public IPs of the VMs.
+	// The IDs of the calls that created the VMs.
+	ReservationIds  []string
+	RootDeviceNames []string // The names of the root devices.
+	RootDeviceTypes []string // The types of the root devices.
+	// The IDs of the security groups of VMs in the public Cloud.
+	SecurityGroupIds []id.SecurityGroup `path:"CloudGroups.SecurityGroupId"`
+	// The names of the security groups of VMs in the public Cloud.
+	SecurityGroupNames []string `path:"CloudGroups.SecurityGroupName"`
+	// The numbers of the reasons of the states, which none has.
+	StateReasonCodes []int
+	// Why the VMs are in their states.
+	StateReasonMessages []string `path:"StateReason"`
+	StateReasons        []string // Why the VMs are in their states.
+	// The IDs of the Subnets of the primary NICs.
+	SubnetIds []id.Subnet
+	// The names of the Subregions of the VMs.
+	SubregionNames []string `path:"Placement.SubregionName"`
+	// The tenancies of the VMs.
+	Tenancies []string `path:"Placement.Tenancy"`
+	// Whether the VMs have a virtual Trusted Platform Module.
+	TpmEnabled *bool
+	// The IDs of the VMs.
+	VmIds []id.Vm `api:"strict"`
+	// The IDs of the security groups of the VMs.
+	VmSecurityGroupIds []id.SecurityGroup `path:"SecurityGroups.SecurityGroupId"`
+	// The names of the security groups of the VMs.
+	VmSecurityGroupNames []string `path:"SecurityGroups.SecurityGroupName"`
+	// The numbers of the states of the VMs: `0` (pending), `16` (running), `32`
+	// (shutting-down), `48` (terminated), `64` (stopping) and `80` (stopped).
+	VmStateCodes []int `path:"StateCode"`
+	// The states of the VMs.
+	VmStateNames []VmStateName `path:"State"`
+	// The types of the VMs, as they were given.
+	VmTypes []string
 	api.TagFilters
 }

@@ -62,10 +62,11 @@ var vmStateCodes = map[VmStateName]int{
 
 // VmStates is how a VM is doing.
 type VmStates struct {
-	MaintenanceEvents []MaintenanceEvent // What is planned for the VM: nothing, since a VM here is never moved.
-	SubregionName     string             // The name of the Subregion of the VM.
-	VmId              id.Vm              // The ID of the VM.
-	VmState           VmStateName        // The state of the VM.
+	// What is planned for the VM: nothing, since a VM here is never moved.
+	MaintenanceEvents []MaintenanceEvent
+	SubregionName     string      // The name of the Subregion of the VM.
+	VmId              id.Vm       // The ID of the VM.
+	VmState           VmStateName // The state of the VM.
 }
 
 // MaintenanceEvent is something that is planned for a VM.
@@ -78,7 +79,8 @@ type MaintenanceEvent struct {
 
 // ReadVmsStateRequest lists how VMs are doing.
 type ReadVmsStateRequest struct {
-	AllVms  bool             `default:"false"` // Whether to list all VMs. By default, only those that are running.
+	// Whether to list all VMs. By default, only those that are running.
+	AllVms  bool             `default:"false"`
 	Filters *FiltersVmsState // Which VMs to list; all of them if absent.
 	api.Page
 }
@@ -88,13 +90,17 @@ func (r *ReadVmsStateRequest) Includes(v *VmStates) bool { return r.AllVms || v.
 
 // FiltersVmsState selects VMs by how they are doing.
 type FiltersVmsState struct {
-	MaintenanceEventCodes        []string       `path:"MaintenanceEvents.Code"`        // The codes of the planned events: `system-reboot` or `system-maintenance`.
-	MaintenanceEventDescriptions []string       `path:"MaintenanceEvents.Description"` // The descriptions of the planned events.
-	MaintenanceEventsNotAfter    []api.DateTime `path:"MaintenanceEvents.NotAfter"`    // When the planned events end at the latest.
-	MaintenanceEventsNotBefore   []api.DateTime `path:"MaintenanceEvents.NotBefore"`   // When the planned events begin at the earliest.
-	SubregionNames               []string       // The names of the Subregions of the VMs.
-	VmIds                        []id.Vm        // The IDs of the VMs.
-	VmStates                     []VmStateName  // The states of the VMs.
+	// The codes of the planned events: `system-reboot` or `system-maintenance`.
+	MaintenanceEventCodes []string `path:"MaintenanceEvents.Code"`
+	// The descriptions of the planned events.
+	MaintenanceEventDescriptions []string `path:"MaintenanceEvents.Description"`
+	// When the planned events end at the latest.
+	MaintenanceEventsNotAfter []api.DateTime `path:"MaintenanceEvents.NotAfter"`
+	// When the planned events begin at the earliest.
+	MaintenanceEventsNotBefore []api.DateTime `path:"MaintenanceEvents.NotBefore"`
+	SubregionNames             []string       // The names of the Subregions of the VMs.
+	VmIds                      []id.Vm        // The IDs of the VMs.
+	VmStates                   []VmStateName  // The states of the VMs.
 }
 
 func readVmsState() api.Action {

@@ -59,9 +59,12 @@ type ReadVmsStopHistoryRequest struct {
 
 // FiltersVmsStopHistory selects stops of VMs.
 type FiltersVmsStopHistory struct {
-	StateReasons   []string      `path:"StateReason" match:"glob"` // Why the VMs stopped; an asterisk stands for any text, as in `Client.*`.
-	StopDateAfter  *api.DateTime `path:"StopDate" match:"from"`    // When the stops were at the earliest.
-	StopDateBefore *api.DateTime `path:"StopDate" match:"to"`      // When the stops were at the latest.
+	// Why the VMs stopped; an asterisk stands for any text, as in `Client.*`.
+	StateReasons []string `path:"StateReason" match:"glob"`
+	// When the stops were at the earliest.
+	StopDateAfter *api.DateTime `path:"StopDate" match:"from"`
+	// When the stops were at the latest.
+	StopDateBefore *api.DateTime `path:"StopDate" match:"to"`
 	VmIds          []id.Vm       // The IDs of the VMs.
 }
 

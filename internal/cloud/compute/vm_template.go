@@ -11,12 +11,13 @@ import (
 
 // VmTemplate is what the VMs of a group are made like.
 type VmTemplate struct {
-	CpuCores       int           `api:"required"` // The number of vCores of each VM.
-	CpuGeneration  string        `api:"required"` // The generation of the processors.
-	CpuPerformance Performance   // The performance of the VMs.
-	CreationDate   api.DateTime  // When the template was created.
-	Description    string        // The description of the template.
-	ImageId        id.Image      `api:"required" ref:"-"` // The ID of the image that the VMs are made from.
+	CpuCores       int          `api:"required"` // The number of vCores of each VM.
+	CpuGeneration  string       `api:"required"` // The generation of the processors.
+	CpuPerformance Performance  // The performance of the VMs.
+	CreationDate   api.DateTime // When the template was created.
+	Description    string       // The description of the template.
+	// The ID of the image that the VMs are made from.
+	ImageId        id.Image      `api:"required" ref:"-"`
 	KeypairName    string        // The name of the keypair that opens the VMs.
 	Ram            int           `api:"required"` // The memory of each VM, in gibibytes (GiB).
 	Tags           []api.Tag     // The tags of the template.
@@ -43,15 +44,17 @@ func vmTemplateActions() []api.Action {
 
 // CreateVmTemplateRequest makes a template for groups of VMs.
 type CreateVmTemplateRequest struct {
-	CpuCores       VmCores        `api:"required"` // The number of vCores of each VM.
-	CpuGeneration  GenerationName `api:"required"` // The generation of the processors, such as `v4`.
+	CpuCores VmCores `api:"required"` // The number of vCores of each VM.
+	// The generation of the processors, such as `v4`.
+	CpuGeneration  GenerationName `api:"required"`
 	CpuPerformance Performance    `default:"high"` // The performance of the VMs.
 	Description    string         // A description of the template.
 	ImageId        id.Image       `api:"required"` // The ID of the image to make the VMs from.
 	KeypairName    string         // The name of the keypair that opens the VMs.
 	Ram            VmRam          `api:"required"` // The memory of each VM, in gibibytes (GiB).
 	Tags           []api.Tag      // One or more tags for the template.
-	VmTemplateName Name           `api:"required"` // A name for the template, of 1 to 255 characters.
+	// A name for the template, of 1 to 255 characters.
+	VmTemplateName Name `api:"required"`
 }
 
 // VmCores is a number of vCores. The most is what VMs with the largest flexible

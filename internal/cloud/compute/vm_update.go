@@ -9,28 +9,43 @@ import (
 // UpdateVmRequest changes a VM. Its type, performance, user data and nested
 // virtualization are changed while it is stopped, everything else at any time.
 type UpdateVmRequest struct {
-	ActionsOnNextBoot             *ActionsOnNextBoot             // What is to be done once, when the VM is started next.
-	BlockDeviceMappings           []BlockDeviceMappingVmUpdate   // Changes of the links of its volumes.
-	BsuOptimized                  *bool                          // Not available, and there for clients that were written for AWS.
-	DeletionProtection            *bool                          // Whether the VM cannot be deleted.
-	IsSourceDestChecked           *bool                          // Whether the primary NIC only receives and sends packets that are addressed to or by it, in a Net.
-	KeypairName                   string                         // The name of another keypair for the metadata of the VM. What its guest made of the first one stays.
-	NestedVirtualization          *bool                          // Whether VMs can run in the VM, for dedicated tenancies only.
-	Performance                   Performance                    // How much of its vCores the VM gets, unless its type says so.
-	SecurityGroupIds              []id.SecurityGroup             // The IDs of the security groups that the primary NIC shall be in.
-	ShutdownBehaviorConfiguration *ShutdownBehaviorConfiguration // What happens when the VM stops by itself or its host fails.
-	UserData                      *UserData                      // What the VM is told, in Base64, of which there are at most 500 KiB.
-	VmId                          id.Vm                          `api:"required"` // The ID of the VM.
-	VmInitiatedShutdownBehavior   ShutdownBehavior               // What happens when the VM stops.
-	VmType                        string                         // Another type for the VM.
+	// What is to be done once, when the VM is started next.
+	ActionsOnNextBoot *ActionsOnNextBoot
+	// Changes of the links of its volumes.
+	BlockDeviceMappings []BlockDeviceMappingVmUpdate
+	// Not available, and there for clients that were written for AWS.
+	BsuOptimized *bool
+	// Whether the VM cannot be deleted.
+	DeletionProtection *bool
+	// Whether the primary NIC only receives and sends packets that are addressed to or by it,
+	// in a Net.
+	IsSourceDestChecked *bool
+	// The name of another keypair for the metadata of the VM. What its guest made of the first
+	// one stays.
+	KeypairName string
+	// Whether VMs can run in the VM, for dedicated tenancies only.
+	NestedVirtualization *bool
+	// How much of its vCores the VM gets, unless its type says so.
+	Performance Performance
+	// The IDs of the security groups that the primary NIC shall be in.
+	SecurityGroupIds []id.SecurityGroup
+	// What happens when the VM stops by itself or its host fails.
+	ShutdownBehaviorConfiguration *ShutdownBehaviorConfiguration
+	// What the VM is told, in Base64, of which there are at most 500 KiB.
+	UserData *UserData
+	// The ID of the VM.
+	VmId                        id.Vm            `api:"required"`
+	VmInitiatedShutdownBehavior ShutdownBehavior // What happens when the VM stops.
+	VmType                      string           // Another type for the VM.
 }
 
 // BlockDeviceMappingVmUpdate is a change of the link of a volume.
 type BlockDeviceMappingVmUpdate struct {
-	Bsu               *BsuToUpdateVm // The change.
-	DeviceName        string         // The name of the device. It is required unless the ID of the volume is given.
-	NoDevice          *string        // Not available: see UnlinkVolume.
-	VirtualDeviceName string         // Not available: no VM has ephemeral devices.
+	Bsu *BsuToUpdateVm // The change.
+	// The name of the device. It is required unless the ID of the volume is given.
+	DeviceName        string
+	NoDevice          *string // Not available: see UnlinkVolume.
+	VirtualDeviceName string  // Not available: no VM has ephemeral devices.
 }
 
 // BsuToUpdateVm is a change of the link of a volume.

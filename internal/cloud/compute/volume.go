@@ -17,10 +17,11 @@ type Volume struct {
 	CreationDate api.DateTime // When the volume was created.
 	// The number of operations per second that the volume can do; absent from
 	// `standard` volumes.
-	Iops          int                 `wire:"omitempty"`
-	LinkedVolumes []LinkedVolume      // The VM that the volume is linked to; none if it is not.
-	Size          int                 // The size of the volume, in gibibytes (GiB).
-	SnapshotId    id.Snapshot         `ref:"-"` // The ID of the snapshot that the volume was made from.
+	Iops          int            `wire:"omitempty"`
+	LinkedVolumes []LinkedVolume // The VM that the volume is linked to; none if it is not.
+	Size          int            // The size of the volume, in gibibytes (GiB).
+	// The ID of the snapshot that the volume was made from.
+	SnapshotId    id.Snapshot         `ref:"-"`
 	State         VolumeState         // The state of the volume.
 	SubregionName string              // The name of the Subregion that the volume is in.
 	Tags          []api.Tag           // The tags of the volume.
@@ -183,12 +184,20 @@ func viewVolume(_ *resource.Tx, v *Volume) *Volume {
 
 // CreateVolumeRequest asks for a volume, empty or with what a snapshot has.
 type CreateVolumeRequest struct {
-	ClientToken   ClientToken // A text of your choice, of at most 64 characters. A second call with the same text makes no second volume, as long as the first one is there.
-	Iops          int         // The number of operations per second, for `io1` only, which needs it: from 100 to 13000, and at most 300 for each gibibyte.
-	Size          int         // The size of the volume, in gibibytes (GiB): from 1, or 4 for `io1`, to 14901. By default, that of the snapshot; an empty volume needs it.
-	SnapshotId    id.Snapshot // The ID of the snapshot that the volume is made from, which may be smaller. By default, the volume is empty.
-	SubregionName string      `api:"required"` // The name of the Subregion to create the volume in.
-	VolumeType    VolumeType  // The type of the volume. By default, `standard`.
+	// A text of your choice, of at most 64 characters. A second call with the same text makes
+	// no second volume, as long as the first one is there.
+	ClientToken ClientToken
+	// The number of operations per second, for `io1` only, which needs it: from 100 to 13000,
+	// and at most 300 for each gibibyte.
+	Iops int
+	// The size of the volume, in gibibytes (GiB): from 1, or 4 for `io1`, to 14901. By default,
+	// that of the snapshot; an empty volume needs it.
+	Size int
+	// The ID of the snapshot that the volume is made from, which may be smaller. By default,
+	// the volume is empty.
+	SnapshotId    id.Snapshot
+	SubregionName string     `api:"required"` // The name of the Subregion to create the volume in.
+	VolumeType    VolumeType // The type of the volume. By default, `standard`.
 }
 
 // CreateVolumeResponse shows the volume.
@@ -218,9 +227,11 @@ func (region Region) createVolume(tx *resource.Tx, req *CreateVolumeRequest) (*C
 
 // newVolume says what a new volume shall be like. What is zero is chosen.
 type newVolume struct {
-	Iops, Size    int
-	SnapshotId    id.Snapshot
-	SnapshotOwner string // the account that has the snapshot, if it comes with an image that may be used; empty: it is the account's own, or shared
+	Iops, Size int
+	SnapshotId id.Snapshot
+	// the account that has the snapshot, if it comes with an image that may be used; empty: it
+	// is the account's own, or shared
+	SnapshotOwner string
 	SubregionName string
 	VolumeType    VolumeType
 }
@@ -329,19 +340,28 @@ type ReadVolumesRequest struct {
 
 // FiltersVolume selects volumes.
 type FiltersVolume struct {
-	ClientTokens                 []string          // The tokens that the creations were asked for with.
-	CreationDates                []api.DateTime    // When the volumes were created.
-	LinkVolumeDeleteOnVmDeletion *bool             `path:"LinkedVolumes.DeleteOnVmDeletion"` // Whether the volumes are deleted when their VMs are.
-	LinkVolumeDeviceNames        []string          `path:"LinkedVolumes.DeviceName"`         // The names of the devices in the VMs.
-	LinkVolumeLinkDates          []api.DateTime    `path:"LinkedVolumes.LinkDate"`           // When the volumes were linked.
-	LinkVolumeLinkStates         []VolumeLinkState `path:"LinkedVolumes.State"`              // The states of the links.
-	LinkVolumeVmIds              []id.Vm           `path:"LinkedVolumes.VmId"`               // The IDs of the VMs that the volumes are linked to.
-	SnapshotIds                  []id.Snapshot     // The IDs of the snapshots that the volumes were made from.
-	SubregionNames               []string          // The names of the Subregions that the volumes are in.
-	VolumeIds                    []id.Volume       // The IDs of the volumes.
-	VolumeSizes                  []int             `path:"Size"`  // The sizes of the volumes, in gibibytes (GiB).
-	VolumeStates                 []VolumeState     `path:"State"` // The states of the volumes.
-	VolumeTypes                  []VolumeType      // The types of the volumes.
+	// The tokens that the creations were asked for with.
+	ClientTokens  []string
+	CreationDates []api.DateTime // When the volumes were created.
+	// Whether the volumes are deleted when their VMs are.
+	LinkVolumeDeleteOnVmDeletion *bool `path:"LinkedVolumes.DeleteOnVmDeletion"`
+	// The names of the devices in the VMs.
+	LinkVolumeDeviceNames []string `path:"LinkedVolumes.DeviceName"`
+	// When the volumes were linked.
+	LinkVolumeLinkDates []api.DateTime `path:"LinkedVolumes.LinkDate"`
+	// The states of the links.
+	LinkVolumeLinkStates []VolumeLinkState `path:"LinkedVolumes.State"`
+	// The IDs of the VMs that the volumes are linked to.
+	LinkVolumeVmIds []id.Vm `path:"LinkedVolumes.VmId"`
+	// The IDs of the snapshots that the volumes were made from.
+	SnapshotIds []id.Snapshot
+	// The names of the Subregions that the volumes are in.
+	SubregionNames []string
+	VolumeIds      []id.Volume // The IDs of the volumes.
+	// The sizes of the volumes, in gibibytes (GiB).
+	VolumeSizes  []int         `path:"Size"`
+	VolumeStates []VolumeState `path:"State"` // The states of the volumes.
+	VolumeTypes  []VolumeType  // The types of the volumes.
 	api.TagFilters
 }
 

@@ -67,9 +67,11 @@ const maxVolumes = 40
 
 // LinkVolumeRequest links a volume to a VM.
 type LinkVolumeRequest struct {
-	DeviceName DeviceName `api:"required"` // The name of the device in the VM, which no other volume of the VM has.
-	VmId       id.Vm      `api:"required"` // The ID of the VM, running or stopped, in the Subregion of the volume.
-	VolumeId   id.Volume  `api:"required"` // The ID of the volume, which is linked to no VM.
+	// The name of the device in the VM, which no other volume of the VM has.
+	DeviceName DeviceName `api:"required"`
+	// The ID of the VM, running or stopped, in the Subregion of the volume.
+	VmId     id.Vm     `api:"required"`
+	VolumeId id.Volume `api:"required"` // The ID of the volume, which is linked to no VM.
 }
 
 // LinkVolumeResponse says nothing more than that the volume is being linked.
@@ -139,8 +141,11 @@ func touchVm(tx *resource.Tx, vmID id.Vm) error {
 
 // UnlinkVolumeRequest takes a volume away from its VM.
 type UnlinkVolumeRequest struct {
-	ForceUnlink bool      // Whether to take it away without waiting for the VM to let it go. What the VM has not written yet is lost.
-	VolumeId    id.Volume `api:"required"` // The ID of the volume. That of a root device goes only while the VM is stopped.
+	// Whether to take it away without waiting for the VM to let it go. What the VM has not
+	// written yet is lost.
+	ForceUnlink bool
+	// The ID of the volume. That of a root device goes only while the VM is stopped.
+	VolumeId id.Volume `api:"required"`
 }
 
 // UnlinkVolumeResponse says nothing more than that the volume is being unlinked.

@@ -34,7 +34,8 @@ type VolumeUpdate struct {
 
 // VolumeUpdateParameters are what an update of a volume can change.
 type VolumeUpdateParameters struct {
-	Iops       int        `api:"required"` // The number of operations per second that the volume can do.
+	// The number of operations per second that the volume can do.
+	Iops       int        `api:"required"`
 	Size       int        `api:"required"` // The size of the volume, in gibibytes (GiB).
 	VolumeType VolumeType `api:"required"` // The type of the volume.
 }
@@ -118,10 +119,12 @@ type FiltersReadVolumeUpdateTask struct {
 // change that takes time is a task, whose ID the answer has: that of the size,
 // and any of a volume that is linked to a VM that is not stopped.
 type UpdateVolumeRequest struct {
-	Iops       int        // The new number of operations per second, for a volume that is or becomes `io1`.
-	Size       int        // The new size, in gibibytes (GiB), not less than the present one.
-	VolumeId   id.Volume  `api:"required"` // The ID of the volume.
-	VolumeType VolumeType // The new type. For `io1`, give Iops too; those of the others follow from the type.
+	// The new number of operations per second, for a volume that is or becomes `io1`.
+	Iops     int
+	Size     int       // The new size, in gibibytes (GiB), not less than the present one.
+	VolumeId id.Volume `api:"required"` // The ID of the volume.
+	// The new type. For `io1`, give Iops too; those of the others follow from the type.
+	VolumeType VolumeType
 }
 
 func updateVolume(tx *resource.Tx, v *Volume, req *UpdateVolumeRequest) error {

@@ -14,12 +14,14 @@ import (
 
 // AccessKey signs calls for the root account or for an EIM user.
 type AccessKey struct {
-	AccessKeyId          id.AccessKey       // The ID of the access key.
-	CreationDate         api.OffsetDateTime // When the access key was created (UTC).
-	ExpirationDate       api.OffsetDateTime // When the access key ceases to sign calls (UTC); never if absent.
+	AccessKeyId  id.AccessKey       // The ID of the access key.
+	CreationDate api.OffsetDateTime // When the access key was created (UTC).
+	// When the access key ceases to sign calls (UTC); never if absent.
+	ExpirationDate       api.OffsetDateTime
 	LastModificationDate api.OffsetDateTime // When the access key last changed (UTC).
-	State                AccessKeyState     // Whether the access key signs calls (`ACTIVE`) or not (`INACTIVE`).
-	Tag                  *AccessKeyTag      // The tag of the access key, if it has one.
+	// Whether the access key signs calls (`ACTIVE`) or not (`INACTIVE`).
+	State AccessKeyState
+	Tag   *AccessKeyTag // The tag of the access key, if it has one.
 
 	Secret resource.Secret `wire:"-"` // See [AccessKeySecretKey].
 	UserId id.User         `wire:"-"` // The user it belongs to; empty: the root account.
@@ -27,13 +29,15 @@ type AccessKey struct {
 
 // AccessKeySecretKey is an access key and its secret.
 type AccessKeySecretKey struct {
-	AccessKeyId          id.AccessKey       // The ID of the access key.
-	CreationDate         api.OffsetDateTime // When the access key was created (UTC).
-	ExpirationDate       api.OffsetDateTime // When the access key ceases to sign calls (UTC); never if absent.
+	AccessKeyId  id.AccessKey       // The ID of the access key.
+	CreationDate api.OffsetDateTime // When the access key was created (UTC).
+	// When the access key ceases to sign calls (UTC); never if absent.
+	ExpirationDate       api.OffsetDateTime
 	LastModificationDate api.OffsetDateTime // When the access key last changed (UTC).
 	SecretKey            string             // The secret that signs calls. It is not shown again.
-	State                AccessKeyState     // Whether the access key signs calls (`ACTIVE`) or not (`INACTIVE`).
-	Tag                  *AccessKeyTag      // The tag of the access key, if it has one.
+	// Whether the access key signs calls (`ACTIVE`) or not (`INACTIVE`).
+	State AccessKeyState
+	Tag   *AccessKeyTag // The tag of the access key, if it has one.
 }
 
 // AccessKeys are the access keys of an account and of its users.
@@ -152,9 +156,12 @@ func keyOf(tx *resource.Tx, user id.User, keyID id.AccessKey) (*AccessKey, error
 
 // CreateAccessKeyRequest asks for an access key.
 type CreateAccessKeyRequest struct {
-	ExpirationDate *api.OffsetDateTime // When the access key ceases to sign calls, a date or a date and time to come; never by default.
-	Tag            *AccessKeyTag       // A tag of at most 255 characters.
-	UserName       string              // The EIM user it is for; by default whoever sends the call, which may be the root account.
+	// When the access key ceases to sign calls, a date or a date and time to come; never by
+	// default.
+	ExpirationDate *api.OffsetDateTime
+	Tag            *AccessKeyTag // A tag of at most 255 characters.
+	// The EIM user it is for; by default whoever sends the call, which may be the root account.
+	UserName string
 }
 
 func createAccessKey(tx *resource.Tx, req *CreateAccessKeyRequest) (*AccessKey, error) {
@@ -239,9 +246,11 @@ func (k *AccessKey) expireAt(tx *resource.Tx, date *api.OffsetDateTime) error {
 // ReadAccessKeysRequest asks for the access keys of the root account or of an
 // EIM user.
 type ReadAccessKeysRequest struct {
-	Filters  *FiltersAccessKeys // What to select by; all access keys by default.
-	Tag      string             // The tag that the access keys have; any by default.
-	UserName string             // The EIM user they belong to; by default whoever sends the call, which may be the root account.
+	Filters *FiltersAccessKeys // What to select by; all access keys by default.
+	Tag     string             // The tag that the access keys have; any by default.
+	// The EIM user they belong to; by default whoever sends the call, which may be the root
+	// account.
+	UserName string
 }
 
 // FiltersAccessKeys selects access keys.
@@ -303,13 +312,19 @@ func readSecretAccessKey(tx *resource.Tx, req *ReadSecretAccessKeyRequest) (*Rea
 // UpdateAccessKeyRequest asks to change an access key. What is not given
 // stays; at least one change must be.
 type UpdateAccessKeyRequest struct {
-	AccessKeyId         id.AccessKey        `api:"required"` // The ID of the access key.
-	ClearExpirationDate bool                // Whether the access key never expires from now on. It does not go with ExpirationDate.
-	ClearTag            bool                // Whether the access key loses its tag. It does not go with Tag.
-	ExpirationDate      *api.OffsetDateTime // When the access key ceases to sign calls, a date or a date and time to come.
-	State               AccessKeyState      // Whether the access key signs calls (`ACTIVE`) or not (`INACTIVE`).
-	Tag                 *AccessKeyTag       // A tag of at most 255 characters.
-	UserName            string              // The EIM user it belongs to; by default whoever sends the call, which may be the root account.
+	AccessKeyId id.AccessKey `api:"required"` // The ID of the access key.
+	// Whether the access key never expires from now on. It does not go with ExpirationDate.
+	ClearExpirationDate bool
+	// Whether the access key loses its tag. It does not go with Tag.
+	ClearTag bool
+	// When the access key ceases to sign calls, a date or a date and time to come.
+	ExpirationDate *api.OffsetDateTime
+	// Whether the access key signs calls (`ACTIVE`) or not (`INACTIVE`).
+	State AccessKeyState
+	Tag   *AccessKeyTag // A tag of at most 255 characters.
+	// The EIM user it belongs to; by default whoever sends the call, which may be the root
+	// account.
+	UserName string
 }
 
 // UpdateAccessKeyResponse shows the access key as it has become.
@@ -370,7 +385,9 @@ func updateAccessKey(tx *resource.Tx, req *UpdateAccessKeyRequest) (*UpdateAcces
 // be inactive. It may be the key that signs this call.
 type DeleteAccessKeyRequest struct {
 	AccessKeyId id.AccessKey `api:"required"` // The ID of the access key.
-	UserName    string       // The EIM user it belongs to; by default whoever sends the call, which may be the root account.
+	// The EIM user it belongs to; by default whoever sends the call, which may be the root
+	// account.
+	UserName string
 }
 
 func deleteAccessKey(tx *resource.Tx, req *DeleteAccessKeyRequest) (*struct{}, error) {

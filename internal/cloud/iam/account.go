@@ -12,22 +12,24 @@ import (
 
 // Account owns resources and answers for the calls about them.
 type Account struct {
-	AccountId            id.Account // The ID of the account.
-	AdditionalEmails     []Email    `wire:"omitempty"` // Addresses that notifications also go to.
-	City                 string     // The city of the owner.
-	CompanyName          string     // The company the account is for.
-	Country              string     // The country of the owner.
-	CustomerId           string     // The ID of the customer, 8 digits.
-	Email                Email      // The address that logs in and that notifications go to.
-	FirstName            string     // The first name of the owner.
-	JobTitle             string     `wire:"omitempty"` // The job title of the owner.
-	LastName             string     // The last name of the owner.
-	MobileNumber         string     `wire:"omitempty"` // The mobile phone number of the owner.
-	OutscaleLoginAllowed bool       // Whether the account may log in with credentials of this region although an identity federation is active.
-	PhoneNumber          string     `wire:"omitempty"` // The landline phone number of the owner.
-	StateProvince        string     `wire:"omitempty"` // The state or province of the owner.
-	VatNumber            string     `wire:"omitempty"` // The value added tax number of the company.
-	ZipCode              string     // The ZIP code of the city.
+	AccountId        id.Account // The ID of the account.
+	AdditionalEmails []Email    `wire:"omitempty"` // Addresses that notifications also go to.
+	City             string     // The city of the owner.
+	CompanyName      string     // The company the account is for.
+	Country          string     // The country of the owner.
+	CustomerId       string     // The ID of the customer, 8 digits.
+	Email            Email      // The address that logs in and that notifications go to.
+	FirstName        string     // The first name of the owner.
+	JobTitle         string     `wire:"omitempty"` // The job title of the owner.
+	LastName         string     // The last name of the owner.
+	MobileNumber     string     `wire:"omitempty"` // The mobile phone number of the owner.
+	// Whether the account may log in with credentials of this region although an identity
+	// federation is active.
+	OutscaleLoginAllowed bool
+	PhoneNumber          string `wire:"omitempty"` // The landline phone number of the owner.
+	StateProvince        string `wire:"omitempty"` // The state or province of the owner.
+	VatNumber            string `wire:"omitempty"` // The value added tax number of the company.
+	ZipCode              string // The ZIP code of the city.
 
 	PasswordHash string             `wire:"-"` // See [HashPassword]; empty: nobody logs in.
 	Policy       ApiAccessPolicy    `wire:"-"` // The one API access policy.
@@ -155,19 +157,23 @@ type ReadAccountsRequest struct{}
 // UpdateAccountRequest asks to change the account that sends it. What is not
 // given stays.
 type UpdateAccountRequest struct {
-	AdditionalEmails []Email // Addresses that notifications also go to, in place of all present ones; an empty list removes them.
+	// Addresses that notifications also go to, in place of all present ones; an empty list
+	// removes them.
+	AdditionalEmails []Email
 	City             *string // The city of the owner.
 	CompanyName      *string // The company the account is for.
 	Country          *string // The country of the owner.
-	Email            Email   // The address that logs in and that notifications go to. No other account of the region has it.
-	FirstName        *string // The first name of the owner.
-	JobTitle         *string // The job title of the owner.
-	LastName         *string // The last name of the owner.
-	MobileNumber     *string // The mobile phone number of the owner.
-	PhoneNumber      *string // The landline phone number of the owner.
-	StateProvince    *string // The state or province of the owner.
-	VatNumber        *string // The value added tax number of the company.
-	ZipCode          *string // The ZIP code of the city.
+	// The address that logs in and that notifications go to. No other account of the region has
+	// it.
+	Email         Email
+	FirstName     *string // The first name of the owner.
+	JobTitle      *string // The job title of the owner.
+	LastName      *string // The last name of the owner.
+	MobileNumber  *string // The mobile phone number of the owner.
+	PhoneNumber   *string // The landline phone number of the owner.
+	StateProvince *string // The state or province of the owner.
+	VatNumber     *string // The value added tax number of the company.
+	ZipCode       *string // The ZIP code of the city.
 }
 
 // UpdateAccountResponse shows the account as it has become.

@@ -11,8 +11,10 @@ import (
 // ApiAccessPolicy is what an account demands of its credentials. Each account
 // has one.
 type ApiAccessPolicy struct {
-	MaxAccessKeyExpirationSeconds KeySeconds // How long an access key may live, in seconds; 0 is without end.
-	RequireTrustedEnv             bool       // Whether a trusted session replaces client certificates, where an action allows that.
+	// How long an access key may live, in seconds; 0 is without end.
+	MaxAccessKeyExpirationSeconds KeySeconds
+	// Whether a trusted session replaces client certificates, where an action allows that.
+	RequireTrustedEnv bool
 }
 
 func apiAccessPolicyActions() []api.Action {
@@ -70,8 +72,11 @@ func readApiAccessPolicy(tx *resource.Tx, _ *ReadApiAccessPolicyRequest) (*ReadA
 // UpdateApiAccessPolicyRequest asks for another API access policy, which all
 // access keys of the account, its users' included, already satisfy.
 type UpdateApiAccessPolicyRequest struct {
-	MaxAccessKeyExpirationSeconds KeySeconds `api:"required"` // How long an access key may live, in seconds, from 0 to 3153600000. It must exceed what each access key has left; 0 is without end.
-	RequireTrustedEnv             bool       `api:"required"` // Whether a trusted session replaces client certificates. It needs access keys that end.
+	// How long an access key may live, in seconds, from 0 to 3153600000. It must exceed what
+	// each access key has left; 0 is without end.
+	MaxAccessKeyExpirationSeconds KeySeconds `api:"required"`
+	// Whether a trusted session replaces client certificates. It needs access keys that end.
+	RequireTrustedEnv bool `api:"required"`
 }
 
 // UpdateApiAccessPolicyResponse shows the policy as it has become.

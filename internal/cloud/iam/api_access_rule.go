@@ -15,9 +15,10 @@ import (
 type ApiAccessRule struct {
 	ApiAccessRuleId id.ApiAccessRule // The ID of the rule.
 	CaIds           []id.Ca          // The CAs of which one has signed the client's certificate.
-	Cns             []string         // The common names of which one is in the client's certificate.
-	Description     *string          // A description, if one was given.
-	IpRanges        []api.IPRange    // The addresses and ranges a call may come from, IPv4 or IPv6.
+	// The common names of which one is in the client's certificate.
+	Cns         []string
+	Description *string       // A description, if one was given.
+	IpRanges    []api.IPRange // The addresses and ranges a call may come from, IPv4 or IPv6.
 }
 
 // ApiAccessRules are the API access rules of an account. There is always one.
@@ -65,8 +66,9 @@ func (r *ApiAccessRule) check() error {
 // CreateApiAccessRuleRequest asks for a rule that admits calls. It needs
 // IpRanges or CaIds.
 type CreateApiAccessRuleRequest struct {
-	CaIds       []id.Ca       // The CAs of which one has signed the client's certificate.
-	Cns         []string      // The common names of which one is in the client's certificate. They need CaIds.
+	CaIds []id.Ca // The CAs of which one has signed the client's certificate.
+	// The common names of which one is in the client's certificate. They need CaIds.
+	Cns         []string
 	Description *string       // A description.
 	IpRanges    []api.IPRange // The addresses and ranges a call may come from.
 }
@@ -90,7 +92,8 @@ type FiltersApiAccessRule struct {
 	CaIds            []id.Ca            // The CAs that the rules name.
 	Cns              []string           // The common names that the rules name.
 	Descriptions     []string           // The descriptions of the rules.
-	IpRanges         []string           // The addresses and ranges of the rules, as they were given.
+	// The addresses and ranges of the rules, as they were given.
+	IpRanges []string
 }
 
 // UpdateApiAccessRuleRequest asks to replace a rule by another under the same
@@ -98,9 +101,10 @@ type FiltersApiAccessRule struct {
 type UpdateApiAccessRuleRequest struct {
 	ApiAccessRuleId id.ApiAccessRule `api:"required"` // The ID of the rule.
 	CaIds           []id.Ca          // The CAs of which one has signed the client's certificate.
-	Cns             []string         // The common names of which one is in the client's certificate. They need CaIds.
-	Description     *string          // A description.
-	IpRanges        []api.IPRange    // The addresses and ranges a call may come from.
+	// The common names of which one is in the client's certificate. They need CaIds.
+	Cns         []string
+	Description *string       // A description.
+	IpRanges    []api.IPRange // The addresses and ranges a call may come from.
 }
 
 func updateApiAccessRule(_ *resource.Tx, r *ApiAccessRule, req *UpdateApiAccessRuleRequest) error {

@@ -16,7 +16,9 @@ import (
 // Ca is a client certificate authority: API access rules that name it admit
 // the clients whose certificates it signed.
 type Ca struct {
-	CaFingerprint string  // The SHA-1 of the certificate, as 40 hexadecimal digits. Equal certificates have equal ones.
+	// The SHA-1 of the certificate, as 40 hexadecimal digits. Equal certificates have equal
+	// ones.
+	CaFingerprint string
 	CaId          id.Ca   // The ID of the CA.
 	Description   *string // A description, if one was given.
 
@@ -94,7 +96,8 @@ type ReadCasRequest struct {
 type FiltersCa struct {
 	CaFingerprints []string // The fingerprints of the certificates.
 	CaIds          []id.Ca  // The IDs of the CAs.
-	Descriptions   []string `match:"glob"` // The descriptions of the CAs, in which `*` stands for any text.
+	// The descriptions of the CAs, in which `*` stands for any text.
+	Descriptions []string `match:"glob"`
 }
 
 // UpdateCaRequest asks to change the description of a client certificate

@@ -33,9 +33,10 @@ type ReadPoliciesRequest struct {
 
 // ReadPoliciesFilters selects policies.
 type ReadPoliciesFilters struct {
-	OnlyLinked bool        // If true, only policies that are linked to a user or a group.
-	PathPrefix string      // What the paths of the policies begin with, `/` by default.
-	Scope      PolicyScope // Only policies of the account (`LOCAL`), or only those of OUTSCALE (`OWS`).
+	OnlyLinked bool   // If true, only policies that are linked to a user or a group.
+	PathPrefix string // What the paths of the policies begin with, `/` by default.
+	// Only policies of the account (`LOCAL`), or only those of OUTSCALE (`OWS`).
+	Scope PolicyScope
 }
 
 // PolicyScope says whose a policy is.

@@ -14,11 +14,14 @@ import (
 type User struct {
 	CreationDate         api.OffsetDateTime // When the user was created (UTC).
 	LastModificationDate api.OffsetDateTime // When the user last changed (UTC).
-	OutscaleLoginAllowed bool               // Whether the user may log in with credentials of this region although an identity federation is active.
-	Path                 Path               // Where in the organization the user is.
-	UserEmail            Email              // The email address of the user.
-	UserId               id.User            // The ID of the user, which a new name leaves as it is.
-	UserName             UserName           // The name of the user, unique in the account. Upper and lower case differ.
+	// Whether the user may log in with credentials of this region although an identity
+	// federation is active.
+	OutscaleLoginAllowed bool
+	Path                 Path    // Where in the organization the user is.
+	UserEmail            Email   // The email address of the user.
+	UserId               id.User // The ID of the user, which a new name leaves as it is.
+	// The name of the user, unique in the account. Upper and lower case differ.
+	UserName UserName
 }
 
 // Users are the EIM users of an account. One who still has access keys stays.

@@ -15,7 +15,8 @@ func TestChosenAddressesAreHighOnes(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		ipRange, middle string // the first address of the upper half
-		upper, all      int    // how many are chosen there, and in the whole Subnet; all: 0 if it is not filled
+		// how many are chosen there, and in the whole Subnet; all: 0 if it is not filled
+		upper, all int
 	}{
 		"smallest": {"10.0.0.0/29", "10.0.0.5", 2, 3},
 		"small":    {"10.0.0.16/28", "10.0.0.25", 6, 11},

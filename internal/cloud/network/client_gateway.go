@@ -68,8 +68,12 @@ func clientGatewayActions() []api.Action {
 
 // CreateClientGatewayRequest describes the client's end of VPN connections.
 type CreateClientGatewayRequest struct {
-	BgpAsn         GatewayAsn     `api:"required"` // The autonomous system number of the client's network, between 1 and 4294967295 but for 50624, 53306 and 132418. Who has none takes one between 64512 and 65534 or between 4200000000 and 4294967295.
-	ConnectionType ConnectionType `api:"required"` // The type of VPN connection that it supports: always `ipsec.1`.
+	// The autonomous system number of the client's network, between 1 and 4294967295 but for
+	// 50624, 53306 and 132418. Who has none takes one between 64512 and 65534 or between
+	// 4200000000 and 4294967295.
+	BgpAsn GatewayAsn `api:"required"`
+	// The type of VPN connection that it supports: always `ipsec.1`.
+	ConnectionType ConnectionType `api:"required"`
 	PublicIp       api.IPv4       `api:"required"` // The fixed public IP of the client gateway.
 }
 

@@ -13,14 +13,18 @@ import (
 // DhcpOptionsSet is what machines in a [Net] are told when they ask for an
 // address. It never changes.
 type DhcpOptionsSet struct {
-	DhcpOptionsSetId  id.DhcpOptionsSet // The ID of the DHCP options set.
-	DhcpOptionsName   string            `json:"-"` // The name of the DHCP options set: its ID.
-	Default           bool              // Whether the set is the one that new Nets of the account get.
-	DomainName        DomainName        // The domain that machines are in.
-	DomainNameServers []NameServer      // The domain name servers, in the order in which to ask them.
-	LogServers        []api.IPv4        `wire:"omitempty"` // The addresses of the log servers, in the order given; absent if there are none.
-	NtpServers        []api.IPv4        `wire:"omitempty"` // The addresses of the time servers, in the order given; absent if there are none.
-	Tags              []api.Tag         // The tags of the DHCP options set.
+	DhcpOptionsSetId id.DhcpOptionsSet // The ID of the DHCP options set.
+	DhcpOptionsName  string            `json:"-"` // The name of the DHCP options set: its ID.
+	// Whether the set is the one that new Nets of the account get.
+	Default    bool
+	DomainName DomainName // The domain that machines are in.
+	// The domain name servers, in the order in which to ask them.
+	DomainNameServers []NameServer
+	// The addresses of the log servers, in the order given; absent if there are none.
+	LogServers []api.IPv4 `wire:"omitempty"`
+	// The addresses of the time servers, in the order given; absent if there are none.
+	NtpServers []api.IPv4 `wire:"omitempty"`
+	Tags       []api.Tag  // The tags of the DHCP options set.
 }
 
 // DhcpOptionsSets are the DHCP options sets of the region.
@@ -109,10 +113,14 @@ func viewDhcpOptions(_ *resource.Tx, s *DhcpOptionsSet) *DhcpOptionsSet {
 // CreateDhcpOptionsRequest asks for a DHCP options set. It has at least one of
 // its parameters.
 type CreateDhcpOptionsRequest struct {
-	DomainName        DomainName   // One domain name, such as `MyCompany.com`. By default, the region's: `<region>.compute.internal`.
-	DomainNameServers []NameServer // The IPv4 addresses of the domain name servers. By default, `OutscaleProvidedDNS`, the region's own.
-	LogServers        []api.IPv4   // The IPv4 addresses of the log servers.
-	NtpServers        []api.IPv4   // The IPv4 addresses of the time servers.
+	// One domain name, such as `MyCompany.com`. By default, the region's:
+	// `<region>.compute.internal`.
+	DomainName DomainName
+	// The IPv4 addresses of the domain name servers. By default, `OutscaleProvidedDNS`, the
+	// region's own.
+	DomainNameServers []NameServer
+	LogServers        []api.IPv4 // The IPv4 addresses of the log servers.
+	NtpServers        []api.IPv4 // The IPv4 addresses of the time servers.
 }
 
 // maxServers is how many addresses of 4 bytes fit in the 255 bytes of a DHCP

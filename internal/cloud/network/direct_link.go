@@ -16,13 +16,16 @@ import (
 // DirectLink is a dedicated line between a network of the client and a
 // datacenter of the region.
 type DirectLink struct {
-	AccountId      id.Account      `json:"-" ref:"-"` // The account ID of the owner of the DirectLink.
-	Bandwidth      Bandwidth       // The bandwidth of the DirectLink.
-	DirectLinkId   id.DirectLink   // The ID of the DirectLink.
-	DirectLinkName LinkName        // The name of the DirectLink.
-	Location       string          // The code of the datacenter where the DirectLink ends.
-	RegionName     string          `json:"-"` // The name of the Region of the DirectLink.
-	State          DirectLinkState // The state of the DirectLink. It is `requested` until there is a port for it, `pending` until somebody has plugged the cable in, and then `available`.
+	// The account ID of the owner of the DirectLink.
+	AccountId      id.Account    `json:"-" ref:"-"`
+	Bandwidth      Bandwidth     // The bandwidth of the DirectLink.
+	DirectLinkId   id.DirectLink // The ID of the DirectLink.
+	DirectLinkName LinkName      // The name of the DirectLink.
+	Location       string        // The code of the datacenter where the DirectLink ends.
+	RegionName     string        `json:"-"` // The name of the Region of the DirectLink.
+	// The state of the DirectLink. It is `requested` until there is a port for it, `pending`
+	// until somebody has plugged the cable in, and then `available`.
+	State DirectLinkState
 }
 
 // DirectLinks are the DirectLinks of the region.
@@ -118,9 +121,11 @@ func (region Region) viewDirectLink(tx *resource.Tx, l *DirectLink) *DirectLink 
 
 // CreateDirectLinkRequest asks for a DirectLink.
 type CreateDirectLinkRequest struct {
-	Bandwidth      Bandwidth `api:"required"` // The bandwidth of the DirectLink.
-	DirectLinkName LinkName  `api:"required"` // The name of the DirectLink, between 1 and 255 characters.
-	Location       string    `api:"required"` // The code of the datacenter where the DirectLink is to end, as ReadLocations lists them.
+	Bandwidth Bandwidth `api:"required"` // The bandwidth of the DirectLink.
+	// The name of the DirectLink, between 1 and 255 characters.
+	DirectLinkName LinkName `api:"required"`
+	// The code of the datacenter where the DirectLink is to end, as ReadLocations lists them.
+	Location string `api:"required"`
 }
 
 func (region Region) createDirectLink(_ *resource.Tx, req *CreateDirectLinkRequest) (*DirectLink, error) {
@@ -132,7 +137,8 @@ func (region Region) createDirectLink(_ *resource.Tx, req *CreateDirectLinkReque
 
 // ReadDirectLinksRequest asks for DirectLinks.
 type ReadDirectLinksRequest struct {
-	Filters *FiltersDirectLink // Which DirectLinks to list; all of them if absent. A deleted one is listed for an hour.
+	// Which DirectLinks to list; all of them if absent. A deleted one is listed for an hour.
+	Filters *FiltersDirectLink
 	api.Page
 }
 

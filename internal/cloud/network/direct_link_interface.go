@@ -19,20 +19,28 @@ import (
 // hosted then: it is kept in both accounts, the link being the reference of the
 // one, and the virtual gateway, once there is one, that of the other.
 type DirectLinkInterfaces struct {
-	AccountId               id.Account             `ref:"-"` // The account ID of the owner of the DirectLink interface.
-	BgpAsn                  PrivateAsn             // The autonomous system number of the client's network in BGP.
-	BgpKey                  string                 `json:"-" wire:"omitempty"` // The key of the BGP session. It is a secret of those who know it, and is not shown.
-	ClientPrivateIp         LinkIp                 // The IP of the client's end, with the length of the prefix.
+	// The account ID of the owner of the DirectLink interface.
+	AccountId id.Account `ref:"-"`
+	// The autonomous system number of the client's network in BGP.
+	BgpAsn PrivateAsn
+	// The key of the BGP session. It is a secret of those who know it, and is not shown.
+	BgpKey string `json:"-" wire:"omitempty"`
+	// The IP of the client's end, with the length of the prefix.
+	ClientPrivateIp         LinkIp
 	DirectLinkId            id.DirectLink          `ref:"-"` // The ID of the DirectLink.
 	DirectLinkInterfaceId   id.DirectLinkInterface // The ID of the DirectLink interface.
 	DirectLinkInterfaceName LinkName               // The name of the DirectLink interface.
-	InterfaceType           InterfaceType          `json:"-"` // The type of the DirectLink interface: `private`.
-	Location                string                 // The code of the datacenter where the DirectLink ends.
-	Mtu                     Mtu                    // The size of the largest packet, in bytes.
-	OutscalePrivateIp       LinkIp                 // The IP of the region's end, with the length of the prefix.
-	State                   InterfaceState         // The state of the DirectLink interface.
-	VirtualGatewayId        id.VirtualGateway      // The ID of the virtual gateway that it leads to.
-	Vlan                    Vlan                   // The number of the VLAN.
+	// The type of the DirectLink interface: `private`.
+	InterfaceType InterfaceType `json:"-"`
+	// The code of the datacenter where the DirectLink ends.
+	Location string
+	Mtu      Mtu // The size of the largest packet, in bytes.
+	// The IP of the region's end, with the length of the prefix.
+	OutscalePrivateIp LinkIp
+	State             InterfaceState // The state of the DirectLink interface.
+	// The ID of the virtual gateway that it leads to.
+	VirtualGatewayId id.VirtualGateway
+	Vlan             Vlan // The number of the VLAN.
 
 	// LinkOwner is the account of the link, and OwnLink the link if it is that
 	// of the account that keeps this copy.
@@ -214,13 +222,22 @@ func viewInterface(tx *resource.Tx, i *DirectLinkInterfaces) *DirectLinkInterfac
 
 // DirectLinkInterface is what an interface on a DirectLink shall be like.
 type DirectLinkInterface struct {
-	BgpAsn                  PrivateAsn        `api:"required"` // The autonomous system number of the client's network in BGP, between 64512 and 65534.
-	BgpKey                  string            // The key of the BGP session, at most 80 bytes. By default, there is none.
-	ClientPrivateIp         LinkIp            // The IP of the client's end, with the length of the prefix. It is given together with the other end's, and is in the same range.
-	DirectLinkInterfaceName LinkName          `api:"required"` // The name of the DirectLink interface, between 1 and 255 characters.
-	OutscalePrivateIp       LinkIp            // The IP of the region's end, with the length of the prefix. By default, both are chosen in a /30 of 169.254.0.0/16.
-	VirtualGatewayId        id.VirtualGateway `api:"required"` // The ID of the virtual gateway that it leads to.
-	Vlan                    Vlan              `api:"required"` // The number of the VLAN, between 2 and 4094. No other interface of the DirectLink has it.
+	// The autonomous system number of the client's network in BGP, between 64512 and 65534.
+	BgpAsn PrivateAsn `api:"required"`
+	// The key of the BGP session, at most 80 bytes. By default, there is none.
+	BgpKey string
+	// The IP of the client's end, with the length of the prefix. It is given together with the
+	// other end's, and is in the same range.
+	ClientPrivateIp LinkIp
+	// The name of the DirectLink interface, between 1 and 255 characters.
+	DirectLinkInterfaceName LinkName `api:"required"`
+	// The IP of the region's end, with the length of the prefix. By default, both are chosen in
+	// a /30 of 169.254.0.0/16.
+	OutscalePrivateIp LinkIp
+	// The ID of the virtual gateway that it leads to.
+	VirtualGatewayId id.VirtualGateway `api:"required"`
+	// The number of the VLAN, between 2 and 4094. No other interface of the DirectLink has it.
+	Vlan Vlan `api:"required"`
 }
 
 // CreateDirectLinkInterfaceRequest asks for an interface on a DirectLink.
@@ -435,20 +452,25 @@ func touchInterfaces(tx *resource.Tx, of any) error {
 
 // ReadDirectLinkInterfacesRequest asks for DirectLink interfaces.
 type ReadDirectLinkInterfacesRequest struct {
-	Filters *FiltersDirectLinkInterface // Which DirectLink interfaces to list; all of them if absent. Those that have ended are listed for an hour.
+	// Which DirectLink interfaces to list; all of them if absent. Those that have ended are
+	// listed for an hour.
+	Filters *FiltersDirectLinkInterface
 	api.Page
 }
 
 // FiltersDirectLinkInterface selects DirectLink interfaces.
 type FiltersDirectLinkInterface struct {
-	DirectLinkIds          []id.DirectLink          // The IDs of the DirectLinks that the interfaces are on.
+	// The IDs of the DirectLinks that the interfaces are on.
+	DirectLinkIds          []id.DirectLink
 	DirectLinkInterfaceIds []id.DirectLinkInterface // The IDs of the DirectLink interfaces.
 }
 
 // UpdateDirectLinkInterfaceRequest changes a DirectLink interface.
 type UpdateDirectLinkInterfaceRequest struct {
-	DirectLinkInterfaceId id.DirectLinkInterface `api:"required"` // The ID of the DirectLink interface.
-	Mtu                   Mtu                    `api:"required"` // The size of the largest packet, in bytes: 1500.
+	// The ID of the DirectLink interface.
+	DirectLinkInterfaceId id.DirectLinkInterface `api:"required"`
+	// The size of the largest packet, in bytes: 1500.
+	Mtu Mtu `api:"required"`
 }
 
 // UpdateDirectLinkInterfaceResponse shows the interface.
@@ -475,7 +497,8 @@ func updateDirectLinkInterface(tx *resource.Tx, req *UpdateDirectLinkInterfaceRe
 // DeleteDirectLinkInterfaceRequest deletes a DirectLink interface. Of a hosted
 // one, both sides may.
 type DeleteDirectLinkInterfaceRequest struct {
-	DirectLinkInterfaceId id.DirectLinkInterface `api:"required"` // The ID of the DirectLink interface to delete.
+	// The ID of the DirectLink interface to delete.
+	DirectLinkInterfaceId id.DirectLinkInterface `api:"required"`
 }
 
 // DeleteDirectLinkInterfaceResponse says nothing more than that the interface

@@ -9,10 +9,12 @@ import (
 
 // InternetService is the way of a [Net] to the Internet, once it is linked.
 type InternetService struct {
-	InternetServiceId id.InternetService   // The ID of the internet service.
-	NetId             id.Net               // The ID of the Net that it is linked to; absent if it is not.
-	State             InternetServiceState `json:"-" wire:"omitempty"` // `available` if it is linked to a Net; absent if it is not.
-	Tags              []api.Tag            // The tags of the internet service.
+	InternetServiceId id.InternetService // The ID of the internet service.
+	// The ID of the Net that it is linked to; absent if it is not.
+	NetId id.Net
+	// `available` if it is linked to a Net; absent if it is not.
+	State InternetServiceState `json:"-" wire:"omitempty"`
+	Tags  []api.Tag            // The tags of the internet service.
 }
 
 // InternetServices are the internet services of the region.
@@ -67,16 +69,19 @@ type ReadInternetServicesRequest struct {
 
 // FiltersInternetService selects internet services.
 type FiltersInternetService struct {
-	InternetServiceIds []id.InternetService   // The IDs of the internet services.
-	LinkNetIds         []id.Net               `path:"NetId"` // The IDs of the Nets that the internet services are linked to.
-	LinkStates         []InternetServiceState `path:"State"` // The states of the links: `available`, for those that are linked to a Net.
+	InternetServiceIds []id.InternetService // The IDs of the internet services.
+	// The IDs of the Nets that the internet services are linked to.
+	LinkNetIds []id.Net `path:"NetId"`
+	// The states of the links: `available`, for those that are linked to a Net.
+	LinkStates []InternetServiceState `path:"State"`
 	api.TagFilters
 }
 
 // DeleteInternetServiceRequest deletes an internet service that is linked to no
 // Net. Routes that lead to it stay, and lead nowhere.
 type DeleteInternetServiceRequest struct {
-	InternetServiceId id.InternetService `api:"required"` // The ID of the internet service to delete.
+	// The ID of the internet service to delete.
+	InternetServiceId id.InternetService `api:"required"`
 }
 
 func keepLinkedService(_ *resource.Tx, s *InternetService) error {
@@ -88,8 +93,10 @@ func keepLinkedService(_ *resource.Tx, s *InternetService) error {
 
 // LinkInternetServiceRequest connects a Net to the Internet.
 type LinkInternetServiceRequest struct {
-	InternetServiceId id.InternetService `api:"required"` // The ID of the internet service, which is linked to no Net.
-	NetId             id.Net             `api:"required"` // The ID of the Net, which has no internet service.
+	// The ID of the internet service, which is linked to no Net.
+	InternetServiceId id.InternetService `api:"required"`
+	// The ID of the Net, which has no internet service.
+	NetId id.Net `api:"required"`
 }
 
 func linkInternetService(tx *resource.Tx, req *LinkInternetServiceRequest) (*struct{}, error) {

@@ -11,13 +11,15 @@ import (
 
 // NatService lets VMs without a public IP reach the Internet, under its own.
 type NatService struct {
-	ClientToken  string          `wire:"omitempty"` // The token that the creation was asked for with; absent if there was none.
-	NatServiceId id.NatService   // The ID of the NAT service.
-	NetId        id.Net          // The ID of the Net that it is in.
-	PublicIps    []PublicIpLight `json:"-" wire:"omitempty"` // The public IP under which VMs reach the Internet; absent from a deleted NAT service.
-	State        GatewayState    // The state of the NAT service.
-	SubnetId     id.Subnet       // The ID of the public Subnet that it is in.
-	Tags         []api.Tag       // The tags of the NAT service.
+	// The token that the creation was asked for with; absent if there was none.
+	ClientToken  string        `wire:"omitempty"`
+	NatServiceId id.NatService // The ID of the NAT service.
+	NetId        id.Net        // The ID of the Net that it is in.
+	// The public IP under which VMs reach the Internet; absent from a deleted NAT service.
+	PublicIps []PublicIpLight `json:"-" wire:"omitempty"`
+	State     GatewayState    // The state of the NAT service.
+	SubnetId  id.Subnet       // The ID of the public Subnet that it is in.
+	Tags      []api.Tag       // The tags of the NAT service.
 
 	// NicId is the NIC that has its private address, which nobody is shown.
 	NicId id.Nic `wire:"-" ref:"weak"`
@@ -61,9 +63,14 @@ func viewNatService(tx *resource.Tx, n *NatService) *NatService {
 // CreateNatServiceRequest asks for a NAT service in a Subnet that has a route
 // to the Internet.
 type CreateNatServiceRequest struct {
-	ClientToken string      // A text of the caller's choice. A request that has the one of an earlier request, and asks for the same, makes no other NAT service.
-	PublicIpId  id.PublicIp `api:"required"` // The ID of the public IP under which VMs reach the Internet, which nothing else uses. It is the NAT service's as long as that lives.
-	SubnetId    id.Subnet   `api:"required"` // The ID of the Subnet, which has no other NAT service.
+	// A text of the caller's choice. A request that has the one of an earlier request, and asks
+	// for the same, makes no other NAT service.
+	ClientToken string
+	// The ID of the public IP under which VMs reach the Internet, which nothing else uses. It
+	// is the NAT service's as long as that lives.
+	PublicIpId id.PublicIp `api:"required"`
+	// The ID of the Subnet, which has no other NAT service.
+	SubnetId id.Subnet `api:"required"`
 }
 
 // CreateNatServiceResponse shows the NAT service.

@@ -14,12 +14,17 @@ import (
 
 // Net is a private network of an account, in one region.
 type Net struct {
-	NetId            id.Net            // The ID of the Net.
-	IpRange          api.CIDR          // The range of addresses of the Net, in CIDR notation.
-	DhcpOptionsSetId id.DhcpOptionsSet // The ID of the DHCP options set that the machines in the Net are told.
-	State            NetState          // The state of the Net. A Net is `available` as soon as it is created, and `deleting` for a moment after it is deleted.
-	Tenancy          Tenancy           // Whether the VMs in the Net may share hardware with those of other accounts: `default`, `dedicated`, or the ID of a dedicated group.
-	Tags             []api.Tag         // The tags of the Net.
+	NetId   id.Net   // The ID of the Net.
+	IpRange api.CIDR // The range of addresses of the Net, in CIDR notation.
+	// The ID of the DHCP options set that the machines in the Net are told.
+	DhcpOptionsSetId id.DhcpOptionsSet
+	// The state of the Net. A Net is `available` as soon as it is created, and `deleting` for a
+	// moment after it is deleted.
+	State NetState
+	// Whether the VMs in the Net may share hardware with those of other accounts: `default`,
+	// `dedicated`, or the ID of a dedicated group.
+	Tenancy Tenancy
+	Tags    []api.Tag // The tags of the Net.
 
 	// IsDefault is true for a Net that a region makes by itself. This one
 	// makes none.
@@ -146,8 +151,13 @@ func DeleteNet(tx *resource.Tx, n *Net) error {
 
 // CreateNetRequest asks for a Net.
 type CreateNetRequest struct {
-	IpRange api.CIDR `api:"required"` // The range of the Net, from /16 to /28, inside 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16. It may be the range of another Net.
-	Tenancy Tenancy  // `default` if each VM in the Net may choose its tenancy, `dedicated` if all of them get hardware of their own, or the ID of the dedicated group that they run in. By default, `default`.
+	// The range of the Net, from /16 to /28, inside 10.0.0.0/8, 172.16.0.0/12 or
+	// 192.168.0.0/16. It may be the range of another Net.
+	IpRange api.CIDR `api:"required"`
+	// `default` if each VM in the Net may choose its tenancy, `dedicated` if all of them get
+	// hardware of their own, or the ID of the dedicated group that they run in. By default,
+	// `default`.
+	Tenancy Tenancy
 }
 
 // The sizes of a Net, in bits of its prefix.
@@ -193,15 +203,17 @@ type ReadNetsRequest struct {
 type FiltersNet struct {
 	DhcpOptionsSetIds []id.DhcpOptionsSet // The IDs of the DHCP options sets.
 	IpRanges          []api.CIDR          // The ranges of the Nets, in CIDR notation.
-	IsDefault         *bool               // Whether the Net is one that the region made by itself. None is.
-	NetIds            []id.Net            // The IDs of the Nets.
-	States            []NetState          // The states of the Nets.
+	// Whether the Net is one that the region made by itself. None is.
+	IsDefault *bool
+	NetIds    []id.Net   // The IDs of the Nets.
+	States    []NetState // The states of the Nets.
 	api.TagFilters
 }
 
 // UpdateNetRequest gives a Net another DHCP options set.
 type UpdateNetRequest struct {
-	DhcpOptionsSetId DhcpOptionsChoice `api:"required"` // The ID of the DHCP options set, or `default` for the default one of the account.
+	// The ID of the DHCP options set, or `default` for the default one of the account.
+	DhcpOptionsSetId DhcpOptionsChoice `api:"required"`
 	NetId            id.Net            `api:"required"` // The ID of the Net.
 }
 

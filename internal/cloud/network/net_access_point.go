@@ -19,8 +19,9 @@ type NetAccessPoint struct {
 	NetId            id.Net            // The ID of the Net that it is in.
 	RouteTableIds    []id.RouteTable   `ref:"weak"` // The IDs of the route tables that lead to it.
 	ServiceName      string            // The name of the service that it leads to.
-	State            GatewayState      // The state of the Net access point. It is `pending` until packets can go through it.
-	Tags             []api.Tag         // The tags of the Net access point.
+	// The state of the Net access point. It is `pending` until packets can go through it.
+	State GatewayState
+	Tags  []api.Tag // The tags of the Net access point.
 
 	ServiceId string `wire:"-"` // what its routes lead to
 }
@@ -58,9 +59,12 @@ func netAccessPointActions(region Region) []api.Action {
 
 // CreateNetAccessPointRequest asks for a way from a Net to a service.
 type CreateNetAccessPointRequest struct {
-	NetId         id.Net          `api:"required"` // The ID of the Net, which has no access point to the service yet.
-	RouteTableIds []id.RouteTable // The IDs of the route tables of the Net that shall have a route to the service.
-	ServiceName   string          `api:"required"` // The name of the service, as ReadNetAccessPointServices tells it.
+	// The ID of the Net, which has no access point to the service yet.
+	NetId id.Net `api:"required"`
+	// The IDs of the route tables of the Net that shall have a route to the service.
+	RouteTableIds []id.RouteTable
+	// The name of the service, as ReadNetAccessPointServices tells it.
+	ServiceName string `api:"required"`
 }
 
 func (region Region) createNetAccessPoint(tx *resource.Tx, req *CreateNetAccessPointRequest) (*NetAccessPoint, error) {
@@ -111,9 +115,11 @@ type FiltersNetAccessPoint struct {
 // UpdateNetAccessPointRequest changes which route tables have a route to the
 // service. A table that is there already, or not there, is no mistake.
 type UpdateNetAccessPointRequest struct {
-	AddRouteTableIds    []id.RouteTable   // The IDs of the route tables of the Net that shall have a route.
-	NetAccessPointId    id.NetAccessPoint `api:"required"` // The ID of the Net access point.
-	RemoveRouteTableIds []id.RouteTable   // The IDs of the route tables that shall have none any more.
+	// The IDs of the route tables of the Net that shall have a route.
+	AddRouteTableIds []id.RouteTable
+	NetAccessPointId id.NetAccessPoint `api:"required"` // The ID of the Net access point.
+	// The IDs of the route tables that shall have none any more.
+	RemoveRouteTableIds []id.RouteTable
 }
 
 func updateNetAccessPoint(tx *resource.Tx, p *NetAccessPoint, req *UpdateNetAccessPointRequest) error {

@@ -42,9 +42,11 @@ type SourceNet struct {
 
 // AccepterNet is the Net whose owner is asked for a peering.
 type AccepterNet struct {
-	AccountId id.Account `ref:"-"`          // The account ID of the owner of the Net.
-	IpRange   api.CIDR   `wire:"omitempty"` // The range of the Net; absent from a request to another account until that account accepts it.
-	NetId     id.Net     `ref:"-"`          // The ID of the Net.
+	AccountId id.Account `ref:"-"` // The account ID of the owner of the Net.
+	// The range of the Net; absent from a request to another account until that account accepts
+	// it.
+	IpRange api.CIDR `wire:"omitempty"`
+	NetId   id.Net   `ref:"-"` // The ID of the Net.
 }
 
 // NetPeeringState is the state of a peering and what led to it.
@@ -199,9 +201,13 @@ func findPeering(tx *resource.Tx, peering id.NetPeering) (*NetPeering, error) {
 // CreateNetPeeringRequest asks the owner of a Net to join it to one of the
 // caller's.
 type CreateNetPeeringRequest struct {
-	AccepterNetId   id.Net     `api:"required"` // The ID of the Net to be joined with. Its range does not overlap that of the other Net: otherwise the Net peering is `failed`, as soon as both ranges are known to both owners.
-	AccepterOwnerId id.Account // The account ID of the owner of that Net, if it is not the caller's. By default, the caller.
-	SourceNetId     id.Net     `api:"required"` // The ID of the caller's Net.
+	// The ID of the Net to be joined with. Its range does not overlap that of the other Net:
+	// otherwise the Net peering is `failed`, as soon as both ranges are known to both owners.
+	AccepterNetId id.Net `api:"required"`
+	// The account ID of the owner of that Net, if it is not the caller's. By default, the
+	// caller.
+	AccepterOwnerId id.Account
+	SourceNetId     id.Net `api:"required"` // The ID of the caller's Net.
 }
 
 // CreateNetPeeringResponse shows the peering, which is `failed` or `rejected` if
@@ -448,7 +454,9 @@ func rejectNetPeering(tx *resource.Tx, req *RejectNetPeeringRequest) (*RejectNet
 
 // DeleteNetPeeringRequest deletes a Net peering.
 type DeleteNetPeeringRequest struct {
-	NetPeeringId id.NetPeering `api:"required"` // The ID of the Net peering to delete. One that is active can be deleted by the owners of both Nets, a request only by who made it.
+	// The ID of the Net peering to delete. One that is active can be deleted by the owners of
+	// both Nets, a request only by who made it.
+	NetPeeringId id.NetPeering `api:"required"`
 }
 
 // DeleteNetPeeringResponse says nothing more than that the peering is deleted.
@@ -471,21 +479,30 @@ func deleteNetPeering(tx *resource.Tx, req *DeleteNetPeeringRequest) (*DeleteNet
 
 // ReadNetPeeringsRequest asks for Net peerings.
 type ReadNetPeeringsRequest struct {
-	Filters *FiltersNetPeering // Which Net peerings to list; all of them if absent. Those that have ended are listed for an hour.
+	// Which Net peerings to list; all of them if absent. Those that have ended are listed for
+	// an hour.
+	Filters *FiltersNetPeering
 	api.Page
 }
 
 // FiltersNetPeering selects Net peerings.
 type FiltersNetPeering struct {
-	AccepterNetAccountIds []id.Account     `path:"AccepterNet.AccountId"` // The account IDs of the owners of the Nets that are asked for.
-	AccepterNetIpRanges   []api.CIDR       `path:"AccepterNet.IpRange"`   // The ranges of the Nets that are asked for, in CIDR notation.
-	AccepterNetNetIds     []id.Net         `path:"AccepterNet.NetId"`     // The IDs of the Nets that are asked for.
-	ExpirationDates       []api.DateTime   // When the requests expire.
-	NetPeeringIds         []id.NetPeering  // The IDs of the Net peerings.
-	SourceNetAccountIds   []id.Account     `path:"SourceNet.AccountId"` // The account IDs of those who ask.
-	SourceNetIpRanges     []api.CIDR       `path:"SourceNet.IpRange"`   // The ranges of the Nets of those who ask, in CIDR notation.
-	SourceNetNetIds       []id.Net         `path:"SourceNet.NetId"`     // The IDs of the Nets of those who ask.
-	StateMessages         []string         `path:"State.Message"`       // What the states mean.
-	StateNames            []NetPeeringName `path:"State.Name"`          // The states of the Net peerings.
+	// The account IDs of the owners of the Nets that are asked for.
+	AccepterNetAccountIds []id.Account `path:"AccepterNet.AccountId"`
+	// The ranges of the Nets that are asked for, in CIDR notation.
+	AccepterNetIpRanges []api.CIDR `path:"AccepterNet.IpRange"`
+	// The IDs of the Nets that are asked for.
+	AccepterNetNetIds []id.Net        `path:"AccepterNet.NetId"`
+	ExpirationDates   []api.DateTime  // When the requests expire.
+	NetPeeringIds     []id.NetPeering // The IDs of the Net peerings.
+	// The account IDs of those who ask.
+	SourceNetAccountIds []id.Account `path:"SourceNet.AccountId"`
+	// The ranges of the Nets of those who ask, in CIDR notation.
+	SourceNetIpRanges []api.CIDR `path:"SourceNet.IpRange"`
+	// The IDs of the Nets of those who ask.
+	SourceNetNetIds []id.Net `path:"SourceNet.NetId"`
+	StateMessages   []string `path:"State.Message"` // What the states mean.
+	// The states of the Net peerings.
+	StateNames []NetPeeringName `path:"State.Name"`
 	api.TagFilters
 }

@@ -15,21 +15,29 @@ import (
 // Subnet has it through a NIC: VMs, and services such as a [NatService], whose
 // NICs nobody is shown. A VM of the public Cloud has one as well, in no Subnet.
 type Nic struct {
-	AccountId           id.Account           `json:"-" ref:"-"` // The account ID of the owner of the NIC.
-	Description         string               // The description of the NIC.
-	IsSourceDestChecked bool                 // Whether the NIC only receives and sends packets that are addressed to or by it.
-	LinkNic             *LinkNic             // The VM that the NIC is linked to; absent if it is not.
-	LinkPublicIp        *LinkPublicIp        `json:"-"` // The public IP of the primary private IP; absent if it has none.
-	MacAddress          string               // The MAC address of the NIC.
-	NetId               id.Net               `ref:"weak"` // The ID of the Net that the NIC is in, which its Subnet keeps.
-	NicId               id.Nic               // The ID of the NIC.
-	PrivateDnsName      string               `json:"-"` // The private DNS name of the NIC: that of its primary private IP.
-	PrivateIps          []PrivateIp          // The private IPs of the NIC. The first one is the primary one.
-	SecurityGroups      []SecurityGroupLight // The security groups that the NIC is in, by ID.
-	State               NicState             `json:"-"` // The state of the NIC, which follows from its link.
-	SubnetId            id.Subnet            // The ID of the Subnet that the NIC is in.
-	SubregionName       string               // The Subregion of the Subnet.
-	Tags                []api.Tag            // The tags of the NIC.
+	// The account ID of the owner of the NIC.
+	AccountId   id.Account `json:"-" ref:"-"`
+	Description string     // The description of the NIC.
+	// Whether the NIC only receives and sends packets that are addressed to or by it.
+	IsSourceDestChecked bool
+	// The VM that the NIC is linked to; absent if it is not.
+	LinkNic *LinkNic
+	// The public IP of the primary private IP; absent if it has none.
+	LinkPublicIp *LinkPublicIp `json:"-"`
+	MacAddress   string        // The MAC address of the NIC.
+	// The ID of the Net that the NIC is in, which its Subnet keeps.
+	NetId id.Net `ref:"weak"`
+	NicId id.Nic // The ID of the NIC.
+	// The private DNS name of the NIC: that of its primary private IP.
+	PrivateDnsName string `json:"-"`
+	// The private IPs of the NIC. The first one is the primary one.
+	PrivateIps     []PrivateIp
+	SecurityGroups []SecurityGroupLight // The security groups that the NIC is in, by ID.
+	// The state of the NIC, which follows from its link.
+	State         NicState  `json:"-"`
+	SubnetId      id.Subnet // The ID of the Subnet that the NIC is in.
+	SubregionName string    // The Subregion of the Subnet.
+	Tags          []api.Tag // The tags of the NIC.
 
 	// Service is the ID of the service, or of the VM of the public Cloud, that
 	// the region made the NIC for; empty: it is the account's own, and shown.
@@ -46,19 +54,23 @@ type Nic struct {
 
 // PrivateIp is an address of a NIC in its Subnet.
 type PrivateIp struct {
-	IsPrimary      bool          // Whether it is the primary private IP of the NIC.
-	LinkPublicIp   *LinkPublicIp `json:"-"` // The public IP that stands for it on the Internet; absent if it has none.
+	IsPrimary bool // Whether it is the primary private IP of the NIC.
+	// The public IP that stands for it on the Internet; absent if it has none.
+	LinkPublicIp   *LinkPublicIp `json:"-"`
 	PrivateDnsName string        `json:"-"` // The private DNS name of the address.
 	PrivateIp      api.IPv4      // The address.
 }
 
 // LinkPublicIp is a public IP as its NIC shows it.
 type LinkPublicIp struct {
-	LinkPublicIpId    id.LinkPublicIp `ref:"-"` // The ID of the link. Absent if the region lends the public IP.
-	PublicDnsName     string          // The public DNS name of the address.
-	PublicIp          api.IPv4        // The public IP.
-	PublicIpAccountId id.Account      `ref:"-"` // The account ID of the owner of the public IP. Absent if the region lends it.
-	PublicIpId        id.PublicIp     `ref:"-"` // The ID of the public IP. Absent if the region lends it.
+	// The ID of the link. Absent if the region lends the public IP.
+	LinkPublicIpId id.LinkPublicIp `ref:"-"`
+	PublicDnsName  string          // The public DNS name of the address.
+	PublicIp       api.IPv4        // The public IP.
+	// The account ID of the owner of the public IP. Absent if the region lends it.
+	PublicIpAccountId id.Account `ref:"-"`
+	// The ID of the public IP. Absent if the region lends it.
+	PublicIpId id.PublicIp `ref:"-"`
 }
 
 // SecurityGroupLight is a security group as its members show it.
@@ -269,47 +281,70 @@ type ReadNicsRequest struct {
 
 // FiltersNic selects NICs.
 type FiltersNic struct {
-	Descriptions                     []string           // The descriptions of the NICs.
-	IsSourceDestCheck                *bool              `path:"IsSourceDestChecked"`            // Whether the NICs only receive and send packets that are addressed to or by them.
-	LinkNicDeleteOnVmDeletion        *bool              `path:"LinkNic.DeleteOnVmDeletion"`     // Whether the NICs are deleted when the VMs that they are linked to are.
-	LinkNicDeviceNumbers             []int              `path:"LinkNic.DeviceNumber"`           // The numbers of the NICs among those of their VMs.
-	LinkNicLinkNicIds                []id.LinkNic       `path:"LinkNic.LinkNicId"`              // The IDs of the links of the NICs.
-	LinkNicSortNumbers               []int              `path:"LinkNic.DeviceNumber"`           // The numbers of the NICs among those of their VMs.
-	LinkNicStates                    []LinkNicState     `path:"LinkNic.State"`                  // The states of the links.
-	LinkNicVmAccountIds              []id.Account       `path:"LinkNic.VmAccountId"`            // The account IDs of the owners of the VMs that the NICs are linked to.
-	LinkNicVmIds                     []id.Vm            `path:"LinkNic.VmId"`                   // The IDs of the VMs that the NICs are linked to.
-	LinkPublicIpAccountIds           []id.Account       `path:"LinkPublicIp.PublicIpAccountId"` // The account IDs of the owners of the public IPs of the NICs.
-	LinkPublicIpLinkPublicIpIds      []id.LinkPublicIp  `path:"LinkPublicIp.LinkPublicIpId"`    // The IDs of the links between public IPs and the NICs.
-	LinkPublicIpPublicDnsNames       []string           `path:"LinkPublicIp.PublicDnsName"`     // The public DNS names of the NICs.
-	LinkPublicIpPublicIpIds          []id.PublicIp      `path:"LinkPublicIp.PublicIpId"`        // The IDs of the public IPs of the NICs.
-	LinkPublicIpPublicIps            []api.IPv4         `path:"LinkPublicIp.PublicIp"`          // The public IPs of the NICs.
-	MacAddresses                     []string           // The MAC addresses of the NICs.
-	NetIds                           []id.Net           // The IDs of the Nets that the NICs are in.
-	NicIds                           []id.Nic           // The IDs of the NICs.
-	PrivateDnsNames                  []string           // The private DNS names of the NICs: those of their primary private IPs.
-	PrivateIpsLinkPublicIpAccountIds []id.Account       `path:"PrivateIps.LinkPublicIp.PublicIpAccountId"` // The account IDs of the owners of the public IPs of any private IPs of the NICs.
-	PrivateIpsLinkPublicIpPublicIps  []api.IPv4         `path:"PrivateIps.LinkPublicIp.PublicIp"`          // The public IPs of any private IPs of the NICs.
-	PrivateIpsPrimaryIp              *bool              `path:"PrivateIps.IsPrimary"`                      // Whether the NICs have a primary private IP, or, if false, secondary ones.
-	PrivateIpsPrivateIps             []api.IPv4         `path:"PrivateIps.PrivateIp"`                      // The private IPs of the NICs.
-	SecurityGroupIds                 []id.SecurityGroup `path:"SecurityGroups.SecurityGroupId"`            // The IDs of the security groups that the NICs are in.
-	SecurityGroupNames               []string           `path:"SecurityGroups.SecurityGroupName"`          // The names of the security groups that the NICs are in.
-	States                           []NicState         // The states of the NICs.
-	SubnetIds                        []id.Subnet        // The IDs of the Subnets that the NICs are in.
-	SubregionNames                   []string           // The Subregions that the NICs are in.
+	Descriptions []string // The descriptions of the NICs.
+	// Whether the NICs only receive and send packets that are addressed to or by them.
+	IsSourceDestCheck *bool `path:"IsSourceDestChecked"`
+	// Whether the NICs are deleted when the VMs that they are linked to are.
+	LinkNicDeleteOnVmDeletion *bool `path:"LinkNic.DeleteOnVmDeletion"`
+	// The numbers of the NICs among those of their VMs.
+	LinkNicDeviceNumbers []int `path:"LinkNic.DeviceNumber"`
+	// The IDs of the links of the NICs.
+	LinkNicLinkNicIds []id.LinkNic `path:"LinkNic.LinkNicId"`
+	// The numbers of the NICs among those of their VMs.
+	LinkNicSortNumbers []int `path:"LinkNic.DeviceNumber"`
+	// The states of the links.
+	LinkNicStates []LinkNicState `path:"LinkNic.State"`
+	// The account IDs of the owners of the VMs that the NICs are linked to.
+	LinkNicVmAccountIds []id.Account `path:"LinkNic.VmAccountId"`
+	// The IDs of the VMs that the NICs are linked to.
+	LinkNicVmIds []id.Vm `path:"LinkNic.VmId"`
+	// The account IDs of the owners of the public IPs of the NICs.
+	LinkPublicIpAccountIds []id.Account `path:"LinkPublicIp.PublicIpAccountId"`
+	// The IDs of the links between public IPs and the NICs.
+	LinkPublicIpLinkPublicIpIds []id.LinkPublicIp `path:"LinkPublicIp.LinkPublicIpId"`
+	// The public DNS names of the NICs.
+	LinkPublicIpPublicDnsNames []string `path:"LinkPublicIp.PublicDnsName"`
+	// The IDs of the public IPs of the NICs.
+	LinkPublicIpPublicIpIds []id.PublicIp `path:"LinkPublicIp.PublicIpId"`
+	// The public IPs of the NICs.
+	LinkPublicIpPublicIps []api.IPv4 `path:"LinkPublicIp.PublicIp"`
+	MacAddresses          []string   // The MAC addresses of the NICs.
+	NetIds                []id.Net   // The IDs of the Nets that the NICs are in.
+	NicIds                []id.Nic   // The IDs of the NICs.
+	// The private DNS names of the NICs: those of their primary private IPs.
+	PrivateDnsNames []string
+	// The account IDs of the owners of the public IPs of any private IPs of the NICs.
+	PrivateIpsLinkPublicIpAccountIds []id.Account `path:"PrivateIps.LinkPublicIp.PublicIpAccountId"`
+	// The public IPs of any private IPs of the NICs.
+	PrivateIpsLinkPublicIpPublicIps []api.IPv4 `path:"PrivateIps.LinkPublicIp.PublicIp"`
+	// Whether the NICs have a primary private IP, or, if false, secondary ones.
+	PrivateIpsPrimaryIp *bool `path:"PrivateIps.IsPrimary"`
+	// The private IPs of the NICs.
+	PrivateIpsPrivateIps []api.IPv4 `path:"PrivateIps.PrivateIp"`
+	// The IDs of the security groups that the NICs are in.
+	SecurityGroupIds []id.SecurityGroup `path:"SecurityGroups.SecurityGroupId"`
+	// The names of the security groups that the NICs are in.
+	SecurityGroupNames []string   `path:"SecurityGroups.SecurityGroupName"`
+	States             []NicState // The states of the NICs.
+	// The IDs of the Subnets that the NICs are in.
+	SubnetIds      []id.Subnet
+	SubregionNames []string // The Subregions that the NICs are in.
 	api.TagFilters
 }
 
 // UpdateNicRequest changes a NIC: at least one thing of it.
 type UpdateNicRequest struct {
-	Description      *string            // Another description of the NIC.
-	LinkNic          *LinkNicToUpdate   // A change of the link between the NIC and its VM.
-	NicId            id.Nic             `api:"required"` // The ID of the NIC.
-	SecurityGroupIds []id.SecurityGroup // The IDs of the security groups of its Net that the NIC shall be in, at least one.
+	Description *string          // Another description of the NIC.
+	LinkNic     *LinkNicToUpdate // A change of the link between the NIC and its VM.
+	NicId       id.Nic           `api:"required"` // The ID of the NIC.
+	// The IDs of the security groups of its Net that the NIC shall be in, at least one.
+	SecurityGroupIds []id.SecurityGroup
 }
 
 // LinkNicToUpdate is a change of the link between a NIC and its VM.
 type LinkNicToUpdate struct {
-	DeleteOnVmDeletion *bool      // Whether the NIC is deleted when the VM is; otherwise it is unlinked then.
+	// Whether the NIC is deleted when the VM is; otherwise it is unlinked then.
+	DeleteOnVmDeletion *bool
 	LinkNicId          id.LinkNic // The ID of the link.
 }
 

@@ -11,10 +11,15 @@ import (
 
 // CreateNicRequest asks for a NIC in a Subnet.
 type CreateNicRequest struct {
-	Description      string             // A description of the NIC.
-	PrivateIps       []PrivateIpLight   // The private IPs of the NIC. If none of them is the primary one, one is chosen in the range of the Subnet.
-	SecurityGroupIds []id.SecurityGroup // The IDs of security groups of the Net for the NIC. By default, the default one of the Net.
-	SubnetId         id.Subnet          `api:"required"` // The ID of the Subnet to create the NIC in.
+	Description string // A description of the NIC.
+	// The private IPs of the NIC. If none of them is the primary one, one is chosen in the
+	// range of the Subnet.
+	PrivateIps []PrivateIpLight
+	// The IDs of security groups of the Net for the NIC. By default, the default one of the
+	// Net.
+	SecurityGroupIds []id.SecurityGroup
+	// The ID of the Subnet to create the NIC in.
+	SubnetId id.Subnet `api:"required"`
 }
 
 func createNic(tx *resource.Tx, req *CreateNicRequest) (*Nic, error) {
@@ -33,8 +38,9 @@ type NewNic struct {
 
 // PrivateIpLight is a private IP that a new NIC shall have.
 type PrivateIpLight struct {
-	IsPrimary bool     // Whether it is the primary private IP of the NIC.
-	PrivateIp api.IPv4 // The address, inside the range of the Subnet and none of its first four or its last.
+	IsPrimary bool // Whether it is the primary private IP of the NIC.
+	// The address, inside the range of the Subnet and none of its first four or its last.
+	PrivateIp api.IPv4
 }
 
 // Create makes the NIC, with a public IP if its Subnet says so.

@@ -12,12 +12,13 @@ import (
 
 // LinkNic is the link between a NIC and a VM.
 type LinkNic struct {
-	DeleteOnVmDeletion bool         // Whether the NIC is deleted when the VM is.
-	DeviceNumber       int          // The number of the NIC among those of the VM, between 0 and 7. 0 is the primary one.
-	LinkNicId          id.LinkNic   `ref:"-"` // The ID of the link.
-	State              LinkNicState // The state of the link.
-	VmAccountId        id.Account   `json:"-" ref:"-"` // The account ID of the owner of the VM.
-	VmId               id.Vm        `ref:"weak"`       // The ID of the VM.
+	DeleteOnVmDeletion bool // Whether the NIC is deleted when the VM is.
+	// The number of the NIC among those of the VM, between 0 and 7. 0 is the primary one.
+	DeviceNumber int
+	LinkNicId    id.LinkNic   `ref:"-"` // The ID of the link.
+	State        LinkNicState // The state of the link.
+	VmAccountId  id.Account   `json:"-" ref:"-"` // The account ID of the owner of the VM.
+	VmId         id.Vm        `ref:"weak"`       // The ID of the VM.
 
 	LinkDate api.DateTime `wire:"-"` // when it was linked
 }
@@ -138,7 +139,8 @@ func (n *Nic) Unlink(tx *resource.Tx) error {
 // LinkNicRequest links a NIC to a VM of the same Net and Subregion, as one of
 // its further NICs.
 type LinkNicRequest struct {
-	DeviceNumber FurtherDevice `api:"required"` // The number that the NIC shall have among those of the VM, between 1 and 7.
+	// The number that the NIC shall have among those of the VM, between 1 and 7.
+	DeviceNumber FurtherDevice `api:"required"`
 	NicId        id.Nic        `api:"required"` // The ID of the NIC to link. It is linked to no VM.
 	VmId         id.Vm         `api:"required"` // The ID of the VM.
 }

@@ -12,10 +12,12 @@ import (
 // LinkPrivateIpsRequest gives a NIC secondary private IPs: those of the list,
 // or so many that are chosen, or one.
 type LinkPrivateIpsRequest struct {
-	AllowRelink             bool       // Whether an address that is a secondary one of another NIC in the Subnet is taken from it.
-	NicId                   id.Nic     `api:"required"` // The ID of the NIC.
-	PrivateIps              []api.IPv4 // The addresses, inside the range of the Subnet and none of its first four or its last.
-	SecondaryPrivateIpCount *int       // The number of addresses to choose.
+	// Whether an address that is a secondary one of another NIC in the Subnet is taken from it.
+	AllowRelink bool
+	NicId       id.Nic `api:"required"` // The ID of the NIC.
+	// The addresses, inside the range of the Subnet and none of its first four or its last.
+	PrivateIps              []api.IPv4
+	SecondaryPrivateIpCount *int // The number of addresses to choose.
 }
 
 // LinkPrivateIpsResponse says nothing more than that the NIC has them.

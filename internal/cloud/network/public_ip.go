@@ -10,16 +10,23 @@ import (
 // PublicIp is an address on the Internet that an account has to itself until
 // it gives it back.
 type PublicIp struct {
-	LinkPublicIpId    id.LinkPublicIp     `ref:"-"` // The ID of the link between the public IP and a NIC; absent if there is none.
-	NatServiceId      id.NatService       // The ID of the NAT service that the public IP is of; absent if there is none.
-	NetAccessPointIds []id.NetAccessPoint `json:"-" ref:"-" wire:"omitempty"` // The IDs of the Net access points that use the public IP: always absent here.
-	NicAccountId      id.Account          `json:"-" ref:"-"`                  // The account ID of the owner of the NIC.
-	NicId             id.Nic              `ref:"weak"`                        // The ID of the NIC that the public IP is linked to.
-	PrivateIp         api.IPv4            `wire:"omitempty"`                  // The private IP of the NIC that the public IP stands for; absent if there is none.
-	PublicIp          api.IPv4            // The public IP.
-	PublicIpId        id.PublicIp         // The ID of the public IP.
-	Tags              []api.Tag           // The tags of the public IP.
-	VmId              id.Vm               `json:"-" ref:"-"` // The ID of the VM that the NIC is linked to.
+	// The ID of the link between the public IP and a NIC; absent if there is none.
+	LinkPublicIpId id.LinkPublicIp `ref:"-"`
+	// The ID of the NAT service that the public IP is of; absent if there is none.
+	NatServiceId id.NatService
+	// The IDs of the Net access points that use the public IP: always absent here.
+	NetAccessPointIds []id.NetAccessPoint `json:"-" ref:"-" wire:"omitempty"`
+	// The account ID of the owner of the NIC.
+	NicAccountId id.Account `json:"-" ref:"-"`
+	// The ID of the NIC that the public IP is linked to.
+	NicId id.Nic `ref:"weak"`
+	// The private IP of the NIC that the public IP stands for; absent if there is none.
+	PrivateIp  api.IPv4    `wire:"omitempty"`
+	PublicIp   api.IPv4    // The public IP.
+	PublicIpId id.PublicIp // The ID of the public IP.
+	Tags       []api.Tag   // The tags of the public IP.
+	// The ID of the VM that the NIC is linked to.
+	VmId id.Vm `json:"-" ref:"-"`
 
 	// Lent says that the region chose the address for the NIC, which gives it
 	// back when it goes, and that nobody is shown it here.
@@ -122,11 +129,12 @@ type FiltersPublicIp struct {
 	LinkPublicIpIds []id.LinkPublicIp // The IDs of the links between public IPs and NICs.
 	NicAccountIds   []id.Account      // The account IDs of the owners of the NICs.
 	NicIds          []id.Nic          // The IDs of the NICs that the public IPs are linked to.
-	Placements      []Placement       // `standard` for public IPs of VMs in the public Cloud, `vpc` for all others.
-	PrivateIps      []api.IPv4        // The private IPs that the public IPs stand for.
-	PublicIpIds     []id.PublicIp     // The IDs of the public IPs.
-	PublicIps       []api.IPv4        // The public IPs.
-	VmIds           []id.Vm           // The IDs of the VMs.
+	// `standard` for public IPs of VMs in the public Cloud, `vpc` for all others.
+	Placements  []Placement
+	PrivateIps  []api.IPv4    // The private IPs that the public IPs stand for.
+	PublicIpIds []id.PublicIp // The IDs of the public IPs.
+	PublicIps   []api.IPv4    // The public IPs.
+	VmIds       []id.Vm       // The IDs of the VMs.
 	api.TagFilters
 }
 

@@ -124,12 +124,15 @@ func (region Region) Attach(tx *resource.Tx, n *Nic, address api.IPv4) error {
 // LinkPublicIpRequest links a public IP to a private one, of a NIC or of the
 // primary NIC of a VM. A NIC in a Net needs a Net with an internet service.
 type LinkPublicIpRequest struct {
-	AllowRelink *bool       // Whether the public IP is taken from where it is linked, and the private IP loses another public one. By default, true in the public Cloud and false in a Net.
-	NicId       id.Nic      // The ID of the NIC, in a Net. It is required if the VM has several NICs.
-	PrivateIp   api.IPv4    // The private IP, primary or secondary. By default, the primary one.
-	PublicIp    api.IPv4    // The public IP. It is required unless PublicIpId is given.
-	PublicIpId  id.PublicIp // The ID of the public IP. It is required unless PublicIp is given.
-	VmId        id.Vm       // The ID of the VM. It is required unless NicId is given.
+	// Whether the public IP is taken from where it is linked, and the private IP loses another
+	// public one. By default, true in the public Cloud and false in a Net.
+	AllowRelink *bool
+	// The ID of the NIC, in a Net. It is required if the VM has several NICs.
+	NicId      id.Nic
+	PrivateIp  api.IPv4    // The private IP, primary or secondary. By default, the primary one.
+	PublicIp   api.IPv4    // The public IP. It is required unless PublicIpId is given.
+	PublicIpId id.PublicIp // The ID of the public IP. It is required unless PublicIp is given.
+	VmId       id.Vm       // The ID of the VM. It is required unless NicId is given.
 }
 
 // LinkPublicIpResponse says which link was made.

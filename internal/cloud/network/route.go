@@ -14,17 +14,22 @@ import (
 // Route says where packets to a destination go. What it leads to may be gone:
 // the route is then a blackhole.
 type Route struct {
-	CreationMethod       CreationMethod    // How the route was made.
-	DestinationIpRange   api.CIDR          `wire:"omitempty"` // The range of the destinations; absent from routes to services.
-	DestinationServiceId string            `wire:"omitempty"` // The ID of the service that the route leads to through a Net access point.
-	GatewayId            string            `wire:"omitempty"` // `local`, or the ID of an internet service or a virtual gateway.
-	NatServiceId         id.NatService     `ref:"-"`          // The ID of a NAT service.
-	NetAccessPointId     id.NetAccessPoint `ref:"-"`          // The ID of a Net access point.
-	NetPeeringId         id.NetPeering     `ref:"-"`          // The ID of a Net peering.
-	NicId                id.Nic            `ref:"-"`          // The ID of a NIC.
-	State                RouteState        `json:"-"`         // The state of the route.
-	VmAccountId          id.Account        `json:"-" ref:"-"` // The account ID of the owner of the VM.
-	VmId                 id.Vm             `json:"-" ref:"-"` // The ID of the VM that the NIC is linked to.
+	CreationMethod CreationMethod // How the route was made.
+	// The range of the destinations; absent from routes to services.
+	DestinationIpRange api.CIDR `wire:"omitempty"`
+	// The ID of the service that the route leads to through a Net access point.
+	DestinationServiceId string `wire:"omitempty"`
+	// `local`, or the ID of an internet service or a virtual gateway.
+	GatewayId        string            `wire:"omitempty"`
+	NatServiceId     id.NatService     `ref:"-"`  // The ID of a NAT service.
+	NetAccessPointId id.NetAccessPoint `ref:"-"`  // The ID of a Net access point.
+	NetPeeringId     id.NetPeering     `ref:"-"`  // The ID of a Net peering.
+	NicId            id.Nic            `ref:"-"`  // The ID of a NIC.
+	State            RouteState        `json:"-"` // The state of the route.
+	// The account ID of the owner of the VM.
+	VmAccountId id.Account `json:"-" ref:"-"`
+	// The ID of the VM that the NIC is linked to.
+	VmId id.Vm `json:"-" ref:"-"`
 }
 
 // CreationMethod says how a route was made.
@@ -182,11 +187,14 @@ func (g RouteGateway) Check() error {
 
 // RouteTarget is what a route leads to: one of its fields says it.
 type RouteTarget struct {
-	GatewayId    RouteGateway  // The ID of the internet service or the virtual gateway that is linked to the Net. Until an internet service is linked, the route leads nowhere.
+	// The ID of the internet service or the virtual gateway that is linked to the Net. Until an
+	// internet service is linked, the route leads nowhere.
+	GatewayId    RouteGateway
 	NatServiceId id.NatService // The ID of a NAT service of the Net.
-	NetPeeringId id.NetPeering // The ID of a Net peering of the Net. Until it is accepted, the route leads nowhere.
-	NicId        id.Nic        // The ID of a NIC in the Net.
-	VmId         id.Vm         // The ID of a VM in the Net that has a single NIC.
+	// The ID of a Net peering of the Net. Until it is accepted, the route leads nowhere.
+	NetPeeringId id.NetPeering
+	NicId        id.Nic // The ID of a NIC in the Net.
+	VmId         id.Vm  // The ID of a VM in the Net that has a single NIC.
 }
 
 // route is the route to a destination in a table.
@@ -256,7 +264,9 @@ func countRoutes(routes []Route) (n int) {
 
 // CreateRouteRequest asks for a route in a route table, to one target.
 type CreateRouteRequest struct {
-	DestinationIpRange api.CIDR `api:"required"` // The range of the destinations. Of several routes that match, the one with the longest prefix counts.
+	// The range of the destinations. Of several routes that match, the one with the longest
+	// prefix counts.
+	DestinationIpRange api.CIDR `api:"required"`
 	RouteTarget
 	RouteTableId id.RouteTable `api:"required"` // The ID of the route table.
 }
@@ -288,7 +298,8 @@ func createRoute(tx *resource.Tx, t *RouteTable, req *CreateRouteRequest) error 
 
 // UpdateRouteRequest has a route of a route table lead to another target.
 type UpdateRouteRequest struct {
-	DestinationIpRange api.CIDR `api:"required"` // The range of the destinations of the route, exactly.
+	// The range of the destinations of the route, exactly.
+	DestinationIpRange api.CIDR `api:"required"`
 	RouteTarget
 	RouteTableId id.RouteTable `api:"required"` // The ID of the route table.
 }
@@ -309,7 +320,8 @@ func updateRoute(tx *resource.Tx, t *RouteTable, req *UpdateRouteRequest) error 
 
 // DeleteRouteRequest deletes a route of a route table.
 type DeleteRouteRequest struct {
-	DestinationIpRange api.CIDR      `api:"required"` // The range of the destinations of the route, exactly.
+	// The range of the destinations of the route, exactly.
+	DestinationIpRange api.CIDR      `api:"required"`
 	RouteTableId       id.RouteTable `api:"required"` // The ID of the route table.
 }
 

@@ -17,9 +17,11 @@ import (
 // UpdateRoutePropagationRequest makes a route table take over the routes of a
 // virtual gateway, or no longer.
 type UpdateRoutePropagationRequest struct {
-	Enable           bool              `api:"required"` // Whether the table takes over the routes of the virtual gateway.
-	RouteTableId     id.RouteTable     `api:"required"` // The ID of the route table.
-	VirtualGatewayId id.VirtualGateway `api:"required"` // The ID of the virtual gateway, which is linked to the Net of the table.
+	// Whether the table takes over the routes of the virtual gateway.
+	Enable       bool          `api:"required"`
+	RouteTableId id.RouteTable `api:"required"` // The ID of the route table.
+	// The ID of the virtual gateway, which is linked to the Net of the table.
+	VirtualGatewayId id.VirtualGateway `api:"required"`
 }
 
 // UpdateRoutePropagationResponse shows the route table.

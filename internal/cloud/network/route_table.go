@@ -14,12 +14,16 @@ import (
 // RouteTable says where what leaves a Subnet goes. Each [Net] has a main one,
 // for the Subnets that have none of their own.
 type RouteTable struct {
-	LinkRouteTables                 []LinkRouteTable                 // The Subnets that the table is linked to, and the link that makes it the main one.
-	NetId                           id.Net                           // The ID of the Net that the table is in.
-	RoutePropagatingVirtualGateways []RoutePropagatingVirtualGateway // The virtual gateways whose routes the table takes over.
-	RouteTableId                    id.RouteTable                    // The ID of the route table.
-	Routes                          []Route                          // The routes of the table, by destination.
-	Tags                            []api.Tag                        // The tags of the route table.
+	// The Subnets that the table is linked to, and the link that makes it the main one.
+	LinkRouteTables []LinkRouteTable
+	// The ID of the Net that the table is in.
+	NetId id.Net
+	// The virtual gateways whose routes the table takes over.
+	RoutePropagatingVirtualGateways []RoutePropagatingVirtualGateway
+	RouteTableId                    id.RouteTable // The ID of the route table.
+	// The routes of the table, by destination.
+	Routes []Route
+	Tags   []api.Tag // The tags of the route table.
 
 	// Main reports whether the table is the main one of its Net.
 	Main bool `json:"-" wire:"-"`
@@ -30,9 +34,11 @@ type RouteTable struct {
 type LinkRouteTable struct {
 	LinkRouteTableId id.LinkRouteTable `ref:"-"` // The ID of the link.
 	Main             bool              // Whether it is the link that makes the table the main one.
-	NetId            id.Net            `ref:"-"`          // The ID of the Net, of the main link only.
-	RouteTableId     id.RouteTable     `json:"-" ref:"-"` // The ID of the route table.
-	SubnetId         id.Subnet         `ref:"weak"`       // The ID of the Subnet; absent from the main link.
+	// The ID of the Net, of the main link only.
+	NetId        id.Net        `ref:"-"`
+	RouteTableId id.RouteTable `json:"-" ref:"-"` // The ID of the route table.
+	// The ID of the Subnet; absent from the main link.
+	SubnetId id.Subnet `ref:"weak"`
 }
 
 // RoutePropagatingVirtualGateway is a virtual gateway whose routes a table
@@ -181,20 +187,33 @@ type ReadRouteTablesRequest struct {
 
 // FiltersRouteTable selects route tables.
 type FiltersRouteTable struct {
-	LinkRouteTableIds               []id.RouteTable     `path:"LinkRouteTables.RouteTableId"`     // The IDs of the route tables, of those that have a link.
-	LinkRouteTableLinkRouteTableIds []id.LinkRouteTable `path:"LinkRouteTables.LinkRouteTableId"` // The IDs of the links.
-	LinkRouteTableMain              *bool               `path:"Main"`                             // If true, the main route tables of their Nets; if false, all others, linked or not.
-	LinkSubnetIds                   []id.Subnet         `path:"LinkRouteTables.SubnetId"`         // The IDs of the Subnets that the tables are linked to.
-	NetIds                          []id.Net            // The IDs of the Nets that the tables are in.
-	RouteCreationMethods            []CreationMethod    `path:"Routes.CreationMethod"`       // The ways in which routes of the tables were made.
-	RouteDestinationIpRanges        []api.CIDR          `path:"Routes.DestinationIpRange"`   // The ranges that routes of the tables are for.
-	RouteDestinationServiceIds      []string            `path:"Routes.DestinationServiceId"` // The IDs of the services that routes of the tables lead to.
-	RouteGatewayIds                 []string            `path:"Routes.GatewayId"`            // The IDs of the gateways that routes of the tables lead to, or `local`.
-	RouteNatServiceIds              []id.NatService     `path:"Routes.NatServiceId"`         // The IDs of the NAT services that routes of the tables lead to.
-	RouteNetPeeringIds              []id.NetPeering     `path:"Routes.NetPeeringId"`         // The IDs of the Net peerings that routes of the tables lead to.
-	RouteStates                     []RouteState        `path:"Routes.State"`                // The states of routes of the tables.
-	RouteTableIds                   []id.RouteTable     // The IDs of the route tables.
-	RouteVmIds                      []id.Vm             `path:"Routes.VmId"` // The IDs of the VMs that routes of the tables lead to.
+	// The IDs of the route tables, of those that have a link.
+	LinkRouteTableIds []id.RouteTable `path:"LinkRouteTables.RouteTableId"`
+	// The IDs of the links.
+	LinkRouteTableLinkRouteTableIds []id.LinkRouteTable `path:"LinkRouteTables.LinkRouteTableId"`
+	// If true, the main route tables of their Nets; if false, all others, linked or not.
+	LinkRouteTableMain *bool `path:"Main"`
+	// The IDs of the Subnets that the tables are linked to.
+	LinkSubnetIds []id.Subnet `path:"LinkRouteTables.SubnetId"`
+	// The IDs of the Nets that the tables are in.
+	NetIds []id.Net
+	// The ways in which routes of the tables were made.
+	RouteCreationMethods []CreationMethod `path:"Routes.CreationMethod"`
+	// The ranges that routes of the tables are for.
+	RouteDestinationIpRanges []api.CIDR `path:"Routes.DestinationIpRange"`
+	// The IDs of the services that routes of the tables lead to.
+	RouteDestinationServiceIds []string `path:"Routes.DestinationServiceId"`
+	// The IDs of the gateways that routes of the tables lead to, or `local`.
+	RouteGatewayIds []string `path:"Routes.GatewayId"`
+	// The IDs of the NAT services that routes of the tables lead to.
+	RouteNatServiceIds []id.NatService `path:"Routes.NatServiceId"`
+	// The IDs of the Net peerings that routes of the tables lead to.
+	RouteNetPeeringIds []id.NetPeering `path:"Routes.NetPeeringId"`
+	// The states of routes of the tables.
+	RouteStates   []RouteState    `path:"Routes.State"`
+	RouteTableIds []id.RouteTable // The IDs of the route tables.
+	// The IDs of the VMs that routes of the tables lead to.
+	RouteVmIds []id.Vm `path:"Routes.VmId"`
 	api.TagFilters
 }
 
@@ -227,7 +246,8 @@ func dropRouteTable(tx *resource.Tx, t *RouteTable) error {
 // LinkRouteTableRequest has a route table route what leaves a Subnet.
 type LinkRouteTableRequest struct {
 	RouteTableId id.RouteTable `api:"required"` // The ID of the route table.
-	SubnetId     id.Subnet     `api:"required"` // The ID of the Subnet, which is in the same Net and linked to no route table.
+	// The ID of the Subnet, which is in the same Net and linked to no route table.
+	SubnetId id.Subnet `api:"required"`
 }
 
 // LinkRouteTableResponse names the link that was made.
@@ -278,7 +298,8 @@ func (t *RouteTable) unlink(tx *resource.Tx, at int) error {
 
 // UnlinkRouteTableRequest leaves a Subnet to the main route table of its Net.
 type UnlinkRouteTableRequest struct {
-	LinkRouteTableId id.LinkRouteTable `api:"required"` // The ID of the link between a route table and a Subnet.
+	// The ID of the link between a route table and a Subnet.
+	LinkRouteTableId id.LinkRouteTable `api:"required"`
 }
 
 func unlinkRouteTable(tx *resource.Tx, req *UnlinkRouteTableRequest) (*struct{}, error) {
@@ -305,8 +326,10 @@ func unlinkSubnet(tx *resource.Tx, s *Subnet) error {
 // UpdateRouteTableLinkRequest has another route table route what leaves a
 // Subnet, or makes it the main one of its Net.
 type UpdateRouteTableLinkRequest struct {
-	LinkRouteTableId id.LinkRouteTable `api:"required"` // The ID of the link of the route table that did so until now.
-	RouteTableId     id.RouteTable     `api:"required"` // The ID of the route table to do so from now on, in the same Net.
+	// The ID of the link of the route table that did so until now.
+	LinkRouteTableId id.LinkRouteTable `api:"required"`
+	// The ID of the route table to do so from now on, in the same Net.
+	RouteTableId id.RouteTable `api:"required"`
 }
 
 // UpdateRouteTableLinkResponse names the link that took the place of the other.

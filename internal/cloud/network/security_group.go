@@ -17,14 +17,17 @@ import (
 // SecurityGroup filters what the VMs and NICs in it receive and send. It is of
 // a [Net], or of the public Cloud.
 type SecurityGroup struct {
-	AccountId         id.Account          `json:"-" ref:"-"` // The account ID of the owner of the security group.
-	Description       string              // The description of the security group.
-	InboundRules      []SecurityGroupRule // What may be received.
-	NetId             id.Net              // The ID of the Net that the group is for; absent if it is for the public Cloud.
-	OutboundRules     []SecurityGroupRule // What may be sent.
-	SecurityGroupId   id.SecurityGroup    // The ID of the security group.
-	SecurityGroupName string              // The name of the security group, unique in its Net or in the public Cloud of the account.
-	Tags              []api.Tag           // The tags of the security group.
+	// The account ID of the owner of the security group.
+	AccountId    id.Account          `json:"-" ref:"-"`
+	Description  string              // The description of the security group.
+	InboundRules []SecurityGroupRule // What may be received.
+	// The ID of the Net that the group is for; absent if it is for the public Cloud.
+	NetId           id.Net
+	OutboundRules   []SecurityGroupRule // What may be sent.
+	SecurityGroupId id.SecurityGroup    // The ID of the security group.
+	// The name of the security group, unique in its Net or in the public Cloud of the account.
+	SecurityGroupName string
+	Tags              []api.Tag // The tags of the security group.
 
 	// Place is the name with the Net, which makes it unique there.
 	Place string `wire:"-"`
@@ -157,9 +160,15 @@ func withoutNames(rules []SecurityGroupRule) []SecurityGroupRule {
 
 // CreateSecurityGroupRequest asks for a security group.
 type CreateSecurityGroupRequest struct {
-	Description       GroupDescription `api:"required"` // What the security group is for: from 1 to 255 letters, digits, spaces and any of `_.-:/()#,@[]+=&;{}!$*`.
-	NetId             id.Net           // The ID of the Net that the security group is for. By default, it is for the public Cloud.
-	SecurityGroupName GroupName        `api:"required"` // The name of the security group, which no other of the Net, or of the public Cloud of the account, has: from 1 to 255 letters without accents, digits, spaces and any of `_.-:/()#,@[]+=&;{}!$*`. It does not begin with `sg-`.
+	// What the security group is for: from 1 to 255 letters, digits, spaces and any of
+	// `_.-:/()#,@[]+=&;{}!$*`.
+	Description GroupDescription `api:"required"`
+	// The ID of the Net that the security group is for. By default, it is for the public Cloud.
+	NetId id.Net
+	// The name of the security group, which no other of the Net, or of the public Cloud of the
+	// account, has: from 1 to 255 letters without accents, digits, spaces and any of
+	// `_.-:/()#,@[]+=&;{}!$*`. It does not begin with `sg-`.
+	SecurityGroupName GroupName `api:"required"`
 }
 
 func createSecurityGroup(tx *resource.Tx, req *CreateSecurityGroupRequest) (*SecurityGroup, error) {
@@ -263,33 +272,51 @@ type ReadSecurityGroupsRequest struct {
 // by two rules. Filters by the groups that rules of a direction name also find the
 // group itself if it has a rule of that direction, as the real service does.
 type FiltersSecurityGroup struct {
-	AccountIds                     []id.Account       // The account IDs of the owners of the security groups.
-	Descriptions                   []string           // The descriptions of the security groups.
-	InboundRuleAccountIds          []id.Account       `path:"InboundGroups.AccountId"`         // The account IDs of the owners of the groups that inbound rules name.
-	InboundRuleFromPortRanges      []int              `path:"InboundRules.FromPortRange"`      // The first ports of inbound rules, or their types of ICMP.
-	InboundRuleIpRanges            []api.CIDR         `path:"InboundRules.IpRanges"`           // The ranges that inbound rules name, in CIDR notation.
-	InboundRuleProtocols           []Protocol         `path:"InboundRules.IpProtocol"`         // The protocols of inbound rules.
-	InboundRuleSecurityGroupIds    []id.SecurityGroup `path:"InboundGroups.SecurityGroupId"`   // The IDs of the groups that inbound rules name.
-	InboundRuleSecurityGroupNames  []string           `path:"InboundGroups.SecurityGroupName"` // The names of the groups that inbound rules name.
-	InboundRuleToPortRanges        []int              `path:"InboundRules.ToPortRange"`        // The last ports of inbound rules, or their codes of ICMP.
-	NetIds                         []id.Net           // The IDs of the Nets that the security groups are for.
-	OutboundRuleAccountIds         []id.Account       `path:"OutboundGroups.AccountId"`         // The account IDs of the owners of the groups that outbound rules name.
-	OutboundRuleFromPortRanges     []int              `path:"OutboundRules.FromPortRange"`      // The first ports of outbound rules, or their types of ICMP.
-	OutboundRuleIpRanges           []api.CIDR         `path:"OutboundRules.IpRanges"`           // The ranges that outbound rules name, in CIDR notation.
-	OutboundRuleProtocols          []Protocol         `path:"OutboundRules.IpProtocol"`         // The protocols of outbound rules.
-	OutboundRuleSecurityGroupIds   []id.SecurityGroup `path:"OutboundGroups.SecurityGroupId"`   // The IDs of the groups that outbound rules name.
-	OutboundRuleSecurityGroupNames []string           `path:"OutboundGroups.SecurityGroupName"` // The names of the groups that outbound rules name.
-	OutboundRuleToPortRanges       []int              `path:"OutboundRules.ToPortRange"`        // The last ports of outbound rules, or their codes of ICMP.
-	SecurityGroupIds               []id.SecurityGroup // The IDs of the security groups.
-	SecurityGroupNames             []string           // The names of the security groups.
+	// The account IDs of the owners of the security groups.
+	AccountIds   []id.Account
+	Descriptions []string // The descriptions of the security groups.
+	// The account IDs of the owners of the groups that inbound rules name.
+	InboundRuleAccountIds []id.Account `path:"InboundGroups.AccountId"`
+	// The first ports of inbound rules, or their types of ICMP.
+	InboundRuleFromPortRanges []int `path:"InboundRules.FromPortRange"`
+	// The ranges that inbound rules name, in CIDR notation.
+	InboundRuleIpRanges []api.CIDR `path:"InboundRules.IpRanges"`
+	// The protocols of inbound rules.
+	InboundRuleProtocols []Protocol `path:"InboundRules.IpProtocol"`
+	// The IDs of the groups that inbound rules name.
+	InboundRuleSecurityGroupIds []id.SecurityGroup `path:"InboundGroups.SecurityGroupId"`
+	// The names of the groups that inbound rules name.
+	InboundRuleSecurityGroupNames []string `path:"InboundGroups.SecurityGroupName"`
+	// The last ports of inbound rules, or their codes of ICMP.
+	InboundRuleToPortRanges []int `path:"InboundRules.ToPortRange"`
+	// The IDs of the Nets that the security groups are for.
+	NetIds []id.Net
+	// The account IDs of the owners of the groups that outbound rules name.
+	OutboundRuleAccountIds []id.Account `path:"OutboundGroups.AccountId"`
+	// The first ports of outbound rules, or their types of ICMP.
+	OutboundRuleFromPortRanges []int `path:"OutboundRules.FromPortRange"`
+	// The ranges that outbound rules name, in CIDR notation.
+	OutboundRuleIpRanges []api.CIDR `path:"OutboundRules.IpRanges"`
+	// The protocols of outbound rules.
+	OutboundRuleProtocols []Protocol `path:"OutboundRules.IpProtocol"`
+	// The IDs of the groups that outbound rules name.
+	OutboundRuleSecurityGroupIds []id.SecurityGroup `path:"OutboundGroups.SecurityGroupId"`
+	// The names of the groups that outbound rules name.
+	OutboundRuleSecurityGroupNames []string `path:"OutboundGroups.SecurityGroupName"`
+	// The last ports of outbound rules, or their codes of ICMP.
+	OutboundRuleToPortRanges []int              `path:"OutboundRules.ToPortRange"`
+	SecurityGroupIds         []id.SecurityGroup // The IDs of the security groups.
+	SecurityGroupNames       []string           // The names of the security groups.
 	api.TagFilters
 }
 
 // DeleteSecurityGroupRequest deletes a security group that nothing is in and no
 // other group names. It stays in use for a while after its last VM was terminated.
 type DeleteSecurityGroupRequest struct {
-	SecurityGroupId   id.SecurityGroup // The ID of the security group to delete.
-	SecurityGroupName string           // The name of the security group to delete. Without an ID, that of a group for the public Cloud.
+	SecurityGroupId id.SecurityGroup // The ID of the security group to delete.
+	// The name of the security group to delete. Without an ID, that of a group for the public
+	// Cloud.
+	SecurityGroupName string
 }
 
 // The real service refuses to delete a security group for about 90 seconds after

@@ -11,9 +11,12 @@ import (
 // SecurityGroupsMember is a security group that a rule names. One of another
 // account is kept as it was said: nobody is told whether it is there.
 type SecurityGroupsMember struct {
-	AccountId         id.Account       `ref:"-"`          // The account ID of the owner of the group. By default, the caller's.
-	SecurityGroupId   id.SecurityGroup `ref:"-"`          // The ID of the group.
-	SecurityGroupName string           `wire:"omitempty"` // The name of the group, which is enough in the public Cloud; absent from rules of a group of a Net.
+	// The account ID of the owner of the group. By default, the caller's.
+	AccountId       id.Account       `ref:"-"`
+	SecurityGroupId id.SecurityGroup `ref:"-"` // The ID of the group.
+	// The name of the group, which is enough in the public Cloud; absent from rules of a group
+	// of a Net.
+	SecurityGroupName string `wire:"omitempty"`
 }
 
 func (m SecurityGroupsMember) String() string {

@@ -14,13 +14,23 @@ import (
 // a range, from or to any of its ranges, members and services. For a protocol
 // and ports a group has one rule at most: what is added for the same joins it.
 type SecurityGroupRule struct {
-	FromPortRange         int                    `default:"-1"`     // The first port, or the type of ICMP; -1 for all.
-	IpProtocol            Protocol               `default:"-1"`     // `tcp`, `udp`, `icmp`, in a Net the number of a protocol, or `-1` for all.
-	IpRanges              []api.CIDR             `wire:"omitempty"` // The ranges that packets may come from or go to, in CIDR notation; absent if there are none.
-	SecurityGroupRuleId   id.SecurityGroupRule   `ref:"-"`          // The ID of the rule. In a request, it says nothing.
-	SecurityGroupsMembers []SecurityGroupsMember `wire:"omitempty"` // The security groups whose members packets may come from or go to; absent if there are none.
-	ServiceIds            []string               `wire:"omitempty"` // The IDs of the services that packets may go to, of outbound rules; absent if there are none.
-	ToPortRange           int                    `default:"-1"`     // The last port, or the code of ICMP; -1 for all.
+	// The first port, or the type of ICMP; -1 for all.
+	FromPortRange int `default:"-1"`
+	// `tcp`, `udp`, `icmp`, in a Net the number of a protocol, or `-1` for all.
+	IpProtocol Protocol `default:"-1"`
+	// The ranges that packets may come from or go to, in CIDR notation; absent if there are
+	// none.
+	IpRanges []api.CIDR `wire:"omitempty"`
+	// The ID of the rule. In a request, it says nothing.
+	SecurityGroupRuleId id.SecurityGroupRule `ref:"-"`
+	// The security groups whose members packets may come from or go to; absent if there are
+	// none.
+	SecurityGroupsMembers []SecurityGroupsMember `wire:"omitempty"`
+	// The IDs of the services that packets may go to, of outbound rules; absent if there are
+	// none.
+	ServiceIds []string `wire:"omitempty"`
+	// The last port, or the code of ICMP; -1 for all.
+	ToPortRange int `default:"-1"`
 }
 
 // Flow is the direction of packets.
@@ -54,15 +64,28 @@ func securityGroupRuleActions(region Region) []api.Action {
 // CreateSecurityGroupRuleRequest lets more packets through: it says one rule
 // itself, or several in Rules.
 type CreateSecurityGroupRuleRequest struct {
-	Flow                         Flow                `api:"required"` // Whether the packets are received or sent. Only groups of a Net say what may be sent.
-	FromPortRange                int                 `default:"-1"`   // The first port, or the type of ICMP. Without any port, a rule of TCP or UDP is for all of them. Not with `Rules`.
-	IpProtocol                   Protocol            `default:"-1"`   // `tcp`, `udp`, `icmp`, in a Net the number of a protocol, or `-1` for all. By default, `-1`. Not with `Rules`.
-	IpRange                      api.CIDR            // The range that the packets may come from or go to, in CIDR notation. Not with `Rules`.
-	Rules                        []SecurityGroupRule // The rules to add, if the other parameters say none.
-	SecurityGroupAccountIdToLink id.Account          // The account ID of the owner of the group in `SecurityGroupNameToLink`. By default, the caller's.
-	SecurityGroupId              id.SecurityGroup    `api:"required"` // The ID of the security group to add the rules to.
-	SecurityGroupNameToLink      string              // The ID of the group whose members the packets may come from or go to. In the public Cloud, this may be its name. Not with `IpRange` or `Rules`.
-	ToPortRange                  int                 `default:"-1"` // The last port, or the code of ICMP. Not with `Rules`.
+	// Whether the packets are received or sent. Only groups of a Net say what may be sent.
+	Flow Flow `api:"required"`
+	// The first port, or the type of ICMP. Without any port, a rule of TCP or UDP is for all of
+	// them. Not with `Rules`.
+	FromPortRange int `default:"-1"`
+	// `tcp`, `udp`, `icmp`, in a Net the number of a protocol, or `-1` for all. By default,
+	// `-1`. Not with `Rules`.
+	IpProtocol Protocol `default:"-1"`
+	// The range that the packets may come from or go to, in CIDR notation. Not with `Rules`.
+	IpRange api.CIDR
+	// The rules to add, if the other parameters say none.
+	Rules []SecurityGroupRule
+	// The account ID of the owner of the group in `SecurityGroupNameToLink`. By default, the
+	// caller's.
+	SecurityGroupAccountIdToLink id.Account
+	// The ID of the security group to add the rules to.
+	SecurityGroupId id.SecurityGroup `api:"required"`
+	// The ID of the group whose members the packets may come from or go to. In the public
+	// Cloud, this may be its name. Not with `IpRange` or `Rules`.
+	SecurityGroupNameToLink string
+	// The last port, or the code of ICMP. Not with `Rules`.
+	ToPortRange int `default:"-1"`
 }
 
 func (region Region) createSecurityGroupRule(tx *resource.Tx, g *SecurityGroup, req *CreateSecurityGroupRuleRequest) error {
@@ -96,15 +119,27 @@ func (region Region) createSecurityGroupRule(tx *resource.Tx, g *SecurityGroup, 
 // DeleteSecurityGroupRuleRequest lets fewer packets through: it says exactly
 // what was let through, itself for one rule, or in Rules for several.
 type DeleteSecurityGroupRuleRequest struct {
-	Flow                           Flow                `api:"required"` // Whether the packets are received or sent.
-	FromPortRange                  int                 `default:"-1"`   // The first port, or the type of ICMP. Not with `Rules`.
-	IpProtocol                     Protocol            `default:"-1"`   // `tcp`, `udp`, `icmp`, in a Net the number of a protocol, or `-1` for all. By default, `-1`. Not with `Rules`.
-	IpRange                        api.CIDR            // The range that the packets may come from or go to, in CIDR notation. Not with `Rules`.
-	Rules                          []SecurityGroupRule // The rules to take away, if the other parameters say none.
-	SecurityGroupAccountIdToUnlink id.Account          // The account ID of the owner of the group in `SecurityGroupNameToUnlink`. By default, the caller's.
-	SecurityGroupId                id.SecurityGroup    `api:"required"` // The ID of the security group to take the rules from.
-	SecurityGroupNameToUnlink      string              // The ID of the group whose members the packets may come from or go to. In the public Cloud, this may be its name. Not with `IpRange` or `Rules`.
-	ToPortRange                    int                 `default:"-1"` // The last port, or the code of ICMP. Not with `Rules`.
+	// Whether the packets are received or sent.
+	Flow Flow `api:"required"`
+	// The first port, or the type of ICMP. Not with `Rules`.
+	FromPortRange int `default:"-1"`
+	// `tcp`, `udp`, `icmp`, in a Net the number of a protocol, or `-1` for all. By default,
+	// `-1`. Not with `Rules`.
+	IpProtocol Protocol `default:"-1"`
+	// The range that the packets may come from or go to, in CIDR notation. Not with `Rules`.
+	IpRange api.CIDR
+	// The rules to take away, if the other parameters say none.
+	Rules []SecurityGroupRule
+	// The account ID of the owner of the group in `SecurityGroupNameToUnlink`. By default, the
+	// caller's.
+	SecurityGroupAccountIdToUnlink id.Account
+	// The ID of the security group to take the rules from.
+	SecurityGroupId id.SecurityGroup `api:"required"`
+	// The ID of the group whose members the packets may come from or go to. In the public
+	// Cloud, this may be its name. Not with `IpRange` or `Rules`.
+	SecurityGroupNameToUnlink string
+	// The last port, or the code of ICMP. Not with `Rules`.
+	ToPortRange int `default:"-1"`
 }
 
 func deleteSecurityGroupRule(tx *resource.Tx, g *SecurityGroup, req *DeleteSecurityGroupRuleRequest) error {

@@ -13,14 +13,18 @@ import (
 
 // Subnet is a part of the range of a [Net], in one Subregion.
 type Subnet struct {
-	SubnetId            id.Subnet   // The ID of the Subnet.
-	NetId               id.Net      // The ID of the Net that the Subnet is in.
-	SubregionName       string      // The name of the Subregion that the Subnet is in.
-	IpRange             api.CIDR    // The range of addresses of the Subnet, inside the range of its Net.
-	State               SubnetState // The state of the Subnet. A Subnet is `available` as soon as it is created.
-	AvailableIpsCount   int         `json:"-"` // The number of addresses that nobody uses yet. The first four and the last address of a Subnet can never be used.
-	MapPublicIpOnLaunch bool        // Whether a NIC created in the Subnet gets a public IP.
-	Tags                []api.Tag   // The tags of the Subnet.
+	SubnetId      id.Subnet // The ID of the Subnet.
+	NetId         id.Net    // The ID of the Net that the Subnet is in.
+	SubregionName string    // The name of the Subregion that the Subnet is in.
+	// The range of addresses of the Subnet, inside the range of its Net.
+	IpRange api.CIDR
+	// The state of the Subnet. A Subnet is `available` as soon as it is created.
+	State SubnetState
+	// The number of addresses that nobody uses yet. The first four and the last address of a
+	// Subnet can never be used.
+	AvailableIpsCount   int       `json:"-"`
+	MapPublicIpOnLaunch bool      // Whether a NIC created in the Subnet gets a public IP.
+	Tags                []api.Tag // The tags of the Subnet.
 }
 
 // Subnets are the Subnets of the region.
@@ -73,9 +77,12 @@ func viewSubnet(tx *resource.Tx, s *Subnet) *Subnet {
 
 // CreateSubnetRequest asks for a Subnet in a Net.
 type CreateSubnetRequest struct {
-	IpRange       api.CIDR `api:"required"` // The range of the Subnet, from the size of its Net to /29. It is inside the range of the Net, may be all of it, and overlaps no other Subnet of the Net.
-	NetId         id.Net   `api:"required"` // The ID of the Net to divide.
-	SubregionName string   // The name of the Subregion to create the Subnet in. By default, the first of the region.
+	// The range of the Subnet, from the size of its Net to /29. It is inside the range of the
+	// Net, may be all of it, and overlaps no other Subnet of the Net.
+	IpRange api.CIDR `api:"required"`
+	NetId   id.Net   `api:"required"` // The ID of the Net to divide.
+	// The name of the Subregion to create the Subnet in. By default, the first of the region.
+	SubregionName string
 }
 
 // The sizes of a Subnet, in bits of its prefix.
@@ -130,7 +137,8 @@ type FiltersSubnet struct {
 
 // UpdateSubnetRequest changes what a Subnet does for the NICs created in it.
 type UpdateSubnetRequest struct {
-	MapPublicIpOnLaunch bool      `api:"required"` // Whether a NIC created in the Subnet from now on gets a public IP.
+	// Whether a NIC created in the Subnet from now on gets a public IP.
+	MapPublicIpOnLaunch bool      `api:"required"`
 	SubnetId            id.Subnet `api:"required"` // The ID of the Subnet.
 }
 

@@ -14,11 +14,13 @@ import (
 // VirtualGateway is where VPN connections and DirectLink interfaces end, and
 // the way of the [Net] that it is linked to into them.
 type VirtualGateway struct {
-	ConnectionType           ConnectionType            // The type of VPN connection that it supports.
-	NetToVirtualGatewayLinks []NetToVirtualGatewayLink // The Net that it is linked to, then those that it was linked to, the latest first.
-	State                    GatewayState              // The state of the virtual gateway.
-	Tags                     []api.Tag                 // The tags of the virtual gateway.
-	VirtualGatewayId         id.VirtualGateway         // The ID of the virtual gateway.
+	// The type of VPN connection that it supports.
+	ConnectionType ConnectionType
+	// The Net that it is linked to, then those that it was linked to, the latest first.
+	NetToVirtualGatewayLinks []NetToVirtualGatewayLink
+	State                    GatewayState      // The state of the virtual gateway.
+	Tags                     []api.Tag         // The tags of the virtual gateway.
+	VirtualGatewayId         id.VirtualGateway // The ID of the virtual gateway.
 
 	// NetId is the Net that it is linked to now: what keeps the Net.
 	NetId id.Net `wire:"-"`
@@ -136,7 +138,8 @@ func virtualGatewayActions() []api.Action {
 // CreateVirtualGatewayRequest asks for a virtual gateway, which is then linked
 // to a Net.
 type CreateVirtualGatewayRequest struct {
-	ConnectionType ConnectionType `api:"required"` // The type of VPN connection that it shall support: always `ipsec.1`.
+	// The type of VPN connection that it shall support: always `ipsec.1`.
+	ConnectionType ConnectionType `api:"required"`
 }
 
 func createVirtualGateway(_ *resource.Tx, req *CreateVirtualGatewayRequest) (*VirtualGateway, error) {
@@ -152,9 +155,11 @@ type ReadVirtualGatewaysRequest struct {
 
 // FiltersVirtualGateway selects virtual gateways.
 type FiltersVirtualGateway struct {
-	ConnectionTypes   []ConnectionType    // The types of VPN connection that they support.
-	LinkNetIds        []id.Net            `path:"NetToVirtualGatewayLinks.NetId"` // The IDs of the Nets that they are or were linked to.
-	LinkStates        []GatewayLinkState  `path:"NetToVirtualGatewayLinks.State"` // The states of their links.
+	ConnectionTypes []ConnectionType // The types of VPN connection that they support.
+	// The IDs of the Nets that they are or were linked to.
+	LinkNetIds []id.Net `path:"NetToVirtualGatewayLinks.NetId"`
+	// The states of their links.
+	LinkStates        []GatewayLinkState  `path:"NetToVirtualGatewayLinks.State"`
 	States            []GatewayState      // The states of the virtual gateways.
 	VirtualGatewayIds []id.VirtualGateway // The IDs of the virtual gateways.
 	api.TagFilters

@@ -16,17 +16,25 @@ import (
 // VpnConnection is a tunnel over the Internet between a virtual gateway and a
 // client gateway.
 type VpnConnection struct {
-	ClientGatewayConfiguration string            `json:"-"` // What the client gateway must be told, as an XML document with the pre-shared key in it. It is empty once the connection is deleted.
-	ClientGatewayId            id.ClientGateway  // The ID of the client gateway, which is the client's end of the connection.
-	ConnectionType             ConnectionType    // The type of the connection.
-	Routes                     []RouteLight      `json:"-"` // The static routes of the connection. Deleted ones are among them for an hour.
-	State                      GatewayState      // The state of the connection. It is `pending` until our end is ready for the client's.
-	StaticRoutesOnly           bool              // Whether the static routes say what is behind the client gateway; otherwise it announces that by BGP.
-	Tags                       []api.Tag         // The tags of the connection.
-	VgwTelemetries             []VgwTelemetry    `json:"-"` // How the tunnel is doing.
-	VirtualGatewayId           id.VirtualGateway // The ID of the virtual gateway, which is our end of the connection.
-	VpnConnectionId            id.VpnConnection  // The ID of the connection.
-	VpnOptions                 VpnOptions        // How the two ends find and trust each other.
+	// What the client gateway must be told, as an XML document with the pre-shared key in it.
+	// It is empty once the connection is deleted.
+	ClientGatewayConfiguration string `json:"-"`
+	// The ID of the client gateway, which is the client's end of the connection.
+	ClientGatewayId id.ClientGateway
+	ConnectionType  ConnectionType // The type of the connection.
+	// The static routes of the connection. Deleted ones are among them for an hour.
+	Routes []RouteLight `json:"-"`
+	// The state of the connection. It is `pending` until our end is ready for the client's.
+	State GatewayState
+	// Whether the static routes say what is behind the client gateway; otherwise it announces
+	// that by BGP.
+	StaticRoutesOnly bool
+	Tags             []api.Tag      // The tags of the connection.
+	VgwTelemetries   []VgwTelemetry `json:"-"` // How the tunnel is doing.
+	// The ID of the virtual gateway, which is our end of the connection.
+	VirtualGatewayId id.VirtualGateway
+	VpnConnectionId  id.VpnConnection // The ID of the connection.
+	VpnOptions       VpnOptions       // How the two ends find and trust each other.
 
 	// BgpAsn is that of the client gateway, for the filter.
 	BgpAsn GatewayAsn `json:"-" wire:"-"`
@@ -136,9 +144,12 @@ func (c *VpnConnection) telemetry() VgwTelemetry {
 // CreateVpnConnectionRequest asks for a VPN connection between two gateways that
 // have none yet.
 type CreateVpnConnectionRequest struct {
-	ClientGatewayId  id.ClientGateway  `api:"required"` // The ID of the client gateway.
-	ConnectionType   ConnectionType    `api:"required"` // The type of the connection: always `ipsec.1`.
-	StaticRoutesOnly bool              // Whether static routes say what is behind the client gateway. By default it announces that by BGP.
+	ClientGatewayId id.ClientGateway `api:"required"` // The ID of the client gateway.
+	// The type of the connection: always `ipsec.1`.
+	ConnectionType ConnectionType `api:"required"`
+	// Whether static routes say what is behind the client gateway. By default it announces that
+	// by BGP.
+	StaticRoutesOnly bool
 	VirtualGatewayId id.VirtualGateway `api:"required"` // The ID of the virtual gateway.
 }
 
@@ -197,14 +208,17 @@ type ReadVpnConnectionsRequest struct {
 
 // FiltersVpnConnection selects VPN connections.
 type FiltersVpnConnection struct {
-	BgpAsns                  []GatewayAsn        // The autonomous system numbers of the client gateways.
-	ClientGatewayIds         []id.ClientGateway  // The IDs of the client gateways.
-	ConnectionTypes          []ConnectionType    // The types of the connections.
-	RouteDestinationIpRanges []api.CIDR          `path:"Routes.DestinationIpRange"` // The destinations of the static routes.
-	States                   []GatewayState      // The states of the connections.
-	StaticRoutesOnly         *bool               // Whether static routes say what is behind the client gateways.
-	VirtualGatewayIds        []id.VirtualGateway // The IDs of the virtual gateways.
-	VpnConnectionIds         []id.VpnConnection  // The IDs of the connections.
+	// The autonomous system numbers of the client gateways.
+	BgpAsns          []GatewayAsn
+	ClientGatewayIds []id.ClientGateway // The IDs of the client gateways.
+	ConnectionTypes  []ConnectionType   // The types of the connections.
+	// The destinations of the static routes.
+	RouteDestinationIpRanges []api.CIDR     `path:"Routes.DestinationIpRange"`
+	States                   []GatewayState // The states of the connections.
+	// Whether static routes say what is behind the client gateways.
+	StaticRoutesOnly  *bool
+	VirtualGatewayIds []id.VirtualGateway // The IDs of the virtual gateways.
+	VpnConnectionIds  []id.VpnConnection  // The IDs of the connections.
 	api.TagFilters
 }
 

@@ -17,31 +17,50 @@ import (
 // A connection has a value for each option. A change says some of them: 0, an
 // empty text and an empty list change nothing.
 type VpnOptions struct {
-	Phase1Options       *Phase1Options // The first phase of the key exchange (IKE), in which the ends get to trust each other.
-	Phase2Options       *Phase2Options // The second phase of the key exchange, in which they agree on how to encrypt what goes through the tunnel.
-	TunnelInsideIpRange InsideRange    // The range of the addresses of both ends inside the tunnel: a /30 of 169.254.254.0/24. The first usable one is ours, the second the client's.
+	// The first phase of the key exchange (IKE), in which the ends get to trust each other.
+	Phase1Options *Phase1Options
+	// The second phase of the key exchange, in which they agree on how to encrypt what goes
+	// through the tunnel.
+	Phase2Options *Phase2Options
+	// The range of the addresses of both ends inside the tunnel: a /30 of 169.254.254.0/24. The
+	// first usable one is ours, the second the client's.
+	TunnelInsideIpRange InsideRange
 }
 
 // Phase1Options is the first phase of the key exchange of a VPN connection.
 type Phase1Options struct {
-	DpdTimeoutAction           string   // What our end does when the other one seems dead: `clear` (end the tunnel), `none` (nothing) or `restart` (begin again).
-	DpdTimeoutSeconds          int      // After how many seconds without an answer the other end seems dead, between 30 and 28800.
-	IkeVersions                []string // The versions of IKE that may be used: `ikev1`, `ikev2`.
-	Phase1DhGroupNumbers       []int    // The Diffie-Hellman groups that may be used: 2, 14 to 24.
-	Phase1EncryptionAlgorithms []string // The encryptions that may be used: `AES128`, `AES256`, `AES128-GCM-16`, `AES256-GCM-16`.
-	Phase1IntegrityAlgorithms  []string // The hashes that may be used: `SHA1`, `SHA2-256`, `SHA2-384`, `SHA2-512`.
-	Phase1LifetimeSeconds      int      // For how many seconds the ends trust each other, between 900 and 28800.
-	ReplayWindowSize           int      // How many packets may come out of order, between 64 and 2048.
-	StartupAction              string   // Whether our end waits for the client's (`add`) or begins (`start`).
+	// What our end does when the other one seems dead: `clear` (end the tunnel), `none`
+	// (nothing) or `restart` (begin again).
+	DpdTimeoutAction string
+	// After how many seconds without an answer the other end seems dead, between 30 and 28800.
+	DpdTimeoutSeconds    int
+	IkeVersions          []string // The versions of IKE that may be used: `ikev1`, `ikev2`.
+	Phase1DhGroupNumbers []int    // The Diffie-Hellman groups that may be used: 2, 14 to 24.
+	// The encryptions that may be used: `AES128`, `AES256`, `AES128-GCM-16`, `AES256-GCM-16`.
+	Phase1EncryptionAlgorithms []string
+	// The hashes that may be used: `SHA1`, `SHA2-256`, `SHA2-384`, `SHA2-512`.
+	Phase1IntegrityAlgorithms []string
+	// For how many seconds the ends trust each other, between 900 and 28800.
+	Phase1LifetimeSeconds int
+	// How many packets may come out of order, between 64 and 2048.
+	ReplayWindowSize int
+	// Whether our end waits for the client's (`add`) or begins (`start`).
+	StartupAction string
 }
 
 // Phase2Options is the second phase of the key exchange of a VPN connection.
 type Phase2Options struct {
-	Phase2DhGroupNumbers       []int           // The Diffie-Hellman groups that may be used: 2, 5, 14 to 24.
-	Phase2EncryptionAlgorithms []string        // The encryptions that may be used: `AES128`, `AES256`, `AES128-GCM-16`, `AES256-GCM-16`.
-	Phase2IntegrityAlgorithms  []string        // The hashes that may be used: `SHA1`, `SHA2-256`, `SHA2-384`, `SHA2-512`.
-	Phase2LifetimeSeconds      int             // For how many seconds a key encrypts, between 900 and 3600, and less than the first phase lasts.
-	PreSharedKey               resource.Secret // The key by which the ends know each other. It has no line breaks and no double quotes.
+	// The Diffie-Hellman groups that may be used: 2, 5, 14 to 24.
+	Phase2DhGroupNumbers []int
+	// The encryptions that may be used: `AES128`, `AES256`, `AES128-GCM-16`, `AES256-GCM-16`.
+	Phase2EncryptionAlgorithms []string
+	// The hashes that may be used: `SHA1`, `SHA2-256`, `SHA2-384`, `SHA2-512`.
+	Phase2IntegrityAlgorithms []string
+	// For how many seconds a key encrypts, between 900 and 3600, and less than the first phase
+	// lasts.
+	Phase2LifetimeSeconds int
+	// The key by which the ends know each other. It has no line breaks and no double quotes.
+	PreSharedKey resource.Secret
 }
 
 // What the options may be, all of which a new connection may use. These are

@@ -13,7 +13,8 @@ import (
 
 // RouteLight is a static route of a VPN connection.
 type RouteLight struct {
-	DestinationIpRange api.CIDR      // The range of the destinations, which are behind the client gateway.
+	// The range of the destinations, which are behind the client gateway.
+	DestinationIpRange api.CIDR
 	RouteType          string        // How the route was made: always `static`.
 	State              VpnRouteState // The state of the route.
 }
@@ -112,7 +113,8 @@ func (c *VpnConnection) destinations() []api.CIDR {
 // CreateVpnConnectionRouteRequest adds a static route to a VPN connection that
 // was made with StaticRoutesOnly.
 type CreateVpnConnectionRouteRequest struct {
-	DestinationIpRange api.CIDR         `api:"required"` // The range of the destinations, in CIDR notation.
+	// The range of the destinations, in CIDR notation.
+	DestinationIpRange api.CIDR         `api:"required"`
 	VpnConnectionId    id.VpnConnection `api:"required"` // The ID of the VPN connection.
 }
 
@@ -136,7 +138,8 @@ func createVpnConnectionRoute(tx *resource.Tx, req *CreateVpnConnectionRouteRequ
 
 // DeleteVpnConnectionRouteRequest takes a static route from a VPN connection.
 type DeleteVpnConnectionRouteRequest struct {
-	DestinationIpRange api.CIDR         `api:"required"` // The range of the destinations of the route, in CIDR notation.
+	// The range of the destinations of the route, in CIDR notation.
+	DestinationIpRange api.CIDR         `api:"required"`
 	VpnConnectionId    id.VpnConnection `api:"required"` // The ID of the VPN connection.
 }
 

@@ -58,8 +58,9 @@ type things[V value] struct {
 	at    map[place]*thing[V]
 
 	// What is particular to the kind; nil: nothing is.
-	refuse func(V) error                        // why what is asked for cannot be
-	holds  func(place, *V) bool                 // what is there resists to become the value, for now
+	refuse func(V) error // why what is asked for cannot be
+	// what is there resists to become the value, for now
+	holds  func(place, *V) bool
 	became func(at place, is *V, now time.Time) // told of each change once it is done
 }
 

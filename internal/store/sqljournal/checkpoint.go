@@ -23,7 +23,8 @@ type checkpointer struct {
 
 	every        int64 // bytes that are committed between two checkpoints
 	restartAbove int64 // bytes of the log
-	written      int64 // bytes that await a checkpoint, since the last wake-up; guarded by SQLite.writing
+	// bytes that await a checkpoint, since the last wake-up; guarded by SQLite.writing
+	written int64
 }
 
 func newCheckpointer() *checkpointer {
