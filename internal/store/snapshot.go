@@ -60,8 +60,9 @@ func (s *Snapshot) Find(kind string, key Key) iter.Seq[*Object] {
 		if t == nil {
 			return
 		}
-		t.keys.Ascend(keyEntry{index: key.Index, value: key.Value}, func(e keyEntry) bool {
-			if e.index != key.Index || e.value != key.Value {
+		first := entryOf(key, 0)
+		t.keys.Ascend(first, func(e keyEntry) bool {
+			if e.high != first.high || e.low != first.low {
 				return false
 			}
 			o, _ := t.bySeq.Get(e.seq)

@@ -1,8 +1,8 @@
 package store
 
 import (
+	"hash/maphash"
 	"slices"
-	"strings"
 
 	"github.com/tidwall/btree"
 )
@@ -26,19 +26,31 @@ type table struct {
 	readers int
 }
 
-// keyEntry leads from an index to the object made at Seq. The strings are the
-// object's own, so an entry costs no copy of them.
-type keyEntry struct {
-	index, value string
-	seq          uint64
+// keyEntry leads from a key to the object made at seq. The key is a hash of 128
+// bits, because entries without pointers are small, quick to compare and nothing
+// to the garbage collector. That two keys of an account have the same hash is as
+// good as impossible, also for a client that chooses values: the seeds are the
+// process's own.
+type keyEntry struct{ high, low, seq uint64 }
+
+var seeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
+
+func entryOf(k Key, seq uint64) keyEntry {
+	return keyEntry{hashOf(seeds[0], k), hashOf(seeds[1], k), seq}
+}
+
+// hashOf multiplies in between, so that index and value cannot change places.
+func hashOf(seed maphash.Seed, k Key) uint64 {
+	const odd = 0x9e3779b97f4a7c15
+	return maphash.String(seed, k.Index)*odd ^ maphash.String(seed, k.Value)
 }
 
 func lessKey(a, b keyEntry) bool {
-	if order := strings.Compare(a.index, b.index); order != 0 {
-		return order < 0
-	}
-	if order := strings.Compare(a.value, b.value); order != 0 {
-		return order < 0
+	switch {
+	case a.high != b.high:
+		return a.high < b.high
+	case a.low != b.low:
+		return a.low < b.low
 	}
 	return a.seq < b.seq
 }
@@ -78,7 +90,7 @@ func (t *table) put(c Codec, o *Object) (old *Object) {
 	}
 	t.sums = t.sums.plus(1, amounts)
 	for _, k := range keys {
-		t.keys.Set(keyEntry{k.Index, k.Value, o.Seq})
+		t.keys.Set(entryOf(k, o.Seq))
 	}
 	return old
 }
@@ -93,6 +105,6 @@ func (t *table) take(c Codec, o *Object) {
 	}
 	t.sums = t.sums.plus(-1, c.Amounts(o.Value))
 	for _, k := range c.Keys(o.Value) {
-		t.keys.Delete(keyEntry{k.Index, k.Value, o.Seq})
+		t.keys.Delete(entryOf(k, o.Seq))
 	}
 }
