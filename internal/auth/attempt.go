@@ -147,6 +147,7 @@ func (g *Gate) checkSignature(r *http.Request, body []byte, sig *Signature, call
 	ctx, from, name := r.Context(), Source(caller.Address), "key "+sig.AccessKey
 	var key *iam.AccessKey
 	var c claim
+	then := g.failing.now()
 	err := g.DB.View(ctx, resource.Caller{}, func(tx *resource.Tx) (err error) {
 		key = nil
 		owner, ok := iam.KeyOwner(tx, sig.AccessKey)
@@ -173,16 +174,17 @@ func (g *Gate) checkSignature(r *http.Request, body []byte, sig *Signature, call
 		return caller, locked()
 	}
 	right := g.verifier.Verify(sig, string(key.Secret), r, body)
+	if right && !c.locks.Counts(from) && g.failing.quietSince(then, name) {
+		return caller, usable(key, now) // what was read of the locks still holds
+	}
 	// Failures are counted one after the other. A right signature that comes
 	// while some are counted waits for them, because they may lock the key.
-	if !right || g.failing.busy(name) {
-		ctx = context.Background() // as in logIn
-		leave, err := g.failing.enter(ctx, name)
-		if err != nil {
-			return caller, err
-		}
-		defer leave()
+	ctx = context.Background() // as in logIn
+	leave, err := g.failing.enter(ctx, name)
+	if err != nil {
+		return caller, err
 	}
+	defer leave()
 	switch refused, err := g.count(ctx, c.tally, from, right); {
 	case err != nil:
 		return caller, err

@@ -14,8 +14,9 @@ import (
 type queues struct {
 	most int // how many attempts may be in all queues together; 0: any number
 
-	mu sync.Mutex // guards what follows
-	in int        // attempts in all queues
+	mu   sync.Mutex // guards what follows
+	in   int        // attempts in all queues
+	left uint64     // attempts that have left them
 	// by name; the first attempt of each is the one that passes, its channel is closed
 	next map[string][]chan struct{}
 }
@@ -54,6 +55,7 @@ func (q *queues) leave(name string, turn chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.in--
+	q.left++
 	waiting := q.next[name]
 	i := slices.Index(waiting, turn)
 	waiting = slices.Delete(waiting, i, i+1)
@@ -66,9 +68,17 @@ func (q *queues) leave(name string, turn chan struct{}) {
 	}
 }
 
-// busy reports whether attempts under the name are in the queue.
-func (q *queues) busy(name string) bool {
+// now counts the attempts that have left, for quietSince.
+func (q *queues) now() uint64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.next[name]) > 0
+	return q.left
+}
+
+// quietSince reports whether no attempt under the name is in its queue, and none
+// under any name has left since.
+func (q *queues) quietSince(then uint64, name string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.left == then && len(q.next[name]) == 0
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 )
 
@@ -32,13 +33,19 @@ const (
 	writeTime  = 30 * time.Second
 )
 
+// deadlined is what is written to with a deadline.
+type deadlined interface {
+	SetWriteDeadline(time.Time) error
+	Write([]byte) (int, error)
+}
+
 // writeInTime writes b in parts, each with a deadline of its own.
-func writeInTime(b []byte, now func() time.Time, setDeadline func(time.Time) error, write func([]byte) (int, error)) (n int, err error) {
+func writeInTime(to deadlined, b []byte, now func() time.Time) (n int, err error) {
 	for {
-		if err := setDeadline(now().Add(writeTime)); err != nil {
+		if err := to.SetWriteDeadline(now().Add(writeTime)); err != nil {
 			return n, err
 		}
-		written, err := write(b[n:min(n+writeChunk, len(b))])
+		written, err := to.Write(b[n:min(n+writeChunk, len(b))])
 		n += written
 		if err != nil || n == len(b) {
 			return n, err
@@ -62,16 +69,36 @@ func (l cutting) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &cuttingConn{conn, l.now}, nil
+	return &cuttingConn{Conn: conn, now: l.now}, nil
 }
 
 type cuttingConn struct {
 	net.Conn
 	now func() time.Time
+	set atomic.Int64 // when the deadline was set last, in Unix nanoseconds
 }
 
+// deadlineAge is how long a deadline does for other writes as well, because
+// setting one costs a tenth of a write. A client is cut so much earlier.
+const deadlineAge = time.Second
+
 func (c *cuttingConn) Write(b []byte) (int, error) {
-	return writeInTime(b, c.now, c.SetWriteDeadline, c.Conn.Write)
+	now := c.now()
+	if len(b) <= writeChunk && now.Sub(time.Unix(0, c.set.Load())) < deadlineAge {
+		return c.Conn.Write(b)
+	}
+	c.set.Store(now.UnixNano())
+	return writeInTime(c.Conn, b, c.now)
+}
+
+// SetWriteDeadline leaves the deadline as it is when net/http lifts it after an
+// answer: the next write may rely on it.
+func (c *cuttingConn) SetWriteDeadline(at time.Time) error {
+	if at.IsZero() {
+		return nil
+	}
+	c.set.Store(0)
+	return c.Conn.SetWriteDeadline(at)
 }
 
 // CloseWrite is what net/http asks of a connection so that the last answer
@@ -93,8 +120,14 @@ type streamWriter struct {
 }
 
 func (w *streamWriter) Write(b []byte) (int, error) {
-	return writeInTime(b, w.now, w.control.SetWriteDeadline, w.ResponseWriter.Write)
+	return writeInTime(stream{w}, b, w.now)
 }
+
+// stream is what a streamWriter writes to.
+type stream struct{ *streamWriter }
+
+func (s stream) SetWriteDeadline(at time.Time) error { return s.control.SetWriteDeadline(at) }
+func (s stream) Write(b []byte) (int, error)         { return s.ResponseWriter.Write(b) }
 
 // Unwrap is for [http.ResponseController].
 func (w *streamWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -129,6 +129,34 @@ func TestClientsThatReadSlowlyAreServed(t *testing.T) {
 	})
 }
 
+// A client that reads one small answer and not the next is cut as well.
+func TestClientsThatStopReadingAreCut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, end := serveIn(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), func(*http.Server) {})
+		defer end()
+		client := l.dial()
+		defer client.Close()
+		ask := func() error {
+			_, err := io.WriteString(client, "GET / HTTP/1.1\r\nHost: region\r\n\r\n")
+			return err
+		}
+		if err := ask(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := http.ReadResponse(bufio.NewReaderSize(client, 4096), nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := ask(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute) // by the bubble's clock
+		if err := ask(); err == nil {
+			t.Error("a client that does not read its second answer is served on")
+		}
+	})
+}
+
 // Clients of HTTP/2 stop single streams.
 func TestStreamsThatAreNotReadAreCut(t *testing.T) {
 	t.Parallel()
@@ -212,4 +240,27 @@ func TestHangingUpEndsTheCall(t *testing.T) {
 			t.Errorf("%s: the call ends with %v", name, err)
 		}
 	}
+}
+
+// The deadline of one answer is not that of another, long after.
+func TestIdleConnectionsAreServed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, end := serveIn(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), func(*http.Server) {})
+		defer end()
+		client := l.dial()
+		defer client.Close()
+		answers := bufio.NewReader(client)
+		for _, idle := range []time.Duration{0, time.Second / 2, time.Minute} {
+			time.Sleep(idle) // by the bubble's clock
+			if _, err := io.WriteString(client, "GET / HTTP/1.1\r\nHost: region\r\n\r\n"); err != nil {
+				t.Fatalf("after %s: %v", idle, err)
+			}
+			r, err := http.ReadResponse(answers, nil)
+			if err != nil || r.StatusCode != http.StatusOK {
+				t.Fatalf("after %s the answer is %v (%v)", idle, r, err)
+			}
+			_ = r.Body.Close()
+		}
+	})
 }
