@@ -60,10 +60,11 @@ func (v Version) known() Version {
 }
 
 func (v Version) String() string {
+	text := strconv.Itoa(v.Major) + "." + strconv.Itoa(v.Minor)
 	if v.Patch == 0 && v.Minor < 20 { // 1.1 was published so, 1.42.0 was not
-		return fmt.Sprintf("%d.%d", v.Major, v.Minor)
+		return text
 	}
-	return fmt.Sprintf("%d.%d.%d", v.Major, v.Minor, v.Patch)
+	return text + "." + strconv.Itoa(v.Patch)
 }
 
 //go:embed actions.txt
