@@ -2,11 +2,11 @@ package acceptance
 
 import (
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
 
 	"github.com/bastide-cloud/bastide/internal/cloud"
+	"github.com/bastide-cloud/bastide/internal/cloud/compute"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
@@ -36,32 +36,23 @@ func hosted(of string, e lifecycle.Edge) bool {
 	return of == network.Interfaces.Name && (e.From == "confirming" || e.To == "confirming" || e.From == "rejected" || e.From == "expired")
 }
 
-// check reports the transitions of the tables that no story has made: of a network,
-// as a failure.
+// check reports the transitions of the tables that no story has made.
 func (w *walk) check(t *testing.T) {
-	lives, others := map[string]lifecycle.Life{}, map[string]lifecycle.Life{}
-	for _, l := range network.Lives() {
-		lives[l.State().Name()] = l
-	}
-	for _, k := range cloud.Kinds() {
-		switch facts := k.Facts(); {
-		case facts.Life == nil:
-		case slices.Contains(network.Kinds(), k):
-			lives[facts.Name] = facts.Life
-		default:
-			others[facts.Name] = facts.Life
+	lives := map[string]lifecycle.Life{}
+	for _, parts := range []map[string]lifecycle.Life{network.Lives(), compute.Lives()} {
+		for _, l := range parts {
+			lives[l.State().Name()] = l
 		}
 	}
-	w.missing(lives, t.Errorf)
-	w.missing(others, t.Logf)
-}
-
-// missing says which transitions no story has made.
-func (w *walk) missing(lives map[string]lifecycle.Life, say func(format string, args ...any)) {
+	for _, k := range cloud.Kinds() {
+		if facts := k.Facts(); facts.Life != nil {
+			lives[facts.Name] = facts.Life
+		}
+	}
 	for of, l := range lives {
 		for _, e := range l.Edges() {
 			if !w.made[step(of, e)] && !hosted(of, e) {
-				say("no story walks %s", step(of, e))
+				t.Errorf("no story walks %s", step(of, e))
 			}
 		}
 	}

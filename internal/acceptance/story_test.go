@@ -16,6 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/bastide-cloud/bastide/internal/auth"
+	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/region"
 )
 
@@ -42,8 +43,15 @@ import (
 //	match PATH regexp RE       …or what it looks like
 //	error CODE [TEXT]          the code or type of the refusal, and a part of its sentence
 //	save NAME PATH             keeps what the last answer has at a path, as $NAME
-//	settle                     the loops come to their end; the clock moves as far as they ask
+//	settle [DURATION]          the loops come to their end; the clock moves as far as they ask, unless that is further at once
 //	advance DURATION           the clock moves
+//	driver refuses OP WHY      the driver can never do what its method is asked for; EnsureMachine: it has no room
+//	driver works               it refuses nothing any more
+//	driver away                it hears nothing
+//	driver takes DURATION      how long each change takes from now on
+//	driver breaks ID WHY       a snapshot, or the file of an export, fails
+//	driver shuts-down VM       the guest of a VM of the account shuts down by itself
+//	driver deafens VM          the guest of a VM of the account does not shut down when it is asked to
 //
 // $NAME stands for its value in JSON bodies and refusals too. $ALICE_ACCOUNT,
 // $ALICE_KEY, $ALICE_SECRET, $ALICE_EMAIL and $ALICE_PASSWORD are about somebody
@@ -64,7 +72,7 @@ func TestStories(t *testing.T) {
 			"authority": told((*story).authority), "certificate": told((*story).certificate),
 			"call": told((*story).call), "send": told((*story).send), "save": told((*story).save),
 			"status": told((*story).status), "answered": told((*story).answered), "match": told((*story).match), "error": told((*story).error),
-			"settle": told((*story).settle), "advance": told((*story).advance),
+			"settle": told((*story).settle), "advance": told((*story).advance), "driver": told((*story).driver),
 		},
 	})
 }
@@ -74,6 +82,7 @@ type story struct {
 	*testscript.TestScript
 	w           *testRegion
 	caller      client
+	account     string // of the last one named with as
 	authorities map[string]*authority
 	last        *answer
 }
@@ -149,7 +158,7 @@ func (s *story) as(neg bool, args []string) {
 	} {
 		s.Setenv(name+"_"+suffix, value)
 	}
-	s.caller = s.caller.signing(p.key, p.secret)
+	s.caller, s.account = s.caller.signing(p.key, p.secret), p.account
 }
 
 func (s *story) sign(neg bool, args []string) {
@@ -285,8 +294,14 @@ func (s *story) save(neg bool, args []string) {
 }
 
 func (s *story) settle(neg bool, args []string) {
-	s.plain(neg, args, 0, 0)
-	s.w.settle()
+	s.plain(neg, args, 0, 1)
+	within := while
+	if len(args) == 1 {
+		var err error
+		within, err = time.ParseDuration(args[0])
+		s.Check(err)
+	}
+	s.w.settleWithin(within)
 }
 
 func (s *story) advance(neg bool, args []string) {
@@ -294,4 +309,39 @@ func (s *story) advance(neg bool, args []string) {
 	d, err := time.ParseDuration(args[0])
 	s.Check(err)
 	s.w.advance(d)
+}
+
+func (s *story) driver(neg bool, args []string) {
+	s.plain(neg, args, 1, 3)
+	args = append(args, "", "")
+	verb, what, why := args[0], s.filled(args[1]), args[2]
+	switch verb {
+	case "refuses":
+		var refusal error = driver.Never{Why: why}
+		if what == "EnsureMachine" {
+			refusal = driver.NoCapacity{What: why}
+		}
+		s.w.sim.Fail(func(op string) error {
+			if op == what {
+				return refusal
+			}
+			return nil
+		})
+	case "away":
+		s.w.sim.Fail(func(string) error { return errors.New("the driver is away") })
+	case "works":
+		s.w.sim.Fail(nil)
+	case "takes":
+		d, err := time.ParseDuration(what)
+		s.Check(err)
+		s.w.sim.Slow(func(string) time.Duration { return d })
+	case "breaks":
+		s.w.sim.Break(what, why)
+	case "shuts-down":
+		s.w.sim.ShutDownGuest(s.account, what)
+	case "deafens":
+		s.w.sim.DeafenGuest(s.account, what)
+	default:
+		s.Fatalf("a driver does not know %s", verb)
+	}
 }
