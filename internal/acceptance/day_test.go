@@ -406,8 +406,11 @@ func (d *day) mend(name string) {
 		}
 		for key := range iam.AccessKeys.All(tx) {
 			if key.UserId == "" {
-				key.State, key.ExpirationDate = iam.AccessKeyActive, 0
+				key.ExpirationDate = 0
 				p.key, p.secret = string(key.AccessKeyId), string(key.Secret)
+				if key.State == iam.AccessKeyInactive {
+					return resource.Transition(tx, iam.AccessKeys, key, iam.AccessKeyActivated)
+				}
 				return iam.AccessKeys.Put(tx, key)
 			}
 		}

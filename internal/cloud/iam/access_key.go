@@ -9,6 +9,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/lifecycle"
 	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
@@ -41,7 +42,11 @@ type AccessKeySecretKey struct {
 }
 
 // AccessKeys are the access keys of an account and of its users.
-var AccessKeys = &resource.Kind[AccessKey, id.AccessKey]{Name: "AccessKey", NotFound: apierror.AccessKeyNotFound}
+var AccessKeys = &resource.Kind[AccessKey, id.AccessKey]{
+	Name:     "AccessKey",
+	NotFound: apierror.AccessKeyNotFound,
+	Life:     accessKeyLife,
+}
 
 // maxAccessKeys bounds the access keys of the root account and those of each user.
 const maxAccessKeys = 10
@@ -67,6 +72,27 @@ const (
 	AccessKeyActive   AccessKeyState = "ACTIVE"
 	AccessKeyInactive AccessKeyState = "INACTIVE"
 )
+
+// The events of an access key.
+const (
+	accessKeyCreated     lifecycle.Event[AccessKeyState] = "created"
+	AccessKeyActivated   lifecycle.Event[AccessKeyState] = "activated"
+	accessKeyDeactivated lifecycle.Event[AccessKeyState] = "deactivated"
+	accessKeyDeleted     lifecycle.Event[AccessKeyState] = "deleted"
+)
+
+// accessKeyLife is the life of an access key. That of a user must be inactive to be
+// deleted, which is the rule's to say.
+var accessKeyLife = lifecycle.Table[AccessKeyState]{
+	"":                {accessKeyCreated: AccessKeyActive},
+	AccessKeyActive:   {accessKeyDeactivated: AccessKeyInactive, accessKeyDeleted: ""},
+	AccessKeyInactive: {AccessKeyActivated: AccessKeyActive, accessKeyDeleted: ""},
+}
+
+// accessKeyEvents are what leads to the states that a caller can ask for.
+var accessKeyEvents = map[AccessKeyState]lifecycle.Event[AccessKeyState]{
+	AccessKeyActive: AccessKeyActivated, AccessKeyInactive: accessKeyDeactivated,
+}
 
 // upperStates is the first version that writes states in upper case.
 var upperStates = api.Version{Major: 1, Minor: 28, Patch: 5}
@@ -214,7 +240,6 @@ func (k *AccessKey) prepare(tx *resource.Tx) error {
 	if k.Secret == "" {
 		k.Secret = resource.Secret(resource.Random(tx.Rand(), secretSize, resource.Alphanumeric))
 	}
-	k.State = AccessKeyActive
 	k.CreationDate = api.OffsetAt(tx.Now())
 	k.LastModificationDate = k.CreationDate
 	return keyName(string(k.AccessKeyId)).enter(tx, account.AccountId)
@@ -358,9 +383,6 @@ func updateAccessKey(tx *resource.Tx, req *UpdateAccessKeyRequest) (*UpdateAcces
 	if err != nil {
 		return nil, err
 	}
-	if req.State != "" {
-		key.State = req.State
-	}
 	if req.Tag != nil || req.ClearTag {
 		key.Tag = req.Tag
 	}
@@ -378,7 +400,10 @@ func updateAccessKey(tx *resource.Tx, req *UpdateAccessKeyRequest) (*UpdateAcces
 		return nil, err
 	}
 	key.LastModificationDate = api.OffsetAt(tx.Now())
-	return &UpdateAccessKeyResponse{key}, AccessKeys.Put(tx, key)
+	if req.State == "" || req.State == key.State {
+		return &UpdateAccessKeyResponse{key}, AccessKeys.Put(tx, key)
+	}
+	return &UpdateAccessKeyResponse{key}, resource.Transition(tx, AccessKeys, key, accessKeyEvents[req.State])
 }
 
 // DeleteAccessKeyRequest asks to delete an access key. One of an EIM user must
