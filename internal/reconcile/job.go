@@ -9,48 +9,48 @@ import (
 	"github.com/bastide-cloud/bastide/internal/clock"
 )
 
-// task is what a step is about: one resource of a loop or, if it names none,
-// a sweep.
+// task identifies what a job works on: one resource of a loop, or the resync of
+// the loop if id is empty.
 type task struct {
 	loop        *loop
 	account, id string
 }
 
-func (t task) isSweep() bool { return t.id == "" }
+func (t task) isResync() bool { return t.id == "" }
 
-// name is what the task is counted as.
+// name is the label under which the task is counted and logged.
 func (t task) name() string {
-	if t.isSweep() {
+	if t.isResync() {
 		return t.loop.name + " sweep"
 	}
 	return t.loop.name
 }
 
-// job is a task that needs a step: now, once it is due, or again after the one
-// it is in.
+// job is a task with work to do: now, at its due time, or once more after the
+// call that is running.
 type job struct {
 	task
 	phase    phase
-	woken    bool // while it was at a worker
-	failures int  // in a row
+	woken    bool // while a worker ran it
+	failures int  // consecutive
 
-	// When it waits:
+	// Set in phase waiting:
 	due   time.Time
 	timer clock.Timer
 }
 
-// phase is where a job is.
+// phase is the state of a job.
 type phase int
 
 const (
 	ready   phase = iota // in the queue
-	active               // at a worker
-	waiting              // for its time
+	active               // run by a worker
+	waiting              // until its due time
 )
 
-// wake has a step of the task made soon. A step that has failed waits out its
-// pace whatever wakes it, so that a resource that is often changed does not
-// keep a broken driver busy. The caller holds the mutex.
+// wake queues a task. A task that has failed waits until its backoff has passed
+// whatever wakes it, so that a resource that changes often does not keep a
+// broken driver busy. The caller holds the mutex.
 func (r *Reconciler) wake(t task) {
 	j := r.jobs[t]
 	switch {
@@ -73,35 +73,34 @@ func (r *Reconciler) enqueue(j *job) {
 	r.work.Signal()
 }
 
-// wait has a job wait until it is due. The caller holds the mutex.
+// wait parks a job until it is due. The caller holds the mutex.
 func (r *Reconciler) wait(j *job, due time.Time) {
 	j.phase, j.due = waiting, due
 	j.timer = r.Clock.At(due, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		// A timer that was stopped too late, or never because the loops have
-		// ended, finds its job elsewhere.
+		// A timer may fire after it was stopped, or after the loops have ended:
+		// its job has moved on by then.
 		if j.phase == waiting && j.due.Equal(due) && r.state == started {
 			r.enqueue(j)
 		}
 	})
 }
 
-// The pace at which a step that fails is repeated: each time twice as long
-// after, between these bounds.
+// The bounds of the backoff, which doubles with each failure.
 const (
-	firstPace = time.Second
-	lastPace  = 2 * time.Minute
+	minBackoff = time.Second
+	maxBackoff = 2 * time.Minute
 )
 
-// pace is how long to wait after the given number of failures in a row. Up to
-// half of it is taken off so that what failed together does not come back
-// together. How much follows from what it is, given by names, and not from
-// random: a region with a given seed repeats itself.
-func pace(failures int, names ...string) time.Duration {
-	longest := lastPace
+// backoff is how long to wait after the given number of consecutive failures.
+// Up to half of it is taken off, so that jobs that failed together do not
+// return together. The jitter is a hash of the names and not random, so that a
+// region with a given seed repeats itself.
+func backoff(failures int, names ...string) time.Duration {
+	longest := maxBackoff
 	if doublings := failures - 1; doublings < 7 {
-		longest = min(firstPace<<doublings, lastPace)
+		longest = min(minBackoff<<doublings, maxBackoff)
 	}
 	h := fnv.New32a()
 	h.Write([]byte(strings.Join(append(names, strconv.Itoa(failures)), "\x00")))

@@ -74,7 +74,7 @@ func TestMine(t *testing.T) {
 	}
 }
 
-// Each account belongs to the holder of one share, and to nobody else.
+// Each account belongs to the holder of one share and of no other.
 func TestSharesDivideTheAccounts(t *testing.T) {
 	t.Parallel()
 	var leases []*reconcile.Leases
@@ -134,13 +134,13 @@ func TestArrivedSaysThatThereIsMore(t *testing.T) {
 			t.Fatal(err)
 		}
 		if arrived != c.wantArrived {
-			t.Errorf("%s: told %d times, want %d", c.name, arrived, c.wantArrived)
+			t.Errorf("%s: called %d times, want %d", c.name, arrived, c.wantArrived)
 		}
 	}
 }
 
 // Leases live through failures for as long as they were given for, and are
-// given back at the end by who has stopped believing in them.
+// given back at the end once they are no longer relied on.
 func TestLeasesRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -7,53 +7,54 @@ import (
 	"github.com/bastide-cloud/bastide/internal/clock"
 )
 
-// Listener is a [Loop] that the driver tells when something happens to a
-// resource, so that nobody waits for a sweep.
+// Listener is a [Loop] whose driver notifies it of changes, so that they are
+// seen before the next resync.
 type Listener interface {
 	Loop
 
-	// Listen calls heard for each resource that something happens to, until the
-	// context ends or the driver cannot be heard. It may miss some, which sweeps
-	// find. heard returns at once.
-	Listen(ctx context.Context, heard func(account, id string)) error
+	// Listen calls notify for each resource that the driver has changed, until
+	// the context ends or the connection fails. It may miss some, which resyncs
+	// find. notify does not block.
+	Listen(ctx context.Context, notify func(account, id string)) error
 }
 
-// listen wakes a loop whenever the driver says so, until the context ends. While
-// the driver cannot be heard it is asked again at the pace of steps that fail,
-// each time with a sweep for what was missed.
-func (r *Reconciler) listen(ctx context.Context, l *loop, drivers Listener) {
+// listen wakes a loop for each notification, until the context ends. When
+// listening fails it is retried with backoff, each time with a resync for what
+// was missed.
+func (r *Reconciler) listen(ctx context.Context, l *loop, listener Listener) {
 	name := l.name + " listening"
 	for failures := 0; ; {
 		began := r.Clock.Now()
-		err := hear(ctx, drivers, func(account, id string) { r.look(task{l, account, id}) })
+		err := listenOnce(ctx, listener, func(account, id string) { r.trigger(task{l, account, id}) })
 		if ctx.Err() != nil {
 			return
 		}
-		if r.Clock.Now().Sub(began) > lastPace { // it went well for a while
+		if r.Clock.Now().Sub(began) > maxBackoff { // it went well for a while
 			failures = 0
 		}
 		failures++
-		again := pace(failures, name)
-		r.report(name, err, "failures", failures, "again_in", again)
-		if !sleep(ctx, r.Clock, r.Clock.Now().Add(again)) {
+		requeueAfter := backoff(failures, name)
+		r.report(name, err, "failures", failures, "again_in", requeueAfter)
+		if !sleep(ctx, r.Clock, r.Clock.Now().Add(requeueAfter)) {
 			return
 		}
-		r.look(task{loop: l})
+		r.trigger(task{loop: l})
 	}
 }
 
-// hear listens once. A panic is an error like any other.
-func hear(ctx context.Context, drivers Listener, heard func(account, id string)) (err error) {
+// listenOnce is Listen with panics turned into errors.
+func listenOnce(ctx context.Context, listener Listener, notify func(account, id string)) (err error) {
 	defer contain(&err)
-	return drivers.Listen(ctx, heard)
+	return listener.Listen(ctx, notify)
 }
 
-// sleep answers at the time; false: the context has ended.
+// sleep waits until the given time and returns true, or false if the context
+// ends first.
 func sleep(ctx context.Context, c clock.Clock, until time.Time) bool {
-	come := make(chan struct{})
-	defer c.At(until, func() { close(come) }).Stop()
+	elapsed := make(chan struct{})
+	defer c.At(until, func() { close(elapsed) }).Stop()
 	select {
-	case <-come:
+	case <-elapsed:
 	case <-ctx.Done():
 	}
 	return ctx.Err() == nil

@@ -11,40 +11,40 @@ import (
 	"time"
 )
 
-// hearingLoop hears of lamps what the test says.
-type hearingLoop struct {
+// listeningLoop is notified as the test says.
+type listeningLoop struct {
 	lampLoop
-	listen func(ctx context.Context, heard func(account, id string)) error
+	listen func(ctx context.Context, notify func(account, id string)) error
 }
 
-func (l *hearingLoop) Listen(ctx context.Context, heard func(account, id string)) error {
-	return l.listen(ctx, heard)
+func (l *listeningLoop) Listen(ctx context.Context, notify func(account, id string)) error {
+	return l.listen(ctx, notify)
 }
 
-// What is heard makes a step of what is settled, at once.
-func TestListeningMakesSteps(t *testing.T) {
+// A notification reconciles a resource that is up to date, at once.
+func TestNotificationsReconcile(t *testing.T) {
 	t.Parallel()
 	h := setup(t)
 	lamp := h.insert("alice")
-	stepped := make(chan string, 10)
+	reconciled := make(chan string, 10)
 	hear := make(chan func(account, id string), 1)
-	loop := &hearingLoop{
-		lampLoop: lampLoop{house: h, before: func(_ context.Context, account, id string) (time.Time, error) {
-			stepped <- account + " " + id
+	loop := &listeningLoop{
+		lampLoop: lampLoop{harness: h, before: func(_ context.Context, account, id string) (time.Time, error) {
+			reconciled <- account + " " + id
 			return time.Time{}, nil
 		}},
-		listen: func(ctx context.Context, heard func(account, id string)) error {
-			hear <- heard
+		listen: func(ctx context.Context, notify func(account, id string)) error {
+			hear <- notify
 			<-ctx.Done()
 			return ctx.Err()
 		},
 	}
 	r, end := h.runLoop(loop)
-	<-stepped // of the first sweep
+	<-reconciled // of the first resync
 	(<-hear)("alice", string(lamp))
-	h.settle(r)
-	if got, want := <-stepped, "alice "+string(lamp); got != want {
-		t.Errorf("a step was made of %s, want %s", got, want)
+	h.waitIdle(r)
+	if got, want := <-reconciled, "alice "+string(lamp); got != want {
+		t.Errorf("a call was made of %s, want %s", got, want)
 	}
 	end()
 	if got := h.counted("Lamp listening failed"); got != 0 {
@@ -52,8 +52,8 @@ func TestListeningMakesSteps(t *testing.T) {
 	}
 }
 
-// A driver that cannot be heard is listened to again, at a growing pace, and each
-// time a sweep finds what was missed. Once it could be heard for long, the pace
+// A driver that fails is listened to again, with backoff, and each
+// time a resync finds what was missed. Once it was up for long, the pace
 // begins anew.
 func TestListeningIsRepeated(t *testing.T) {
 	t.Parallel()
@@ -61,13 +61,13 @@ func TestListeningIsRepeated(t *testing.T) {
 		h := setup(t)
 		var mu sync.Mutex // guards what follows
 		var tries []time.Duration
-		sweeps, deaf := 0, true
+		resyncs, deaf := 0, true
 		var hang chan bool
-		loop := &hearingLoop{
-			lampLoop: lampLoop{house: h, observe: func(reconcile.Found) error {
+		loop := &listeningLoop{
+			lampLoop: lampLoop{harness: h, observe: func(reconcile.Found) error {
 				mu.Lock()
 				defer mu.Unlock()
-				sweeps++
+				resyncs++
 				return nil
 			}},
 			listen: func(context.Context, func(account, id string)) error {
@@ -113,8 +113,8 @@ func TestListeningIsRepeated(t *testing.T) {
 		if len(tries) < 10 {
 			t.Errorf("in 15 minutes it was tried %d times", len(tries))
 		}
-		if sweeps < len(tries) {
-			t.Errorf("after %d failures there were %d sweeps", len(tries), sweeps)
+		if resyncs < len(tries) {
+			t.Errorf("after %d failures there were %d resyncs", len(tries), resyncs)
 		}
 		if log := h.log.String(); !strings.Contains(log, "Lamp listening") || !strings.Contains(log, "the line is cut") {
 			t.Errorf("the log says nothing of it:\n%s", log)
@@ -124,14 +124,14 @@ func TestListeningIsRepeated(t *testing.T) {
 		deaf, hang = false, make(chan bool)
 		mu.Unlock()
 		if got := run(600); len(got) != 1 {
-			t.Errorf("while it is heard it is tried %d times more", len(got))
+			t.Errorf("while it is up it is tried %d times more", len(got))
 		}
 		mu.Lock()
 		deaf = true
 		close(hang)
 		mu.Unlock()
 		if got := run(3); len(got) < 2 {
-			t.Errorf("after it was heard for long it is tried %d times in 3 s", len(got))
+			t.Errorf("after it was up for long it is tried %d times in 3 s", len(got))
 		}
 		end()
 	})

@@ -10,60 +10,60 @@ import (
 	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
-// Ops say how the resources of one kind are brought to a driver. T is the
-// resource, W what the driver must have of it, and S what the driver reports of
-// it. [For] makes a loop of them, whose steps are the same for all kinds:
+// Ops declares how the resources of one kind are reconciled. T is the stored
+// resource, W the value that the driver gets, and S what the driver reports.
+// [For] makes a loop of it that works the same way for all kinds:
 //
-//   - what the store does not have is removed from the driver;
-//   - for what is up to date nothing is done, save to inspect it;
-//   - of anything else, what is wanted is ensured, and that is noted in a
+//   - a resource that the store does not have is removed from the driver;
+//   - a resource that is up to date is only inspected;
+//   - any other resource is ensured, and the result is recorded in a
 //     transaction of its own.
 //
-// A resource that has the method Pending() bool is up to date when that
-// returns false. Note, Progress and Fail get the resource as it is by then, if it
-// is still there, and write it if they change it. Of a resource with the fields
-// Generation and ObservedGeneration, a later generation is not noted upon, and ObservedGeneration is
-// set before Note.
+// A resource with a method Pending() bool is up to date when that returns
+// false. Note, Progress and Fail get the resource as it is by then, and are not
+// called if it is gone; they must put it if they change it. If the resource has
+// the fields Generation and ObservedGeneration, results for an older generation
+// are dropped, and ObservedGeneration is set before Note.
 type Ops[T, W, S any] struct {
-	// Want returns what the driver must have of a resource; nil: there is nothing
-	// to ask of it now. again is when to look again, unless something wakes the
-	// loop.
-	Want func(tx *resource.Tx, v *T) (want *W, again time.Time, err error)
+	// Want returns the value to ensure; nil: there is nothing to ask of the
+	// driver now. requeueAfter is when to look again, unless something wakes
+	// the loop earlier.
+	Want func(tx *resource.Tx, v *T) (want *W, requeueAfter time.Time, err error)
 
-	// Ensure makes the driver have it. It may report how far that is, also beside
-	// the error [driver.Later].
+	// Ensure asks the driver for the wanted value. It may report progress, also
+	// beside the error [driver.Later].
 	Ensure func(ctx context.Context, want W) (S, error)
 
-	// Remove makes the driver have nothing of a resource; nil: it never has.
+	// Remove removes a resource from the driver; nil: the driver never has one.
 	Remove func(ctx context.Context, account, id string) error
 
-	// Note notes that the driver has what was wanted; nil: the resource is written
-	// with its new ObservedGeneration.
+	// Note records that the wanted value is applied; nil: only
+	// ObservedGeneration is recorded.
 	Note func(tx *resource.Tx, v *T, want W, report S) error
 
-	// Progress notes how far the driver is with what takes until a time; nil:
-	// nothing is noted.
+	// Progress records how far the driver has come with work that lasts until
+	// the given time; nil: nothing is recorded.
 	Progress func(tx *resource.Tx, v *T, want W, report S, until time.Time) error
 
-	// Fail notes that the driver refuses what is wanted; nil: that is an error
-	// like any other.
+	// Fail records that the driver refuses the wanted value; nil: a refusal is
+	// an error like any other.
 	Fail func(tx *resource.Tx, v *T, want W, why driver.Refusal) error
 
-	// Ending reports whether a resource ends once the driver has nothing of it,
-	// which Ended then notes; nil: the store has none that ends.
+	// Ending reports whether a resource must be removed from the driver, which
+	// Ended then records; nil: the store keeps no such resource.
 	Ending func(v *T) bool
 	Ended  func(tx *resource.Tx, v *T) error
 
-	// Inspect looks at what the driver has of a resource that is up to date, and
-	// returns how to note it; nil: there is nothing to note. Inspect itself is nil
-	// where a driver does nothing by itself.
+	// Inspect looks at what the driver has of a resource that is up to date,
+	// and returns a function that records it; nil: there is nothing to record.
+	// The field is nil for kinds that a driver does not change by itself.
 	Inspect func(ctx context.Context, account string, v *T) (note func(tx *resource.Tx, v *T) error, err error)
 
-	// Observe is as in [Loop]; nil: the driver has nothing of the kind.
+	// Observe is [Loop.Observe]; nil: the driver has nothing of the kind.
 	Observe func(ctx context.Context, found Found) error
 }
 
-// For makes the loop of a kind.
+// For returns the loop of a kind.
 func For[T any, I resource.ID, W, S any](db *resource.DB, k *resource.Kind[T, I], ops Ops[T, W, S]) Loop {
 	return &opsLoop[T, I, W, S]{ops, db, k}
 }
@@ -83,68 +83,68 @@ func (l *opsLoop[T, I, W, S]) Observe(ctx context.Context, found Found) error {
 	return l.Ops.Observe(ctx, found)
 }
 
-func (l *opsLoop[T, I, W, S]) Reconcile(ctx context.Context, account, id string) (again time.Time, err error) {
-	v, want, again, err := l.look(ctx, account, I(id))
+func (l *opsLoop[T, I, W, S]) Reconcile(ctx context.Context, account, id string) (requeueAfter time.Time, err error) {
+	v, want, requeueAfter, err := l.load(ctx, account, I(id))
 	switch {
 	case err != nil:
-		return again, err
+		return requeueAfter, err
 	case v == nil:
 		return l.remove(ctx, account, id)
 	case l.Ending != nil && l.Ending(v):
-		if again, err = l.remove(ctx, account, id); err != nil || !again.IsZero() {
-			return again, err
+		if requeueAfter, err = l.remove(ctx, account, id); err != nil || !requeueAfter.IsZero() {
+			return requeueAfter, err
 		}
-		return again, l.note(ctx, account, I(id), l.Ended)
+		return requeueAfter, l.note(ctx, account, I(id), l.Ended)
 	case want != nil:
 		return l.ensure(ctx, account, I(id), *want, generation(v))
 	case l.Inspect == nil || !upToDate(v):
-		return again, nil
+		return requeueAfter, nil
 	}
 	note, err := l.Inspect(ctx, account, v)
 	if err != nil || note == nil {
-		return again, err
+		return requeueAfter, err
 	}
-	return again, l.note(ctx, account, I(id), note)
+	return requeueAfter, l.note(ctx, account, I(id), note)
 }
 
-// look returns a resource and what the driver must have of it.
-func (l *opsLoop[T, I, W, S]) look(ctx context.Context, account string, id I) (v *T, want *W, again time.Time, err error) {
+// load returns a resource and the value to ensure.
+func (l *opsLoop[T, I, W, S]) load(ctx context.Context, account string, id I) (v *T, want *W, requeueAfter time.Time, err error) {
 	err = l.db.View(ctx, resource.Caller{Account: account}, func(tx *resource.Tx) (err error) {
-		want, again = nil, time.Time{}
+		want, requeueAfter = nil, time.Time{}
 		if v = l.kind.Find(tx, id); v != nil && !upToDate(v) && (l.Ending == nil || !l.Ending(v)) {
-			want, again, err = l.Want(tx, v)
+			want, requeueAfter, err = l.Want(tx, v)
 		}
 		return err
 	})
-	return v, want, again, err
+	return v, want, requeueAfter, err
 }
 
-func (l *opsLoop[T, I, W, S]) remove(ctx context.Context, account, id string) (again time.Time, err error) {
+func (l *opsLoop[T, I, W, S]) remove(ctx context.Context, account, id string) (requeueAfter time.Time, err error) {
 	if l.Remove == nil {
-		return again, nil
+		return requeueAfter, nil
 	}
 	return driver.UntilDone(l.Remove(ctx, account, id))
 }
 
-// ensure asks the driver for what a generation of a resource wants, and notes
-// what came of it.
-func (l *opsLoop[T, I, W, S]) ensure(ctx context.Context, account string, id I, want W, asked uint64) (again time.Time, err error) {
+// ensure asks the driver for the wanted value of generation asked, and records
+// the result.
+func (l *opsLoop[T, I, W, S]) ensure(ctx context.Context, account string, id I, want W, asked uint64) (requeueAfter time.Time, err error) {
 	report, err := l.Ensure(ctx, want)
-	again, err = driver.UntilDone(err)
+	requeueAfter, err = driver.UntilDone(err)
 	refusal, refused := errors.AsType[driver.Refusal](err)
 	switch {
 	case refused && l.Fail != nil:
-		return again, l.note(ctx, account, id, func(tx *resource.Tx, v *T) error {
+		return requeueAfter, l.note(ctx, account, id, func(tx *resource.Tx, v *T) error {
 			if generation(v) != asked {
 				return nil
 			}
 			return l.Fail(tx, v, want, refusal)
 		})
 	case err != nil:
-		return again, err
-	case again.IsZero():
-		return again, l.note(ctx, account, id, func(tx *resource.Tx, v *T) error {
-			if !apply(v, asked) {
+		return requeueAfter, err
+	case requeueAfter.IsZero():
+		return requeueAfter, l.note(ctx, account, id, func(tx *resource.Tx, v *T) error {
+			if !observe(v, asked) {
 				return nil
 			}
 			if l.Note == nil {
@@ -153,17 +153,17 @@ func (l *opsLoop[T, I, W, S]) ensure(ctx context.Context, account string, id I, 
 			return l.Note(tx, v, want, report)
 		})
 	case l.Progress == nil:
-		return again, nil
+		return requeueAfter, nil
 	}
-	return again, l.note(ctx, account, id, func(tx *resource.Tx, v *T) error {
+	return requeueAfter, l.note(ctx, account, id, func(tx *resource.Tx, v *T) error {
 		if generation(v) != asked {
 			return nil
 		}
-		return l.Progress(tx, v, want, report, again)
+		return l.Progress(tx, v, want, report, requeueAfter)
 	})
 }
 
-// note runs fn in a transaction over a resource, if it is still there.
+// note runs fn in a transaction with the resource, if it still exists.
 func (l *opsLoop[T, I, W, S]) note(ctx context.Context, account string, id I, fn func(*resource.Tx, *T) error) error {
 	return l.db.Update(ctx, resource.Caller{Account: account}, func(tx *resource.Tx) error {
 		if v := l.kind.Find(tx, id); v != nil {
@@ -178,7 +178,7 @@ func upToDate(v any) bool {
 	return ok && !u.Pending()
 }
 
-// generation is that of a resource; 0 if it has none.
+// generation returns the Generation of a resource; 0 if it has none.
 func generation(v any) uint64 {
 	if f := reflect.ValueOf(v).Elem().FieldByName("Generation"); f.IsValid() {
 		return f.Uint()
@@ -186,10 +186,10 @@ func generation(v any) uint64 {
 	return 0
 }
 
-// apply notes in a resource that the driver has a generation of it, unless it is
-// known to have a newer one. A resource without a generation is not the driver's:
-// what is noted of it is something else.
-func apply(v any, generation uint64) bool {
+// observe sets the ObservedGeneration of a resource and reports whether it did:
+// not if a newer one is recorded already. A resource without generations is
+// always recorded.
+func observe(v any, generation uint64) bool {
 	f := reflect.ValueOf(v).Elem().FieldByName("ObservedGeneration")
 	if !f.IsValid() || generation == 0 {
 		return true

@@ -33,7 +33,7 @@ func (diskID) Form() resource.Form {
 }
 
 // bay is a store of disks and a driver that has them, or does what a test says.
-type bay struct {
+type opsHarness struct {
 	*testing.T
 	disks *resource.Kind[Disk, diskID]
 	db    *resource.DB
@@ -45,8 +45,8 @@ type bay struct {
 	broken int                  // the size that Inspect finds to be wrong
 }
 
-func newBay(t *testing.T) *bay {
-	b := &bay{T: t, disks: &resource.Kind[Disk, diskID]{Name: "Disk"}}
+func newOpsHarness(t *testing.T) *opsHarness {
+	b := &opsHarness{T: t, disks: &resource.Kind[Disk, diskID]{Name: "Disk"}}
 	b.db = resource.Open(resource.Options{Kinds: []resource.Any{b.disks}, Now: func() time.Time { return start }, Rand: rand.NewChaCha8([32]byte{})})
 	t.Cleanup(func() { b.db.Close() })
 	said := func(what string) func(*resource.Tx, *Disk) error {
@@ -101,13 +101,13 @@ func newBay(t *testing.T) *bay {
 	return b
 }
 
-func (b *bay) note(what ...any) {
+func (b *opsHarness) note(what ...any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.asked = append(b.asked, fmt.Sprint(what...))
 }
 
-func (b *bay) update(fn func(tx *resource.Tx) error) {
+func (b *opsHarness) update(fn func(tx *resource.Tx) error) {
 	b.Helper()
 	if err := b.db.Update(b.Context(), resource.Caller{Account: "alice"}, fn); err != nil {
 		b.Fatal(err)
@@ -115,7 +115,7 @@ func (b *bay) update(fn func(tx *resource.Tx) error) {
 }
 
 // insert makes a disk that the driver must have.
-func (b *bay) insert(d Disk) diskID {
+func (b *opsHarness) insert(d Disk) diskID {
 	b.Helper()
 	d.Generation = 1
 	b.update(func(tx *resource.Tx) error { return b.disks.Insert(tx, &d) })
@@ -123,7 +123,7 @@ func (b *bay) insert(d Disk) diskID {
 }
 
 // get returns a disk; nil: it is not there.
-func (b *bay) get(id diskID) (d *Disk) {
+func (b *opsHarness) get(id diskID) (d *Disk) {
 	b.Helper()
 	err := b.db.View(b.Context(), resource.Caller{Account: "alice"}, func(tx *resource.Tx) error { d = b.disks.Find(tx, id); return nil })
 	if err != nil {
@@ -133,7 +133,7 @@ func (b *bay) get(id diskID) (d *Disk) {
 }
 
 // change raises the generation of a disk.
-func (b *bay) change(id diskID, change func(d *Disk)) {
+func (b *opsHarness) change(id diskID, change func(d *Disk)) {
 	b.Helper()
 	b.update(func(tx *resource.Tx) error {
 		d, err := b.disks.Get(tx, id)
@@ -146,23 +146,23 @@ func (b *bay) change(id diskID, change func(d *Disk)) {
 	})
 }
 
-// step makes a step and checks what was asked of the driver.
-func (b *bay) step(id diskID, asked ...string) (again time.Time, err error) {
+// step makes a call and checks what was asked of the driver.
+func (b *opsHarness) reconcile(id diskID, asked ...string) (requeueAfter time.Time, err error) {
 	b.Helper()
 	b.asked = nil
-	again, err = b.loop.Reconcile(b.Context(), "alice", string(id))
+	requeueAfter, err = b.loop.Reconcile(b.Context(), "alice", string(id))
 	if !slices.Equal(b.asked, asked) {
 		b.Errorf("the driver was asked for %q, want %q", b.asked, asked)
 	}
-	return again, err
+	return requeueAfter, err
 }
 
-// want checks the result of a step and what has become of a disk.
-func (b *bay) want(id diskID, again time.Time, err error, said string, applied uint64) {
+// want checks the result of a call and what has become of a disk.
+func (b *opsHarness) want(id diskID, requeueAfter time.Time, err error, said string, applied uint64) {
 	b.Helper()
 	d := b.get(id)
-	if err != nil || !again.IsZero() || d == nil || d.Said != said || d.ObservedGeneration != applied {
-		b.Errorf("the step returns %v and %v, and the disk is %+v, want that it %q with the generation %d applied", again, err, d, said, applied)
+	if err != nil || !requeueAfter.IsZero() || d == nil || d.Said != said || d.ObservedGeneration != applied {
+		b.Errorf("the call returns %v and %v, and the disk is %+v, want that it %q with the generation %d applied", requeueAfter, err, d, said, applied)
 	}
 }
 
@@ -170,18 +170,18 @@ func (b *bay) want(id diskID, again time.Time, err error, said string, applied u
 // anything else ensured and noted.
 func TestOps(t *testing.T) {
 	t.Parallel()
-	b := newBay(t)
-	if _, err := b.step("disk-00000000", "removealicedisk-00000000"); err != nil {
+	b := newOpsHarness(t)
+	if _, err := b.reconcile("disk-00000000", "removealicedisk-00000000"); err != nil {
 		t.Error(err)
 	}
 	id := b.insert(Disk{Size: 1})
-	again, err := b.step(id, "ensure1")
-	b.want(id, again, err, "has 1 whole", 1)
-	again, err = b.step(id, "inspect1")
-	b.want(id, again, err, "has 1 whole", 1)
+	requeueAfter, err := b.reconcile(id, "ensure1")
+	b.want(id, requeueAfter, err, "has 1 whole", 1)
+	requeueAfter, err = b.reconcile(id, "inspect1")
+	b.want(id, requeueAfter, err, "has 1 whole", 1)
 	b.broken = 1
-	again, err = b.step(id, "inspect1")
-	b.want(id, again, err, "is broken", 1)
+	requeueAfter, err = b.reconcile(id, "inspect1")
+	b.want(id, requeueAfter, err, "is broken", 1)
 	var found []string
 	if err := b.loop.Observe(t.Context(), func(account, id string, drift bool) { found = append(found, fmt.Sprint(account, id, drift)) }); err != nil || len(found) != 1 || b.loop.Kind() != resource.Any(b.disks) {
 		t.Errorf("it observes %q, %v", found, err)
@@ -192,14 +192,14 @@ func TestOps(t *testing.T) {
 // failure.
 func TestOpsThatWait(t *testing.T) {
 	t.Parallel()
-	b := newBay(t)
-	if again, err := b.step(b.insert(Disk{Size: 0})); err != nil || !again.IsZero() {
-		t.Errorf("what waits to be woken returns %v and %v", again, err)
+	b := newOpsHarness(t)
+	if requeueAfter, err := b.reconcile(b.insert(Disk{Size: 0})); err != nil || !requeueAfter.IsZero() {
+		t.Errorf("what waits to be woken returns %v and %v", requeueAfter, err)
 	}
-	if again, err := b.step(b.insert(Disk{Size: -1})); err != nil || !again.Equal(start.Add(time.Minute)) {
-		t.Errorf("what waits for a minute returns %v and %v", again, err)
+	if requeueAfter, err := b.reconcile(b.insert(Disk{Size: -1})); err != nil || !requeueAfter.Equal(start.Add(time.Minute)) {
+		t.Errorf("what waits for a minute returns %v and %v", requeueAfter, err)
 	}
-	if _, err := b.step(b.insert(Disk{Size: -2})); err == nil {
+	if _, err := b.reconcile(b.insert(Disk{Size: -2})); err == nil {
 		t.Error("what cannot be described is no failure")
 	}
 }
@@ -207,43 +207,43 @@ func TestOpsThatWait(t *testing.T) {
 // A resource that has no generation is noted upon all the same.
 func TestOpsWithoutAGeneration(t *testing.T) {
 	t.Parallel()
-	b := newBay(t)
+	b := newOpsHarness(t)
 	d := Disk{Size: 1, Waits: true}
 	b.update(func(tx *resource.Tx) error { return b.disks.Insert(tx, &d) })
-	again, err := b.step(d.DiskId, "ensure1")
-	b.want(d.DiskId, again, err, "has 1 whole", 0)
+	requeueAfter, err := b.reconcile(d.DiskId, "ensure1")
+	b.want(d.DiskId, requeueAfter, err, "has 1 whole", 0)
 }
 
 // While a change is under way its progress is noted; what fails is asked for
 // again; what is refused is noted.
 func TestOpsThatAreNotDone(t *testing.T) {
 	t.Parallel()
-	b := newBay(t)
+	b := newOpsHarness(t)
 	id := b.insert(Disk{Size: 1})
 	b.ensure = func(int) error { return driver.Later{At: start.Add(time.Second)} }
-	if again, err := b.step(id, "ensure1"); err != nil || !again.Equal(start.Add(time.Second)) || b.get(id).Said != "will have 1 half in 1s" || b.get(id).ObservedGeneration != 0 {
-		t.Errorf("what is under way returns %v and %v, and the disk is %+v", again, err, b.get(id))
+	if requeueAfter, err := b.reconcile(id, "ensure1"); err != nil || !requeueAfter.Equal(start.Add(time.Second)) || b.get(id).Said != "will have 1 half in 1s" || b.get(id).ObservedGeneration != 0 {
+		t.Errorf("what is under way returns %v and %v, and the disk is %+v", requeueAfter, err, b.get(id))
 	}
 	b.ensure = func(int) error { return errors.New("a fuse has blown") }
-	if again, err := b.step(id, "ensure1"); err == nil || !again.IsZero() || b.get(id).ObservedGeneration != 0 {
-		t.Errorf("what failed returns %v and %v", again, err)
+	if requeueAfter, err := b.reconcile(id, "ensure1"); err == nil || !requeueAfter.IsZero() || b.get(id).ObservedGeneration != 0 {
+		t.Errorf("what failed returns %v and %v", requeueAfter, err)
 	}
 	b.ensure = func(int) error { return driver.Never{Why: "it is full"} }
-	again, err := b.step(id, "ensure1")
-	b.want(id, again, err, "cannot have 1: it is full", 0)
+	requeueAfter, err := b.reconcile(id, "ensure1")
+	b.want(id, requeueAfter, err, "cannot have 1: it is full", 0)
 	b.ensure = nil
-	again, err = b.step(id, "ensure1")
-	b.want(id, again, err, "has 1 whole", 1)
-	// Interrupted after the driver was asked, a step is made again.
+	requeueAfter, err = b.reconcile(id, "ensure1")
+	b.want(id, requeueAfter, err, "has 1 whole", 1)
+	// Interrupted after the driver was asked, a call is made again.
 	b.change(id, func(d *Disk) { d.ObservedGeneration = 0 })
-	again, err = b.step(id, "ensure1")
-	b.want(id, again, err, "has 1 whole", 2)
+	requeueAfter, err = b.reconcile(id, "ensure1")
+	b.want(id, requeueAfter, err, "has 1 whole", 2)
 }
 
 // What became of a resource while the driver was asked stays as it is.
 func TestOpsThatAreOvertaken(t *testing.T) {
 	t.Parallel()
-	b := newBay(t)
+	b := newOpsHarness(t)
 	for name, c := range map[string]struct {
 		err  error
 		said string
@@ -260,22 +260,22 @@ func TestOpsThatAreOvertaken(t *testing.T) {
 				}
 				return c.err
 			}
-			if _, err := b.step(id, "ensure1"); err != nil {
+			if _, err := b.reconcile(id, "ensure1"); err != nil {
 				t.Fatal(err)
 			}
 			if d := b.get(id); d.Said != c.said || d.Generation != 2 || d.ObservedGeneration >= d.Generation {
 				t.Errorf("overtaken by a change, the disk is %+v, want that it %q", d, c.said)
 			}
-			again, err := b.step(id, "ensure2")
-			if d := b.get(id); c.err == nil && (err != nil || !again.IsZero() || d.ObservedGeneration != 2) {
-				t.Errorf("the next step returns %v and %v, and the disk is %+v", again, err, d)
+			requeueAfter, err := b.reconcile(id, "ensure2")
+			if d := b.get(id); c.err == nil && (err != nil || !requeueAfter.IsZero() || d.ObservedGeneration != 2) {
+				t.Errorf("the next call returns %v and %v, and the disk is %+v", requeueAfter, err, d)
 			}
 			newer := b.insert(Disk{Size: 1})
 			b.ensure = func(int) error {
 				b.change(newer, func(d *Disk) { d.ObservedGeneration = 5; d.Generation = 5 }) // another node was faster
 				return c.err
 			}
-			if _, err := b.step(newer, "ensure1"); err != nil || b.get(newer).Said != "" || b.get(newer).ObservedGeneration != 5 {
+			if _, err := b.reconcile(newer, "ensure1"); err != nil || b.get(newer).Said != "" || b.get(newer).ObservedGeneration != 5 {
 				t.Errorf("overtaken by another node: %v, and the disk is %+v", err, b.get(newer))
 			}
 			gone := b.insert(Disk{Size: 1})
@@ -283,7 +283,7 @@ func TestOpsThatAreOvertaken(t *testing.T) {
 				b.update(func(tx *resource.Tx) error { return b.disks.Delete(tx, b.disks.Find(tx, gone)) })
 				return c.err
 			}
-			if _, err := b.step(gone, "ensure1"); err != nil || b.get(gone) != nil {
+			if _, err := b.reconcile(gone, "ensure1"); err != nil || b.get(gone) != nil {
 				t.Errorf("overtaken by its deletion: %v, and the disk is %+v", err, b.get(gone))
 			}
 		})
@@ -293,9 +293,9 @@ func TestOpsThatAreOvertaken(t *testing.T) {
 // A resource that ends does so once the driver has nothing of it.
 func TestOpsThatEnd(t *testing.T) {
 	t.Parallel()
-	b := newBay(t)
+	b := newOpsHarness(t)
 	id := b.insert(Disk{Size: 1, Ends: true})
-	if again, err := b.step(id, "removealice"+string(id)); err != nil || !again.IsZero() || b.get(id) != nil {
-		t.Errorf("what ends returns %v and %v, and is %+v", again, err, b.get(id))
+	if requeueAfter, err := b.reconcile(id, "removealice"+string(id)); err != nil || !requeueAfter.IsZero() || b.get(id) != nil {
+		t.Errorf("what ends returns %v and %v, and is %+v", requeueAfter, err, b.get(id))
 	}
 }

@@ -1,16 +1,16 @@
-// Package reconcile runs the loops that bring the driver to what the store
-// says. It knows no family: a [Loop] says which kind of resource it is about
-// and how to take one of them a step further.
+// Package reconcile runs the loops that bring the infrastructure to the state
+// that the store describes. It knows no family: a [Loop] names a kind of
+// resource and reconciles one resource at a time.
 //
-// A loop is woken by committed changes, by times that it asked for, by what it
-// hears of the driver, and by a sweep at the start and from time to time. A wake-up says where to look and
-// nothing else: it may come twice or get lost, and the next sweep finds what
-// was missed. A step looks at the state, asks the driver outside of any
-// transaction, and notes what came of it in a short one. One resource has one
-// step at a time; a step that fails is repeated at a growing pace.
+// Committed changes, requested times, notifications from the driver and a
+// periodic resync wake a loop. A wake-up says where to look and nothing else:
+// it may be doubled or lost, and the next resync finds what was missed.
+// Reconcile looks at the stored state, calls the driver outside of any
+// transaction, and records the result in a short one. Only one call at a time
+// handles a resource, and a call that fails is retried with backoff.
 //
-// The package also removes deleted resources once they were readable for as
-// long as their kind keeps them.
+// The package also purges deleted resources once their kind's retention has
+// passed.
 package reconcile
 
 import (
@@ -25,38 +25,39 @@ import (
 	"github.com/bastide-cloud/bastide/internal/store"
 )
 
-// Loop brings the resources of one kind to the driver.
+// Loop reconciles the resources of one kind with the driver.
 type Loop interface {
-	// Kind is the kind whose changes wake the loop. A resource of it that has
-	// a method Pending() bool says with it whether a sweep must look at it.
+	// Kind is the kind whose changes wake the loop. Its resources may have a
+	// method Pending() bool, which reports whether a resync must look at them.
 	Kind() resource.Any
 
-	// Reconcile takes a resource as far as it goes now, be it to its end if the
-	// store does not have it any more. It may be called for one that needs
-	// nothing. It answers when it wants to be called again, if it does. An
-	// error means again later; the driver and the store are as if the step was
-	// interrupted, so a step that was is just done again.
-	Reconcile(ctx context.Context, account, id string) (again time.Time, err error)
+	// Reconcile takes a resource as far as it can get now, including its
+	// removal from the driver if the store no longer has it. It may be called
+	// for a resource that is up to date. A requeueAfter that is not zero asks
+	// for another call at that time. After an error the call is retried. An
+	// interrupted call leaves the driver and the store in a state from which
+	// the next one can go on.
+	Reconcile(ctx context.Context, account, id string) (requeueAfter time.Time, err error)
 
-	// Observe finds the resources that the driver has, so that a sweep looks at
-	// those that the store has forgotten.
+	// Observe calls found for each resource that the driver has, so that a
+	// resync also looks at those that the store no longer has.
 	Observe(ctx context.Context, found Found) error
 }
 
-// Found is called for each resource that a driver has. Those that are up to date
-// need no look, unless drift says that the driver may have something else of
-// them than was asked for.
+// Found is called for each resource that a driver has. A resource that is up to
+// date is skipped unless drift says that what the driver has may differ from
+// what it was asked for.
 type Found func(account, id string, drift bool)
 
-// Outcome is how a step ended.
+// Outcome is how a call of Reconcile or a resync ended.
 type Outcome string
 
 // The outcomes that are counted.
 const (
 	Done     Outcome = "done"     // nothing is left to do
-	Waiting  Outcome = "waiting"  // it asked to be called again
-	Failed   Outcome = "failed"   // it will be repeated
-	Panicked Outcome = "panicked" // it will be repeated, and somebody should look
+	Waiting  Outcome = "waiting"  // it asked for another call
+	Failed   Outcome = "failed"   // it will be retried
+	Panicked Outcome = "panicked" // it will be retried; a bug
 )
 
 // Options configures a [Reconciler].
@@ -64,19 +65,21 @@ type Options struct {
 	Clock clock.Clock
 	Log   *slog.Logger // nil: no log
 
-	// Workers bounds how many steps run at once; 64 if zero. Steps mostly wait
-	// for their transactions, and those that wait at the same time share a commit.
+	// Workers is the maximum number of concurrent calls; 64 if zero. They
+	// mostly wait for their transactions, and those that wait at the same time
+	// share a commit.
 	Workers int
 
-	// Sweep is the time between two sweeps of a loop; 5 minutes if zero.
-	Sweep time.Duration
+	// ResyncEvery is the time between two resyncs of a loop; 5 minutes if zero.
+	ResyncEvery time.Duration
 
-	// Mine says whether this node runs the loops of an account; nil: of all.
+	// Mine reports whether this node runs the loops of an account; nil: it runs
+	// those of all accounts.
 	Mine func(account string) bool
 
-	// Count is told of each step and how it ended; nil: nobody is. A loop is
-	// named for its kind; "Net sweep" and "Vm purge" are counted apart, and so
-	// is "Vm listening" when it fails.
+	// Count is called for each outcome; nil: outcomes are not counted. loop is
+	// the name of the loop's kind. Resyncs, purges and failed notifications are
+	// counted apart, as "Net sweep", "Vm purge" and "Vm listening".
 	Count func(loop string, outcome Outcome)
 }
 
@@ -85,29 +88,29 @@ type Reconciler struct {
 	Options
 	db *resource.DB
 
-	mu     sync.Mutex // guards what follows, and comes before the clock's
-	moved  *sync.Cond // whenever a job moves on, or a context ends: for who waits until all is done
-	work   *sync.Cond // whenever a job is ready, which one worker takes, or a context ends
-	state  running
-	loops  map[string][]*loop // by the name of their kind
-	jobs   map[task]*job
-	ready  []*job // in the order in which they became so
-	active int    // how many jobs are at a worker
+	mu       sync.Mutex // guards the fields below; locked before the clock's mutex
+	progress *sync.Cond // a job has changed its phase, or a context has ended; for WaitIdle
+	work     *sync.Cond // a job is ready, or a context has ended; for the workers
+	state    running
+	loops    map[string][]*loop // by the name of their kind
+	jobs     map[task]*job
+	ready    []*job // oldest first
+	active   int    // number of jobs that a worker runs
 }
 
-// running says where a reconciler is in its life.
+// running is the state of a reconciler.
 type running int
 
 const (
-	idle running = iota
+	notStarted running = iota
 	started
 	ended
 )
 
-// ErrEnded answers who waits for a reconciler that has ended.
+// ErrEnded is returned by [Reconciler.WaitIdle] after the reconciler has ended.
 var ErrEnded = errors.New("the loops have ended")
 
-// New makes a reconciler. It does nothing before [Reconciler.Run].
+// New returns a reconciler that does nothing before [Reconciler.Run].
 func New(o Options) *Reconciler {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -115,8 +118,8 @@ func New(o Options) *Reconciler {
 	if o.Workers == 0 {
 		o.Workers = 64
 	}
-	if o.Sweep == 0 {
-		o.Sweep = 5 * time.Minute
+	if o.ResyncEvery == 0 {
+		o.ResyncEvery = 5 * time.Minute
 	}
 	if o.Mine == nil {
 		o.Mine = func(string) bool { return true }
@@ -125,7 +128,7 @@ func New(o Options) *Reconciler {
 		o.Count = func(string, Outcome) {}
 	}
 	r := &Reconciler{Options: o, loops: map[string][]*loop{}, jobs: map[task]*job{}}
-	r.moved, r.work = sync.NewCond(&r.mu), sync.NewCond(&r.mu)
+	r.progress, r.work = sync.NewCond(&r.mu), sync.NewCond(&r.mu)
 	return r
 }
 
@@ -135,9 +138,9 @@ type loop struct {
 	name string // in the log and the counters
 }
 
-// Run sweeps once and then runs the loops, and the one that removes what was
-// deleted long ago, until the context ends and the steps under way have
-// returned. It is called once.
+// Run resyncs once and then runs the loops, and a loop that purges deleted
+// resources, until the context ends and the calls under way have returned. It
+// may be called once.
 func (r *Reconciler) Run(ctx context.Context, db *resource.DB, loops ...Loop) {
 	r.mu.Lock()
 	r.db, r.state = db, started
@@ -153,13 +156,13 @@ func (r *Reconciler) Run(ctx context.Context, db *resource.DB, loops ...Loop) {
 			r.add(&purge{db, k, r.Clock.Now}, facts.Name+" purge")
 		}
 	}
-	r.moved.Broadcast()
+	r.progress.Broadcast()
 	r.mu.Unlock()
 
-	defer context.AfterFunc(ctx, r.move)()
+	defer context.AfterFunc(ctx, r.broadcast)()
 	var under sync.WaitGroup
 	for range r.Workers {
-		under.Go(func() { r.steps(ctx) })
+		under.Go(func() { r.runWorker(ctx) })
 	}
 	for _, l := range listeners {
 		under.Go(func() { r.listen(ctx, l, l.Loop.(Listener)) })
@@ -169,10 +172,10 @@ func (r *Reconciler) Run(ctx context.Context, db *resource.DB, loops ...Loop) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.state, r.loops, r.jobs, r.ready = ended, nil, nil, nil
-	r.moved.Broadcast()
+	r.progress.Broadcast()
 }
 
-// add registers a loop and has it sweep. The caller holds the mutex.
+// add registers a loop and wakes its resync. The caller holds the mutex.
 func (r *Reconciler) add(l Loop, name string) *loop {
 	added := &loop{l, name}
 	r.loops[l.Kind().Facts().Name] = append(r.loops[l.Kind().Facts().Name], added)
@@ -180,8 +183,8 @@ func (r *Reconciler) add(l Loop, name string) *loop {
 	return added
 }
 
-// Changed wakes the loops of what a transaction has changed. It is what
-// [store.Options] calls Changed, and returns at once.
+// Changed wakes the loops for the resources that a transaction has changed. It
+// is meant for [store.Options.Changed], and returns at once.
 func (r *Reconciler) Changed(changes []store.Change) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -192,7 +195,8 @@ func (r *Reconciler) Changed(changes []store.Change) {
 	}
 }
 
-// LookAgain has all loops sweep, for when [Options.Mine] has come to say more.
+// LookAgain wakes the resync of every loop, because [Options.Mine] may report
+// more accounts than before.
 func (r *Reconciler) LookAgain() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -203,11 +207,11 @@ func (r *Reconciler) LookAgain() {
 	}
 }
 
-// WaitIdle waits until nothing is left to do now. It answers when something will
-// be, the next regular sweep apart; never if the answer is zero. A test moves
-// its clock there and settles again.
+// WaitIdle waits until nothing is left to do now. It returns the time of the
+// next job, not counting regular resyncs, or zero if there is none. A test
+// moves its clock there and waits again.
 func (r *Reconciler) WaitIdle(ctx context.Context) (next time.Time, err error) {
-	defer context.AfterFunc(ctx, r.move)()
+	defer context.AfterFunc(ctx, r.broadcast)()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for {
@@ -217,16 +221,15 @@ func (r *Reconciler) WaitIdle(ctx context.Context) (next time.Time, err error) {
 		if r.state == ended {
 			return time.Time{}, ErrEnded
 		}
-		if next, settled := r.settled(); settled {
+		if next, idle := r.idle(); idle {
 			return next, nil
 		}
-		r.moved.Wait()
+		r.progress.Wait()
 	}
 }
 
-// settled reports whether nothing is left to do now, and when something will
-// be. The caller holds the mutex.
-func (r *Reconciler) settled() (next time.Time, settled bool) {
+// idle reports whether nothing is left to do now, and the time of the next job.
+func (r *Reconciler) idle() (next time.Time, idle bool) {
 	if r.state != started || r.active > 0 || len(r.ready) > 0 {
 		return next, false
 	}
@@ -235,17 +238,18 @@ func (r *Reconciler) settled() (next time.Time, settled bool) {
 		if !j.due.After(now) {
 			return next, false
 		}
-		if regular := j.isSweep() && j.failures == 0; !regular && (next.IsZero() || j.due.Before(next)) {
+		if periodic := j.isResync() && j.failures == 0; !periodic && (next.IsZero() || j.due.Before(next)) {
 			next = j.due
 		}
 	}
 	return next, true
 }
 
-// move makes those who wait look again.
-func (r *Reconciler) move() {
+// broadcast wakes every goroutine that waits for the reconciler, which then
+// looks at its context.
+func (r *Reconciler) broadcast() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.moved.Broadcast()
+	r.progress.Broadcast()
 	r.work.Broadcast()
 }

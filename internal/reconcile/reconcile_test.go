@@ -41,12 +41,12 @@ var start = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
 // house is a store of lamps and the loops over them, under a clock that the
 // test moves.
-type house struct {
+type harness struct {
 	*testing.T
 	lamps *resource.Kind[Lamp, lampID]
 	db    *resource.DB
 	clock *clock.Virtual
-	loops atomic.Pointer[reconcile.Reconciler] // those that hear of changes
+	loops atomic.Pointer[reconcile.Reconciler] // those that are notified of changes
 	log   safeBuffer
 
 	mu       sync.Mutex
@@ -71,8 +71,8 @@ func (b *safeBuffer) String() string {
 	return b.b.String()
 }
 
-func setup(t *testing.T) *house {
-	h := &house{T: t, clock: clock.NewVirtual(start), outcomes: map[string]int{}}
+func setup(t *testing.T) *harness {
+	h := &harness{T: t, clock: clock.NewVirtual(start), outcomes: map[string]int{}}
 	h.lamps = &resource.Kind[Lamp, lampID]{Name: "Lamp", Retention: keep}
 	h.db = resource.Open(resource.Options{
 		Kinds: []resource.Any{h.lamps}, Now: h.clock.Now, Rand: rand.NewChaCha8([32]byte{}),
@@ -86,15 +86,15 @@ func setup(t *testing.T) *house {
 	return h
 }
 
-// run starts loops that hear of changes, and lets them sweep. They end with the test, or when the
-// answered function is called.
-func (h *house) run(loop *lampLoop, with ...func(*reconcile.Options)) (*reconcile.Reconciler, func()) {
+// run starts loops that are notified of changes, and lets them resync. They end with the test, or when the
+// returned function is called.
+func (h *harness) run(loop *lampLoop, with ...func(*reconcile.Options)) (*reconcile.Reconciler, func()) {
 	h.Helper()
-	loop.house = h
+	loop.harness = h
 	return h.runLoop(loop, with...)
 }
 
-func (h *house) runLoop(loop reconcile.Loop, with ...func(*reconcile.Options)) (*reconcile.Reconciler, func()) {
+func (h *harness) runLoop(loop reconcile.Loop, with ...func(*reconcile.Options)) (*reconcile.Reconciler, func()) {
 	h.Helper()
 	o := reconcile.Options{Clock: h.clock, Log: slog.New(slog.NewTextHandler(&h.log, nil)), Count: h.count}
 	for _, f := range with {
@@ -113,31 +113,31 @@ func (h *house) runLoop(loop reconcile.Loop, with ...func(*reconcile.Options)) (
 		<-ended
 	}
 	h.Cleanup(end)
-	h.settle(r)
+	h.waitIdle(r)
 	return r, end
 }
 
-func (h *house) count(loop string, outcome reconcile.Outcome) {
+func (h *harness) count(loop string, outcome reconcile.Outcome) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.outcomes[loop+" "+string(outcome)]++
 }
 
-func (h *house) counted(what string) int {
+func (h *harness) counted(what string) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.outcomes[what]
 }
 
-func (h *house) update(account string, fn func(*resource.Tx) error) {
+func (h *harness) update(account string, fn func(*resource.Tx) error) {
 	h.Helper()
 	if err := h.db.Update(context.Background(), resource.Caller{Account: account}, fn); err != nil {
 		h.Fatal(err)
 	}
 }
 
-// insert makes a lamp that is to be lit.
-func (h *house) insert(account string) lampID {
+// insert makes a lamp that must be lit.
+func (h *harness) insert(account string) lampID {
 	h.Helper()
 	l := &Lamp{}
 	h.update(account, func(tx *resource.Tx) error { return h.lamps.Insert(tx, l) })
@@ -145,7 +145,7 @@ func (h *house) insert(account string) lampID {
 }
 
 // touch changes a lamp in nothing.
-func (h *house) touch(account string, id lampID) {
+func (h *harness) touch(account string, id lampID) {
 	h.Helper()
 	h.update(account, func(tx *resource.Tx) error {
 		l, err := h.lamps.Get(tx, id)
@@ -157,7 +157,7 @@ func (h *house) touch(account string, id lampID) {
 }
 
 // lit counts the lamps of an account that are lit.
-func (h *house) lit(account string) (n int) {
+func (h *harness) lit(account string) (n int) {
 	h.Helper()
 	err := h.db.View(context.Background(), resource.Caller{Account: account}, func(tx *resource.Tx) error {
 		for l := range h.lamps.All(tx) {
@@ -173,8 +173,8 @@ func (h *house) lit(account string) (n int) {
 	return n
 }
 
-// settle answers how long after now something will be left to do.
-func (h *house) settle(r *reconcile.Reconciler) time.Duration {
+// waitIdle waits until the loops are idle, and returns the time until their next job.
+func (h *harness) waitIdle(r *reconcile.Reconciler) time.Duration {
 	h.Helper()
 	next, err := r.WaitIdle(context.Background())
 	if err != nil {
@@ -188,33 +188,33 @@ func (h *house) settle(r *reconcile.Reconciler) time.Duration {
 
 // lampLoop lights lamps.
 type lampLoop struct {
-	house *house
+	harness *harness
 	// nil: nothing comes before
-	before func(ctx context.Context, account, id string) (again time.Time, err error)
+	before func(ctx context.Context, account, id string) (requeueAfter time.Time, err error)
 	// nil: the driver has nothing
 	observe func(reconcile.Found) error
-	steps   atomic.Int64
+	calls   atomic.Int64
 }
 
-func (l *lampLoop) Kind() resource.Any { return l.house.lamps }
+func (l *lampLoop) Kind() resource.Any { return l.harness.lamps }
 
-func (l *lampLoop) Reconcile(ctx context.Context, account, id string) (again time.Time, err error) {
-	l.steps.Add(1)
+func (l *lampLoop) Reconcile(ctx context.Context, account, id string) (requeueAfter time.Time, err error) {
+	l.calls.Add(1)
 	if l.before != nil {
-		if again, err := l.before(ctx, account, id); err != nil || !again.IsZero() {
-			return again, err
+		if requeueAfter, err := l.before(ctx, account, id); err != nil || !requeueAfter.IsZero() {
+			return requeueAfter, err
 		}
 	}
-	return again, l.house.db.Update(ctx, resource.Caller{Account: account}, func(tx *resource.Tx) error {
-		if !l.house.lamps.Has(tx, lampID(id)) {
+	return requeueAfter, l.harness.db.Update(ctx, resource.Caller{Account: account}, func(tx *resource.Tx) error {
+		if !l.harness.lamps.Has(tx, lampID(id)) {
 			return nil
 		}
-		lamp, err := l.house.lamps.Get(tx, lampID(id))
+		lamp, err := l.harness.lamps.Get(tx, lampID(id))
 		if err != nil || lamp.Lit {
 			return err
 		}
 		lamp.Lit = true
-		return l.house.lamps.Put(tx, lamp)
+		return l.harness.lamps.Put(tx, lamp)
 	})
 }
 
@@ -233,7 +233,7 @@ func TestWokenByChanges(t *testing.T) {
 		h.insert("alice")
 	}
 	h.insert("bob")
-	if next := h.settle(r); next != 0 {
+	if next := h.waitIdle(r); next != 0 {
 		t.Errorf("something is left to do in %s", next)
 	}
 	if a, b := h.lit("alice"), h.lit("bob"); a != 3 || b != 1 {
@@ -246,7 +246,7 @@ func TestWorkLeftFromBefore(t *testing.T) {
 	h := setup(t)
 	h.insert("alice")
 	r, _ := h.run(&lampLoop{})
-	h.settle(r)
+	h.waitIdle(r)
 	if h.lit("alice") != 1 {
 		t.Error("a lamp that was there before the loops is not lit")
 	}
@@ -255,32 +255,32 @@ func TestWorkLeftFromBefore(t *testing.T) {
 func TestLostWakeUp(t *testing.T) {
 	t.Parallel()
 	h := setup(t)
-	r, _ := h.run(&lampLoop{}, func(o *reconcile.Options) { o.Sweep = 10 * time.Minute })
-	h.settle(r)
-	h.loops.Store(nil) // nobody hears of the next change
+	r, _ := h.run(&lampLoop{}, func(o *reconcile.Options) { o.ResyncEvery = 10 * time.Minute })
+	h.waitIdle(r)
+	h.loops.Store(nil) // the loops are not notified of the next change
 	h.insert("alice")
 
-	if next := h.settle(r); next != 0 {
-		t.Errorf("something is left to do in %s: the loops have heard of a change", next)
+	if next := h.waitIdle(r); next != 0 {
+		t.Errorf("something is left to do in %s: the loops were notified of a change", next)
 	}
 	h.clock.Advance(10*time.Minute - time.Second)
-	if h.settle(r); h.lit("alice") != 0 {
-		t.Error("the lamp is lit before the sweep")
+	if h.waitIdle(r); h.lit("alice") != 0 {
+		t.Error("the lamp is lit before the resync")
 	}
 	h.clock.Advance(time.Second)
-	if h.settle(r); h.lit("alice") != 1 {
-		t.Error("the sweep has not found the lamp")
+	if h.waitIdle(r); h.lit("alice") != 1 {
+		t.Error("the resync has not found the lamp")
 	}
 }
 
-func TestWakeUpsDuringAStepMakeOneMore(t *testing.T) {
+func TestWakeUpsDuringACallMakeOneMore(t *testing.T) {
 	t.Parallel()
 	h := setup(t)
 	entered, release := make(chan bool), make(chan bool)
 	var inside atomic.Int64
 	loop := &lampLoop{before: func(context.Context, string, string) (time.Time, error) {
 		if inside.Add(1) > 1 {
-			t.Error("two steps for one lamp at a time")
+			t.Error("two calls for one lamp at a time")
 		}
 		defer inside.Add(-1)
 		entered <- true
@@ -293,12 +293,12 @@ func TestWakeUpsDuringAStepMakeOneMore(t *testing.T) {
 	for range 5 {
 		h.touch("alice", id)
 	}
-	release <- true // the step lights the lamp, which is a change too
+	release <- true // the call lights the lamp, which is a change too
 	<-entered
 	release <- true
-	h.settle(r)
-	if n := loop.steps.Load(); n != 2 {
-		t.Errorf("a step and changes during it made %d steps, want 2", n)
+	h.waitIdle(r)
+	if n := loop.calls.Load(); n != 2 {
+		t.Errorf("a call and changes during it made %d calls, want 2", n)
 	}
 }
 
@@ -337,27 +337,27 @@ func testAskedForAgain(t *testing.T, with func(*reconcile.Options)) {
 	}}
 	r, _ := h.run(loop, with)
 	id := h.insert("alice")
-	if next := h.settle(r); next != 7*time.Second {
-		t.Errorf("the next step is due in %s, want 7s", next)
+	if next := h.waitIdle(r); next != 7*time.Second {
+		t.Errorf("the next call is due in %s, want 7s", next)
 	}
 	h.touch("alice", id)
-	if next := h.settle(r); next != 7*time.Second || loop.steps.Load() != 2 {
-		t.Errorf("woken early: %d steps and the next in %s, want 2 and 7s", loop.steps.Load(), next)
+	if next := h.waitIdle(r); next != 7*time.Second || loop.calls.Load() != 2 {
+		t.Errorf("woken early: %d calls and the next in %s, want 2 and 7s", loop.calls.Load(), next)
 	}
 	h.clock.Advance(7 * time.Second)
-	if next := h.settle(r); next != 0 || h.lit("alice") != 1 {
+	if next := h.waitIdle(r); next != 0 || h.lit("alice") != 1 {
 		t.Errorf("when it is due: lit %d of 1, and more to do in %s", h.lit("alice"), next)
 	}
-	// One step lights the lamp, and one looks at what that has changed.
-	if n := loop.steps.Load(); n != 4 {
-		t.Errorf("a time that has come makes %d steps, want 2", n-2)
+	// One call lights the lamp, and one looks at what that has changed.
+	if n := loop.calls.Load(); n != 4 {
+		t.Errorf("a time that has come makes %d calls, want 2", n-2)
 	}
 	if got := h.counted("Lamp waiting"); got != 2 {
-		t.Errorf("%d steps are counted that asked for another, want 2", got)
+		t.Errorf("%d calls are counted that asked for another, want 2", got)
 	}
 }
 
-// A step may ask for a time that has come already: it is not settled then.
+// A call may ask for a time that has come already: it is not settled then.
 func TestAskedForAgainInThePast(t *testing.T) {
 	t.Parallel()
 	h := setup(t)
@@ -371,7 +371,7 @@ func TestAskedForAgainInThePast(t *testing.T) {
 	r, _ := h.run(loop)
 	for n := range 100 {
 		h.insert("alice")
-		if next := h.settle(r); next != 0 || h.lit("alice") != n+1 {
+		if next := h.waitIdle(r); next != 0 || h.lit("alice") != n+1 {
 			t.Fatalf("lit %d of %d, and more to do in %s", h.lit("alice"), n+1, next)
 		}
 	}
@@ -379,7 +379,7 @@ func TestAskedForAgainInThePast(t *testing.T) {
 
 var errDark = errors.New("the power is off")
 
-func TestFailuresAreRepeatedAtAGrowingPace(t *testing.T) {
+func TestFailuresAreRepeatedWithBackoff(t *testing.T) {
 	t.Parallel()
 	h := setup(t)
 	const failures = 12
@@ -395,14 +395,14 @@ func TestFailuresAreRepeatedAtAGrowingPace(t *testing.T) {
 	h.insert("alice")
 	longest := time.Second
 	for i := range failures {
-		next := h.settle(r)
+		next := h.waitIdle(r)
 		if next <= longest/2 || next > longest {
 			t.Errorf("after failure %d it is repeated in %s, want between %s and %s", i+1, next, longest/2, longest)
 		}
 		longest = min(2*longest, 2*time.Minute)
 		h.clock.Advance(next)
 	}
-	if next := h.settle(r); next != 0 || h.lit("alice") != 1 {
+	if next := h.waitIdle(r); next != 0 || h.lit("alice") != 1 {
 		t.Errorf("after the last failure: lit %d of 1, and more to do in %s", h.lit("alice"), next)
 	}
 	if got := h.counted("Lamp failed"); got != failures {
@@ -413,8 +413,8 @@ func TestFailuresAreRepeatedAtAGrowingPace(t *testing.T) {
 	}
 }
 
-// A step that succeeds, though there is more to do, begins the pace anew.
-func TestPaceBeginsAnew(t *testing.T) {
+// A call that succeeds, though there is more to do, begins the backoff anew.
+func TestBackoffBeginsAnew(t *testing.T) {
 	t.Parallel()
 	h := setup(t)
 	results := make(chan error)
@@ -425,12 +425,12 @@ func TestPaceBeginsAnew(t *testing.T) {
 	id := h.insert("alice")
 	for range 5 {
 		results <- errDark
-		h.clock.Advance(h.settle(r))
+		h.clock.Advance(h.waitIdle(r))
 	}
 	h.touch("alice", id)
 	results <- nil // it lights the lamp, and so looks at it again
 	results <- errDark
-	if next := h.settle(r); next > time.Second {
+	if next := h.waitIdle(r); next > time.Second {
 		t.Errorf("the first failure after a success is repeated in %s, want within 1s", next)
 	}
 	close(results)
@@ -446,7 +446,7 @@ func TestJobsThatFailTogetherComeBackApart(t *testing.T) {
 	}
 	times := 0
 	for end := start.Add(time.Second); ; times++ {
-		next := h.settle(r)
+		next := h.waitIdle(r)
 		if h.clock.Now().Add(next).After(end) {
 			break
 		}
@@ -463,13 +463,13 @@ func TestAChangeDoesNotHurryWhatFails(t *testing.T) {
 	loop := &lampLoop{before: func(context.Context, string, string) (time.Time, error) { return time.Time{}, errDark }}
 	r, _ := h.run(loop)
 	id := h.insert("alice")
-	h.settle(r)
+	h.waitIdle(r)
 	for range 5 {
 		h.touch("alice", id)
 	}
-	h.settle(r)
-	if n := loop.steps.Load(); n != 1 {
-		t.Errorf("a step that failed was repeated %d times because of changes", n-1)
+	h.waitIdle(r)
+	if n := loop.calls.Load(); n != 1 {
+		t.Errorf("a call that failed was repeated %d times because of changes", n-1)
 	}
 }
 
@@ -487,12 +487,12 @@ func TestPanicsAreContained(t *testing.T) {
 	r, _ := h.run(loop, func(o *reconcile.Options) { o.Workers = 1 })
 	h.insert("alice")
 	h.insert("bob")
-	next := h.settle(r)
+	next := h.waitIdle(r)
 	if next == 0 {
-		t.Error("a step that panicked is not repeated")
+		t.Error("a call that panicked is not repeated")
 	}
 	if h.lit("bob") != 1 {
-		t.Error("a panic in a step for alice keeps bob in the dark")
+		t.Error("a panic in a call for alice keeps bob in the dark")
 	}
 	if got := h.counted("Lamp panicked"); got != 1 {
 		t.Errorf("%d panics are counted, want 1", got)
@@ -502,8 +502,8 @@ func TestPanicsAreContained(t *testing.T) {
 	}
 	broken.Store(false)
 	h.clock.Advance(next)
-	if h.settle(r); h.lit("alice") != 1 {
-		t.Error("the step was not repeated after its panic")
+	if h.waitIdle(r); h.lit("alice") != 1 {
+		t.Error("the call was not repeated after its panic")
 	}
 }
 
@@ -515,7 +515,7 @@ func TestWorkersAreBounded(t *testing.T) {
 		var inside atomic.Int64
 		loop := &lampLoop{before: func(context.Context, string, string) (time.Time, error) {
 			if n := inside.Add(1); n > 2 {
-				t.Errorf("%d steps are under way with 2 workers", n)
+				t.Errorf("%d calls are under way with 2 workers", n)
 			}
 			<-release
 			inside.Add(-1)
@@ -527,17 +527,17 @@ func TestWorkersAreBounded(t *testing.T) {
 		}
 		synctest.Wait()
 		if n := inside.Load(); n != 2 {
-			t.Errorf("%d steps are under way with 5 to do and 2 workers", n)
+			t.Errorf("%d calls are under way with 5 to do and 2 workers", n)
 		}
 		close(release)
-		h.settle(r)
+		h.waitIdle(r)
 		if h.lit("alice") != 5 {
 			t.Errorf("%d of 5 lamps are lit", h.lit("alice"))
 		}
 	})
 }
 
-func TestAStepThatTakesTooLongIsInterrupted(t *testing.T) {
+func TestACallThatTakesTooLongIsInterrupted(t *testing.T) {
 	t.Parallel()
 	h := setup(t)
 	entered := make(chan bool, 1)
@@ -556,13 +556,13 @@ func TestAStepThatTakesTooLongIsInterrupted(t *testing.T) {
 	<-entered
 	stuck.Store(false)
 	h.clock.Advance(time.Minute)
-	next := h.settle(r)
+	next := h.waitIdle(r)
 	if h.counted("Lamp failed") != 1 || next == 0 {
-		t.Errorf("%d failures are counted and the next step is in %s, want 1 failure and a repetition", h.counted("Lamp failed"), next)
+		t.Errorf("%d failures are counted and the next call is in %s, want 1 failure and a repetition", h.counted("Lamp failed"), next)
 	}
 	h.clock.Advance(next)
-	if h.settle(r); h.lit("alice") != 1 {
-		t.Error("the step was not repeated after it was interrupted")
+	if h.waitIdle(r); h.lit("alice") != 1 {
+		t.Error("the call was not repeated after it was interrupted")
 	}
 }
 
@@ -577,13 +577,13 @@ func TestOthersAccountsAreLeftAlone(t *testing.T) {
 	}}
 	r, _ := h.run(loop, func(o *reconcile.Options) { o.Mine = func(account string) bool { return account == "alice" } })
 	h.insert("bob")
-	h.settle(r)
+	h.waitIdle(r)
 	if a, b := h.lit("alice"), h.lit("bob"); a != 1 || b != 0 {
 		t.Errorf("lit are %d of 1 lamps of alice, which are ours, and %d of bob, which are not", a, b)
 	}
 }
 
-func TestSweepsLookAtWhatTheWorldHas(t *testing.T) {
+func TestResyncsLookAtWhatTheDriverHas(t *testing.T) {
 	t.Parallel()
 	h := setup(t)
 	var failing atomic.Bool
@@ -603,26 +603,26 @@ func TestSweepsLookAtWhatTheWorldHas(t *testing.T) {
 		},
 	}
 	r, _ := h.run(loop)
-	next := h.settle(r)
+	next := h.waitIdle(r)
 	if next == 0 || next > time.Second {
-		t.Errorf("a sweep that failed is repeated in %s, want within 1s", next)
+		t.Errorf("a resync that failed is repeated in %s, want within 1s", next)
 	}
 	failing.Store(false)
 	h.clock.Advance(next)
-	h.settle(r)
+	h.waitIdle(r)
 	if got := seen.Load(); got == nil || *got != "alice lamp-00000000" {
-		t.Errorf("the sweep has not found what the driver has: %v", got)
+		t.Errorf("the resync has not found what the driver has: %v", got)
 	}
 }
 
 // What the driver and the store both have, in the state that it should be in, is
 // nearly everything.
-func TestSweepsMakeNoStepOfWhatIsSettled(t *testing.T) {
+func TestResyncsSkipWhatIsUpToDate(t *testing.T) {
 	t.Parallel()
 	h := setup(t)
 	lit := h.insert("alice")
-	var stepped []string
-	var mu sync.Mutex // guards stepped
+	var reconciled []string
+	var mu sync.Mutex // guards reconciled
 	loop := &lampLoop{
 		observe: func(found reconcile.Found) error {
 			found("alice", string(lit), false)
@@ -633,34 +633,34 @@ func TestSweepsMakeNoStepOfWhatIsSettled(t *testing.T) {
 		before: func(_ context.Context, account, id string) (time.Time, error) {
 			mu.Lock()
 			defer mu.Unlock()
-			stepped = append(stepped, account+" "+id)
+			reconciled = append(reconciled, account+" "+id)
 			return time.Time{}, nil
 		},
 	}
-	r, _ := h.run(loop, func(o *reconcile.Options) { o.Sweep = time.Second })
+	r, _ := h.run(loop, func(o *reconcile.Options) { o.ResyncEvery = time.Second })
 	mu.Lock()
-	stepped = nil // the lamp was lit by now
+	reconciled = nil // the lamp was lit by now
 	mu.Unlock()
 	h.clock.Advance(time.Second)
-	h.settle(r)
+	h.waitIdle(r)
 	mu.Lock()
 	defer mu.Unlock()
-	slices.Sort(stepped)
-	if want := []string{"alice lamp-00000000", "bob " + string(lit)}; !slices.Equal(stepped, want) {
-		t.Errorf("a sweep made steps of %q, want %q", stepped, want)
+	slices.Sort(reconciled)
+	if want := []string{"alice lamp-00000000", "bob " + string(lit)}; !slices.Equal(reconciled, want) {
+		t.Errorf("a resync made calls of %q, want %q", reconciled, want)
 	}
 }
 
-// Of what is up to date, sweeps look at what the driver has otherwise.
-func TestSweepsLookAtDrift(t *testing.T) {
+// Of what is up to date, resyncs look at what the driver has otherwise.
+func TestResyncsLookAtDrift(t *testing.T) {
 	t.Parallel()
 	h := setup(t)
 	steady, flickering := h.insert("alice"), h.insert("alice")
 	h.insert("alice")
-	var stepped []string
-	var mu sync.Mutex // guards stepped
+	var reconciled []string
+	var mu sync.Mutex // guards reconciled
 	loop := &lampLoop{
-		house: h,
+		harness: h,
 		observe: func(found reconcile.Found) error {
 			found("alice", string(steady), false)
 			found("alice", string(flickering), true)
@@ -669,24 +669,24 @@ func TestSweepsLookAtDrift(t *testing.T) {
 		before: func(_ context.Context, account, id string) (time.Time, error) {
 			mu.Lock()
 			defer mu.Unlock()
-			stepped = append(stepped, account+" "+id)
+			reconciled = append(reconciled, account+" "+id)
 			return time.Time{}, nil
 		},
 	}
-	r, _ := h.runLoop(loop, func(o *reconcile.Options) { o.Sweep = time.Second })
+	r, _ := h.runLoop(loop, func(o *reconcile.Options) { o.ResyncEvery = time.Second })
 	mu.Lock()
-	stepped = nil // the lamps were lit by now
+	reconciled = nil // the lamps were lit by now
 	mu.Unlock()
 	h.clock.Advance(time.Second)
-	h.settle(r)
+	h.waitIdle(r)
 	mu.Lock()
 	defer mu.Unlock()
-	if want := []string{"alice " + string(flickering)}; !slices.Equal(stepped, want) {
-		t.Errorf("a sweep made steps of %q, want %q", stepped, want)
+	if want := []string{"alice " + string(flickering)}; !slices.Equal(reconciled, want) {
+		t.Errorf("a resync made calls of %q, want %q", reconciled, want)
 	}
 }
 
-func TestRestartDuringAStep(t *testing.T) {
+func TestRestartDuringACall(t *testing.T) {
 	t.Parallel()
 	h := setup(t)
 	entered := make(chan bool)
@@ -700,15 +700,15 @@ func TestRestartDuringAStep(t *testing.T) {
 	<-entered
 	end()
 	if _, err := r.WaitIdle(t.Context()); !errors.Is(err, reconcile.ErrEnded) {
-		t.Errorf("settling loops that have ended: got %v, want ErrEnded", err)
+		t.Errorf("waiting for loops that have ended: got %v, want ErrEnded", err)
 	}
 	if got := h.counted("Lamp failed"); got != 0 {
 		t.Errorf("an end counts as %d failures", got)
 	}
-	h.insert("alice") // nobody hears, and nobody minds
+	h.insert("alice") // without loops it is only stored
 
-	again, _ := h.run(&lampLoop{})
-	if h.settle(again); h.lit("alice") != 2 {
+	requeueAfter, _ := h.run(&lampLoop{})
+	if h.waitIdle(requeueAfter); h.lit("alice") != 2 {
 		t.Errorf("after the next start %d of 2 lamps are lit", h.lit("alice"))
 	}
 }
@@ -740,15 +740,15 @@ func TestDeletedResourcesArePurged(t *testing.T) {
 	r, _ := h.run(&lampLoop{})
 	remove(second)
 
-	if next := h.settle(r); next != keep-time.Minute || !known(first) || !known(second) {
+	if next := h.waitIdle(r); next != keep-time.Minute || !known(first) || !known(second) {
 		t.Fatalf("deleted a minute ago: known %t, deleted now: known %t, next purge in %s; want both, and %s", known(first), known(second), next, keep-time.Minute)
 	}
 	h.clock.Advance(keep - time.Minute)
-	if next := h.settle(r); next != time.Minute || known(first) || !known(second) {
+	if next := h.waitIdle(r); next != time.Minute || known(first) || !known(second) {
 		t.Fatalf("deleted an hour ago: known %t, later: known %t, next purge in %s; want the later one, and 1m", known(first), known(second), next)
 	}
 	h.clock.Advance(time.Minute)
-	if next := h.settle(r); next != 0 || known(second) || !known(stays) {
+	if next := h.waitIdle(r); next != 0 || known(second) || !known(stays) {
 		t.Errorf("deleted an hour ago: known %t, never deleted: known %t, next purge in %s", known(second), known(stays), next)
 	}
 	if got := h.counted("Lamp purge failed"); got != 0 {

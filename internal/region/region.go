@@ -163,7 +163,7 @@ func Open(ctx context.Context, o Options) (*Region, error) {
 		o.Quotas = catalog.Limits()
 	}
 	loops := newLoopMetrics(registry)
-	looping := reconcile.Options{Clock: o.Clock, Log: o.Logger, Count: loops.count, Sweep: o.sweep()}
+	looping := reconcile.Options{Clock: o.Clock, Log: o.Logger, Count: loops.count, ResyncEvery: o.resyncEvery()}
 	leases := o.leases(journal, func() { r.Loops.LookAgain() })
 	if leases != nil {
 		looping.Mine = leases.Mine
@@ -294,7 +294,7 @@ func (o *Options) openJournal(ctx context.Context) (store.Journal, error) {
 
 // sweep is how often the loops look for work that nobody told them of. In a
 // shared journal that is what other nodes have written.
-func (o *Options) sweep() time.Duration {
+func (o *Options) resyncEvery() time.Duration {
 	if o.Postgres != "" {
 		return time.Second
 	}
