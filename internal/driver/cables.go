@@ -2,24 +2,25 @@ package driver
 
 import "context"
 
-// Cables keeps dedicated links in the driver: each a cable between a router of a
-// client and a port in a datacenter of the region. People are asked for it, so
-// it may take days. It may be called from many goroutines at once.
+// Cables manages dedicated links: each is a cable between a router of a client
+// and a port in a datacenter of the region. Technicians install it, so it may
+// take days. Its methods are safe for concurrent use.
 type Cables interface {
-	// EnsurePort makes the driver have a port for the cable, and returns nil
-	// once the client may come with it. It answers [Later] before.
+	// EnsurePort reserves a port for the cable, and returns nil once the client
+	// may connect its router. Until then it returns [Later].
 	EnsurePort(ctx context.Context, cable Cable) error
 
-	// EnsureCable makes the driver have the cable, and a port before if there is
-	// none, and returns nil once it carries packets. It answers [Later] before.
+	// EnsureCable connects the cable, reserving a port first if there is none,
+	// and returns nil once the cable carries packets. Until then it returns
+	// [Later].
 	EnsureCable(ctx context.Context, cable Cable) error
 
-	// RemoveCable makes the driver have neither cable nor port, and returns nil
-	// once it has none, be it that there never was one.
+	// RemoveCable removes the cable and its port, and returns nil once both are
+	// gone, or if there never were any.
 	RemoveCable(ctx context.Context, account, id string) error
 
-	// ObserveCables lists the cables of this region's making that the driver
-	// has, or has only a port for, in any order.
+	// ObserveCables lists the cables of this region that exist or have a port,
+	// in any order.
 	ObserveCables(ctx context.Context) ([]Cable, error)
 }
 
@@ -27,5 +28,5 @@ type Cables interface {
 type Cable struct {
 	Account, ID string // together they name the cable
 	Location    string // the code of the datacenter
-	Gigabits    int    // a second
+	Gigabits    int    // per second
 }

@@ -1,12 +1,12 @@
-// Package driver says what a region asks of the driver it runs on. A driver is
-// one way to do it: a simulation, or machines and networks that are really
-// there.
+// Package driver defines what a region asks of the infrastructure that it runs
+// on. A driver is one way to provide it: a simulation, or real machines and
+// networks.
 //
-// A driver is asked with three verbs. Ensure takes the whole value that is
-// wanted and makes the driver have it. Remove makes the driver have nothing of
-// it. Observe tells what the driver has. Only loops ask a driver, and they may
-// ask anything twice: after a crash they do not know whether the driver heard
-// them. Values are plain data that a driver may keep.
+// A driver has three verbs. Ensure takes the whole desired value and applies
+// it. Remove removes all traces of a value. Observe lists what exists. Only
+// loops call a driver, and they may repeat any call, because after a crash they
+// do not know whether the driver got it. Values are plain data that a driver
+// may keep.
 package driver
 
 import (
@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Drivers is all that a region asks of what it runs on.
+// Drivers is everything that a region runs on.
 type Drivers interface {
 	Networks
 	PublicCloud
@@ -25,29 +25,28 @@ type Drivers interface {
 	Disks
 	Machines
 
-	// Close ends what the drivers do by themselves. Nothing is asked after it.
+	// Close stops the drivers' background work. No method is called after it.
 	Close()
 }
 
-// Host is what a region gives to its drivers.
+// Host is what a region provides to its drivers.
 type Host struct {
 	Now   func() time.Time                     // the region's clock
 	After func(time.Duration) <-chan time.Time // time.After by that clock
-	Write ExportWriter                         // puts exports where their objects belong
+	Write ExportWriter                         // writes exports to their object store
 }
 
-// ExportWriter puts the content of an export, of the given number of bytes, where
-// the export says, and reports as often as it likes how much is done. No content
-// is zeroes. An error fails the export for good, unless the context has ended.
+// ExportWriter writes the content of an export, size bytes, to the object that
+// the export names, and may call done to report progress. A nil content stands
+// for zeroes. An error fails the export for good, unless the context has ended.
 type ExportWriter func(ctx context.Context, e Export, size int64, content io.Reader, done func(percent int)) error
 
-// ErrStale refuses a value that is older than the one the driver was last asked
-// for: it comes from somebody who slept through a change. The driver stays as
-// it is.
+// ErrStale refuses a value that is older than the newest one that the driver
+// has been asked for: the caller has missed a change. Nothing is changed.
 var ErrStale = errors.New("the driver was asked for a newer generation already")
 
-// Key says which value of its kind a value is, and how new: every kind of value
-// that a driver is asked for has one.
+// Key is the name and generation of a value. Every kind of value that a driver
+// is asked for has one.
 type Key struct {
 	Account, ID string // together they name the value: an id is unique in its account
 
@@ -56,32 +55,32 @@ type Key struct {
 	Generation uint64
 }
 
-// Later is the error of a call that was heard and whose change is under way.
-// Whoever needs to know that it is done asks the same again, best at the given
-// time: earlier is too early, later does no harm.
+// Later is the error of a call that was accepted and whose change is under way.
+// A caller that must know when it is done repeats the call, best at the given
+// time: a call before it is too early, a later one does no harm.
 type Later struct{ At time.Time }
 
 func (l Later) Error() string {
 	return "the change is under way until " + l.At.Format(time.RFC3339Nano)
 }
 
-// UntilDone tells the answer that a change is under way from a failure: again is
-// when it to ask again; zero if the change is done or has failed.
-func UntilDone(err error) (again time.Time, failure error) {
+// UntilDone separates a change that is under way from a failure. requeueAfter
+// is when to call again; it is zero if the change is done or has failed.
+func UntilDone(err error) (requeueAfter time.Time, failure error) {
 	if later, ok := errors.AsType[Later](err); ok {
 		return later.At, nil
 	}
 	return time.Time{}, err
 }
 
-// Never is the error of a call for what cannot be done, however often it is
-// asked: what a disk was to be made from is gone. The driver stays as it is.
-type Never struct{ Why string } // for people
+// Never is the error of a call that cannot succeed, however often it is
+// repeated: for example, the source of a disk is gone. Nothing is changed.
+type Never struct{ Why string } // a sentence
 
 func (n Never) Error() string { return n.Why }
 
-// Refusal is the error of a call that leaves things as they were for a reason
-// that is noted and not tried again: [Never] or [NoCapacity].
+// Refusal is the error of a call that changes nothing, for a reason that is
+// recorded instead of retried: [Never] or [NoCapacity].
 type Refusal interface {
 	error
 	refusal()

@@ -7,27 +7,27 @@ import (
 	"strconv"
 )
 
-// Flow is what somebody wants to send, as its first packet shows it.
+// Flow is a connection, as its first packet describes it.
 type Flow struct {
 	From, To Place
-	Protocol string // tcp, udp, icmp, or a number of IANA's list
+	Protocol string // tcp, udp, icmp, or an IANA protocol number
 	Port     int    // the receiver's; of ICMP, the type
 	Code     int    // of ICMP
 }
 
-// Place is where packets start and end: an address of a NIC, or one that is
-// outside of the Nets.
+// Place is one end of a flow: an address of a NIC, or an address outside of the
+// Nets.
 type Place struct {
 	Account, Net, Nic string // empty: outside
-	// outside, the id of the virtual gateway of the account that it is behind; empty: on the
-	// Internet
+	// for an outside address: the ID of the account's virtual gateway that it
+	// is behind; empty: it is on the Internet
 	Gateway string
-	Address netip.Addr // of a sender in a Net, its private one
+	Address netip.Addr // the private address, for a sender in a Net
 }
 
-// Stop says what keeps a flow from its receiver.
+// Stop is the reason why a flow does not reach its receiver.
 type Stop struct {
-	By  string // the id of the thing that stopped it; empty: nothing of the region
+	By  string // the ID of the resource that stopped it; empty: no resource of the region
 	Why string // a sentence
 }
 
@@ -35,30 +35,32 @@ func (s *Stop) Error() string { return s.Why }
 
 func stop(by, why string, args ...any) *Stop { return &Stop{By: by, Why: fmt.Sprintf(why, args...)} }
 
-// Reach finds out whether a flow gets from its sender to its receiver in a
-// driver that has the Nets, and the answer back. nil is yes; otherwise the error
-// is a [*Stop]. The Nets are those of the sender and the receiver, and those
-// peered with them: what is not given is not there.
+// Reach reports whether a flow gets from its sender to its receiver, and the
+// reply back, in an infrastructure that has the given Nets. It returns nil if
+// so, and a [*Stop] otherwise. The Nets must include the sender's, the
+// receiver's and the Nets peered with them: a Net that is not given does not
+// exist.
 //
-// A flow follows the route tables, and passes the groups of the NICs at both
-// ends and of those in between. The answer passes what the flow has passed
-// without being asked again, but finds its way by the tables of the other side.
+// A flow follows the route tables, and passes the security groups of the NICs
+// at both ends and of those in between. The reply is not filtered again, but is
+// routed by the tables of the other side.
 //
-// It says what the region does, and believes the rest:
-//   - A machine has all that its NICs are told, listens on every port, and
-//     forwards what it is given as a next hop, unchanged and by the same NIC.
-//     So one that translates addresses is not taken for what it is. It is asked
-//     on the way there only, and minds no answer that takes another way.
-//   - The Internet, and what is behind a virtual gateway, answer everybody from
-//     wherever they are asked. Tunnels and dedicated links are not looked at,
-//     nor is what they learn by BGP: only the routes that are listed count.
-//   - Services of the region are where their ranges are, and answer everybody.
+// It models the region, and assumes the rest:
+//   - A machine has all addresses of its NICs, listens on every port, and as a
+//     next hop forwards packets unchanged and through the same NIC. So a
+//     machine that translates addresses is not recognized. It forwards the flow
+//     only if it gets it, and accepts a reply that took another way.
+//   - The Internet, and hosts behind a virtual gateway, reply to every sender
+//     from the address that was called. Tunnels, dedicated links and routes
+//     learned by BGP are not considered: only the listed routes count.
+//   - Services of the region have the addresses of their ranges, and reply to
+//     every sender.
 //   - The public Cloud, which is in no Net, is a part of the Internet.
-//   - DHCP, name servers and the like, which each Subnet has by itself, are not
-//     places.
+//   - DHCP, name servers and other services that each Subnet has by itself are
+//     not places.
 func Reach(nets []Net, flow Flow) error {
 	if _, known := protocol(flow.Protocol); !known {
-		return stop("", "%q is no protocol that a packet can have", flow.Protocol)
+		return stop("", "%q is not a protocol of packets", flow.Protocol)
 	}
 	there := walk{nets: nets, flow: flow, src: flow.From.Address, dst: flow.To.Address}
 	if err := there.start(flow.From); err != nil {
@@ -81,16 +83,16 @@ func Reach(nets []Net, flow Flow) error {
 	return nil
 }
 
-// same reports whether two places are one, by whatever address.
+// same reports whether two places are equal except for their address.
 func (p Place) same(q Place) bool {
 	p.Address, q.Address = netip.Addr{}, netip.Addr{}
 	if p.Gateway == "" && p.Nic == "" {
-		p.Account, q.Account = "", "" // the Internet is nobody's
+		p.Account, q.Account = "", "" // the Internet belongs to no account
 	}
 	return p == q
 }
 
-// name is the id of the place, if it has one.
+// name returns the ID of the place; empty if it has none.
 func (p Place) name() string {
 	if p.Nic != "" {
 		return p.Nic
@@ -108,7 +110,7 @@ func (p Place) String() string {
 	return "the Internet"
 }
 
-// String is what rules look at.
+// String returns the protocol and port, as rules match them.
 func (f Flow) String() string {
 	switch number, _ := protocol(f.Protocol); number {
 	case tcp:
@@ -125,7 +127,7 @@ func (f Flow) String() string {
 // The numbers of the protocols that have names, as IANA lists them.
 const icmp, tcp, udp = 1, 6, 17
 
-// protocol is the number of a protocol.
+// protocol returns the number of a protocol.
 func protocol(name string) (number int, known bool) {
 	switch name {
 	case "icmp":
@@ -139,7 +141,7 @@ func protocol(name string) (number int, known bool) {
 	return number, err == nil && number >= 0 && number <= 255
 }
 
-// lets reports whether a rule speaks of a flow, whoever is at its other end.
+// lets reports whether a rule matches the protocol and ports of a flow.
 func (r Rule) lets(flow Flow) bool {
 	if r.Protocol == "-1" {
 		return true
@@ -157,7 +159,8 @@ func (r Rule) lets(flow Flow) bool {
 	return true // other protocols have no ports
 }
 
-// find is a pointer to the first element that a function is true of, or nil.
+// find returns a pointer to the first element for which a function returns
+// true, or nil.
 func find[E any](list []E, is func(*E) bool) *E {
 	for i := range list {
 		if is(&list[i]) {
@@ -183,11 +186,12 @@ func (n *Net) service(id string) *Service {
 	return find(n.Services, func(s *Service) bool { return s.ID == id })
 }
 
-// with is the address of the NIC that a function is true of, or nil.
+// with returns the first address of the NIC for which a function returns true,
+// or nil.
 func (n *Nic) with(is func(*Address) bool) *Address { return find(n.Addresses, is) }
 
-// has is the NIC with an address that a function is true of, and the address;
-// nil: there is none.
+// has returns the first NIC with an address for which a function returns true,
+// and that address; nil if there is none.
 func (n *Net) has(is func(*Address) bool) (*Nic, *Address) {
 	for i := range n.Nics {
 		if a := n.Nics[i].with(is); a != nil {
@@ -197,13 +201,14 @@ func (n *Net) has(is func(*Address) bool) (*Nic, *Address) {
 	return nil, nil
 }
 
-// at is the NIC that has a private address, or nil.
+// at returns the NIC that has a private address, or nil.
 func (n *Net) at(private netip.Addr) *Nic {
 	nic, _ := n.has(func(a *Address) bool { return a.Private == private })
 	return nic
 }
 
-// private is the address of a NAT in its Subnet; none if it has no NIC.
+// private returns the address of a NAT in its Subnet; the zero address if it
+// has no NIC.
 func (n *Net) private(nat *Nat) netip.Addr {
 	nic := n.nic(nat.Nic)
 	if nic == nil || len(nic.Addresses) == 0 {

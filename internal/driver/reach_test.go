@@ -286,13 +286,13 @@ func TestReach(t *testing.T) {
 			{"a NIC in two groups", "web > bare tcp 443", func(n *nets) { n.nic("bare").SecurityGroups = []string{"sg-guest", "sg-web"} }, ""},
 			{"a NIC in two groups that say nothing", "web > bare tcp 1", func(n *nets) { n.nic("bare").SecurityGroups = []string{"sg-guest", "sg-web"} },
 				"no inbound rule of sg-guest or sg-web lets tcp/1 from 10.0.1.5 in"},
-			{"a receiver in no group", "web > bare tcp 443", func(n *nets) { n.nic("bare").SecurityGroups = nil }, "bare is in no security group, so that nothing is let in"},
-			{"a sender in no group", "web > bare tcp 443", func(n *nets) { n.nic("web").SecurityGroups = nil }, "web is in no security group, so that nothing is let out"},
+			{"a receiver in no group", "web > bare tcp 443", func(n *nets) { n.nic("bare").SecurityGroups = nil }, "bare is in no security group, so nothing is let in"},
+			{"a sender in no group", "web > bare tcp 443", func(n *nets) { n.nic("web").SecurityGroups = nil }, "web is in no security group, so nothing is let out"},
 			{"a group that is gone", "web > bare tcp 443", func(n *nets) { n.nic("bare").SecurityGroups = []string{"sg-old"} }, "no inbound rule of sg-old lets tcp/443 from 10.0.1.5 in"},
 			{"an answer needs no rules", "web > db tcp 5432", func(n *nets) { n.group("sg-db").Outbound, n.group("sg-web").Inbound = nil, nil }, ""},
-			{"what is no protocol", "web > db tcpp 5432", nil, `"tcpp" is no protocol that a packet can have`},
-			{"all protocols at once", "web > db -1", nil, `"-1" is no protocol that a packet can have`},
-			{"a protocol beyond the last", "web > db 256", nil, `"256" is no protocol that a packet can have`},
+			{"what is no protocol", "web > db tcpp 5432", nil, `"tcpp" is not a protocol of packets`},
+			{"all protocols at once", "web > db -1", nil, `"-1" is not a protocol of packets`},
+			{"a protocol beyond the last", "web > db 256", nil, `"256" is not a protocol of packets`},
 		},
 		"inside a Net": {
 			{"a machine and itself", "guest > guest tcp 1", nil, ""},
@@ -304,7 +304,7 @@ func TestReach(t *testing.T) {
 			{"and for the answer", "web > db tcp 5432", func(n *nets) { n.table("rtb-private").Routes = nil }, notBack + "rtb-private has no route to 10.0.1.5"},
 			{"a Subnet without a table", "web > db tcp 5432", func(n *nets) { n.subnet("public").RouteTable = "" }, "public has no route table"},
 			{"a Subnet that is gone", "web > db tcp 5432", func(n *nets) { n.nic("web").Subnet = "old" }, "one has no Subnet old"},
-			{"an address that nobody has", "web > 10.0.2.77 tcp 443", nil, "nobody in one has the address 10.0.2.77"},
+			{"an address that nobody has", "web > 10.0.2.77 tcp 443", nil, "no NIC in one has the address 10.0.2.77"},
 			{"an address that somebody else has", "web > bare@10.0.2.5 tcp 5432", nil, "10.0.2.5 leads to db in one, not to bare in one"},
 			{"to what is linked to no machine", "web > idle tcp 5432", nil, "idle, which has the address 10.0.2.9, is linked to no machine"},
 			{"from what is linked to no machine", "idle > web tcp 443", nil, "idle is linked to no machine"},
@@ -315,7 +315,7 @@ func TestReach(t *testing.T) {
 		},
 		"the Internet": {
 			{"out", "web > 203.0.113.9 tcp 443", nil, ""},
-			{"out without a public IP", "bare > 203.0.113.9 tcp 443", nil, "10.0.1.6 has no public IP, so that igw does not let it out"},
+			{"out without a public IP", "bare > 203.0.113.9 tcp 443", nil, "10.0.1.6 has no public IP, so igw does not let it out"},
 			{"out without a route", "web > 203.0.113.9 tcp 443", func(n *nets) { n.drop("rtb-public", "0.0.0.0/0") }, "rtb-public has no route to 203.0.113.9"},
 			{"out without an internet service", "web > 203.0.113.9 tcp 443", func(n *nets) { n.one.InternetService = "" },
 				"the route of rtb-public to 0.0.0.0/0 leads to igw, which one does not have"},
@@ -330,7 +330,7 @@ func TestReach(t *testing.T) {
 			{"in to a Subnet that is behind a NAT", "203.0.113.9 > db@198.51.100.6 tcp 25", func(n *nets) {
 				n.nic("db").Addresses[0].Public = addr("198.51.100.6")
 				n.let("sg-db", "tcp 25 0.0.0.0/0")
-			}, notBack + "nat would put its own address on the answer"},
+			}, notBack + "nat would replace the source address of the reply"},
 			{"out and in again", "web > fw@198.51.100.9 tcp 443", func(n *nets) { n.let("sg-fw", "tcp 443 198.51.100.5/32") }, ""},
 			{"in by a private address, back by the Internet", "bare > web tcp 443", func(n *nets) { n.drop("rtb-public", "10.0.0.0/16") }, ""},
 			{"to a private range by the Internet", "web > db tcp 5432", func(n *nets) { n.drop("rtb-public", "10.0.0.0/16") }, "the Internet does not lead to 10.0.2.5"},
@@ -339,17 +339,17 @@ func TestReach(t *testing.T) {
 		"NATs": {
 			{"out", "db > 203.0.113.9 tcp 443", nil, ""},
 			{"out, where no rule lets it", "db > 203.0.113.9 tcp 443", func(n *nets) { n.group("sg-db").Outbound = nil }, "no outbound rule of sg-db lets tcp/443 to 203.0.113.9 out"},
-			{"in", "203.0.113.9 > 198.51.100.7 tcp 443", nil, "198.51.100.7 is the address of nat, which only lets answers in"},
-			{"in from the Net", "web > 10.0.1.7 tcp 443", nil, "10.0.1.7 is the address of nat, which only lets answers in"},
+			{"in", "203.0.113.9 > 198.51.100.7 tcp 443", nil, "198.51.100.7 is the address of nat, which only lets replies in"},
+			{"in from the Net", "web > 10.0.1.7 tcp 443", nil, "10.0.1.7 is the address of nat, which only lets replies in"},
 			{"out and in again", "db > web@198.51.100.5 tcp 443", nil, ""},
 			{"in a Subnet without a way out", "db > 203.0.113.9 tcp 443", func(n *nets) { n.drop("rtb-public", "0.0.0.0/0") }, "rtb-public has no route to 203.0.113.9"},
 			{"in a Net without an internet service", "db > 203.0.113.9 tcp 443", func(n *nets) { n.one.InternetService = "" },
 				"the route of rtb-public to 0.0.0.0/0 leads to igw, which one does not have"},
 			{"in the Subnet that it is for", "db > 203.0.113.9 tcp 443", func(n *nets) { n.one.Nats[0].Subnet = "private" }, "packets to 203.0.113.9 go round in circles through nat"},
 			{"that is gone", "db > 203.0.113.9 tcp 443", func(n *nets) { n.one.Nats = nil }, "the route of rtb-private to 0.0.0.0/0 leads to nat, which one does not have"},
-			{"without a public IP", "db > 203.0.113.9 tcp 443", func(n *nets) { n.one.Nats[0].Public = nil }, "10.0.1.7 has no public IP, so that igw does not let it out"},
+			{"without a public IP", "db > 203.0.113.9 tcp 443", func(n *nets) { n.one.Nats[0].Public = nil }, "10.0.1.7 has no public IP, so igw does not let it out"},
 			{"without a NIC", "db > 203.0.113.9 tcp 443", func(n *nets) { n.one.Nats[0].Nic = "" }, "nat has no address in one"},
-			{"on the way of an answer", "web > db tcp 5432", func(n *nets) { n.drop("rtb-private", "10.0.0.0/16") }, notBack + "nat would put its own address on the answer"},
+			{"on the way of an answer", "web > db tcp 5432", func(n *nets) { n.drop("rtb-private", "10.0.0.0/16") }, notBack + "nat would replace the source address of the reply"},
 			{"to a gateway", "db > vgw@192.168.1.9 tcp 443", nil, ""},
 		},
 		"routes": {
@@ -379,7 +379,7 @@ func TestReach(t *testing.T) {
 			{"that the other side does not have", "db > app tcp 8080", func(n *nets) { n.two.Peerings = nil }, "pcx does not join one and two"},
 			{"that joins the other side to another Net", "db > app tcp 8080", func(n *nets) { n.two.Peerings[0].Net = "three" }, "pcx does not join one and two"},
 			{"to a Net that is not there", "web > 10.1.1.5 tcp 9090", func(n *nets) { n.two = driver.Net{} }, "pcx does not join one and two"},
-			{"to an address that nobody has", "web > 10.1.1.77 tcp 9090", nil, "nobody in two has the address 10.1.1.77"},
+			{"to an address that nobody has", "web > 10.1.1.77 tcp 9090", nil, "no NIC in two has the address 10.1.1.77"},
 			{"and on to the Internet", "app > 203.0.113.9 tcp 443", func(n *nets) { n.add("rtb-two", to("0.0.0.0/0", driver.ToPeering, "pcx")) },
 				"pcx leads to what is in one only, and 203.0.113.9 is not"},
 			{"and on to a gateway", "app > vgw@192.168.1.9 tcp 443", func(n *nets) { n.add("rtb-two", to("192.168.0.0/16", driver.ToPeering, "pcx")) },
@@ -416,10 +416,10 @@ func TestReach(t *testing.T) {
 				n.let("sg-guest", "tcp 80 "+alice+"/sg-db")
 			}, ""},
 			{"on the way back only", "db > guest tcp 80", func(n *nets) { n.let("sg-guest", "tcp 80 10.0.2.0/24") },
-				notBack + "fw is asked to forward an answer to what it has not seen"},
+				notBack + "fw is asked to forward a reply to a packet that it has not seen"},
 			{"in circles", "guest > db tcp 80", func(n *nets) { n.add("rtb-public", to("10.0.2.0/24", driver.ToNic, "fw")) },
 				"packets to 10.0.2.5 go round in circles through fw"},
-			{"out without a public IP of the sender", "guest > 203.0.113.9 tcp 443", nil, "10.0.3.5 has no public IP, so that igw does not let it out"},
+			{"out without a public IP of the sender", "guest > 203.0.113.9 tcp 443", nil, "10.0.3.5 has no public IP, so igw does not let it out"},
 			{"out under a public IP of the sender", "guest > 203.0.113.9 tcp 443", func(n *nets) { n.nic("guest").Addresses[0].Public = addr("198.51.100.3") }, ""},
 			{"and on through a NAT", "guest > 203.0.113.9 tcp 443", func(n *nets) { n.nic("fw").Subnet = "private" }, ""},
 		},
@@ -459,7 +459,7 @@ func TestReach(t *testing.T) {
 					if stop.Why != c.want || stopped != (err != nil) {
 						t.Errorf("%s:\n got %q\nwant %q", c.flow, stop.Why, c.want)
 					}
-					nameless := strings.Contains(stop.Why, "the Internet") || strings.Contains(stop.Why, "no protocol")
+					nameless := strings.Contains(stop.Why, "the Internet") || strings.Contains(stop.Why, "not a protocol")
 					if stopped && (stop.By == "" != nameless || !strings.Contains(stop.Why, stop.By)) {
 						t.Errorf("%s: %q is said to stop it: %s", c.flow, stop.By, stop.Why)
 					}

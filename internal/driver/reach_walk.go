@@ -6,27 +6,27 @@ import (
 	"strings"
 )
 
-// walk is the way of a packet through the Nets, from hop to hop. Each method
-// takes it one hop further and leaves the rest to the next.
+// walk follows a packet through the Nets, from hop to hop. Each method takes it
+// one hop further and calls the next.
 type walk struct {
 	nets     []Net
 	flow     Flow
-	src, dst netip.Addr // as the packet has them now
+	src, dst netip.Addr // the packet's current addresses
 
-	// answers is the way there of what the packet answers; nil: it answers
-	// nothing.
+	// answers is the walk of the packet that this one replies to; nil: this one
+	// is not a reply.
 	answers *walk
 
-	passed []*Nic // those of machines that have forwarded it
+	passed []*Nic // NICs of the machines that have forwarded it
 	natted []translation
-	end    Place // where it got
-	served bool  // it got to a service, by an access point
+	end    Place // where it arrived
+	served bool  // it reached a service through an access point
 }
 
-// translation is a NAT that the packet went through.
+// translation is a NAT that the packet passed.
 type translation struct {
 	nat *Nat
-	was netip.Addr // the source before
+	was netip.Addr // the source address before
 }
 
 // start begins the walk at a place.
@@ -73,7 +73,7 @@ func (w *walk) net(account, id string) *Net {
 	return find(w.nets, func(n *Net) bool { return n.Account == account && n.ID == id })
 }
 
-// route takes the packet out of a Subnet, by its table.
+// route routes the packet out of a Subnet.
 func (w *walk) route(net *Net, subnetID string) *Stop {
 	subnet := net.subnet(subnetID)
 	if subnet == nil {
@@ -132,8 +132,8 @@ func (w *walk) route(net *Net, subnetID string) *Stop {
 	return stop(table.ID, "the route of %s to %s leads nowhere", table.ID, to)
 }
 
-// longest is the route of a table that counts for an address, and what it is
-// to; nil: there is none.
+// longest returns the route of a table that applies to an address, and its
+// destination as text; nil if there is none.
 func (n *Net) longest(table *RouteTable, ip netip.Addr) (best *Route, to string) {
 	bits := -1
 	for i := range table.Routes {
@@ -155,8 +155,8 @@ func (n *Net) longest(table *RouteTable, ip netip.Addr) (best *Route, to string)
 	return best, to
 }
 
-// enter takes the packet into a Net by one of its doors, which lead to the Net
-// itself and not through it.
+// enter takes the packet into a Net through a gateway or peering, which leads
+// to the Net itself and not through it.
 func (w *walk) enter(net *Net, door string) *Stop {
 	if !net.IpRange.Contains(w.dst) {
 		return stop(door, "%s leads to what is in %s only, and %s is not", door, net.ID, w.dst)
@@ -164,11 +164,12 @@ func (w *walk) enter(net *Net, door string) *Stop {
 	return w.deliver(net)
 }
 
-// deliver takes the packet to the NIC in the Net that has its address.
+// deliver takes the packet to the NIC of the Net that has its destination
+// address.
 func (w *walk) deliver(net *Net) *Stop {
 	nic := net.at(w.dst)
 	if nic == nil {
-		return stop(net.ID, "nobody in %s has the address %s", net.ID, w.dst)
+		return stop(net.ID, "no NIC in %s has the address %s", net.ID, w.dst)
 	}
 	if nat := find(net.Nats, func(nat *Nat) bool { return nat.Nic == nic.ID }); nat != nil {
 		return w.restore(net, nat)
@@ -200,7 +201,7 @@ func (w *walk) forward(net *Net, nic *Nic) *Stop {
 	case slices.Contains(w.passed, nic):
 		return stop(nic.ID, "packets to %s go round in circles through %s", w.dst, nic.ID)
 	case w.answers != nil && !slices.Contains(w.answers.passed, nic):
-		return stop(nic.ID, "%s is asked to forward an answer to what it has not seen", nic.ID)
+		return stop(nic.ID, "%s is asked to forward a reply to a packet that it has not seen", nic.ID)
 	}
 	w.passed = append(w.passed, nic)
 	for _, direction := range []direction{inbound, outbound} {
@@ -220,8 +221,8 @@ func (w *walk) cross(net *Net, p *Peering) *Stop {
 	return w.enter(other, p.ID)
 }
 
-// peer is the Net at the other end of a peering; nil: there is none that knows
-// of the peering too.
+// peer returns the Net at the other end of a peering; nil if no Net has the
+// peering too.
 func (w *walk) peer(net *Net, p *Peering) *Net {
 	other := w.net(p.Account, p.Net)
 	if other == nil {
@@ -233,15 +234,15 @@ func (w *walk) peer(net *Net, p *Peering) *Net {
 	return other
 }
 
-// translate takes the packet through a NAT, which puts its own address in the
-// place of the sender's.
+// translate takes the packet through a NAT, which replaces the source address
+// with its own.
 func (w *walk) translate(net *Net, nat *Nat) *Stop {
 	own := net.private(nat)
 	switch {
 	case !own.IsValid():
 		return stop(nat.ID, "%s has no address in %s", nat.ID, net.ID)
 	case w.answers != nil:
-		return stop(nat.ID, "%s would put its own address on the answer", nat.ID)
+		return stop(nat.ID, "%s would replace the source address of the reply", nat.ID)
 	case slices.ContainsFunc(w.natted, func(t translation) bool { return t.nat == nat }):
 		return stop(nat.ID, "packets to %s go round in circles through %s", w.dst, nat.ID)
 	}
@@ -250,21 +251,21 @@ func (w *walk) translate(net *Net, nat *Nat) *Stop {
 	return w.route(net, nat.Subnet)
 }
 
-// restore takes an answer through a NAT to whoever asked.
+// restore takes a reply through a NAT to the original sender.
 func (w *walk) restore(net *Net, nat *Nat) *Stop {
 	var asked *translation
 	if w.answers != nil {
 		asked = find(w.answers.natted, func(t *translation) bool { return t.nat == nat })
 	}
 	if asked == nil {
-		return stop(nat.ID, "%s is the address of %s, which only lets answers in", w.dst, nat.ID)
+		return stop(nat.ID, "%s is the address of %s, which only lets replies in", w.dst, nat.ID)
 	}
 	w.dst = asked.was
 	return w.route(net, nat.Subnet)
 }
 
-// leave takes the packet to the Internet, under the public address of the
-// sender.
+// leave takes the packet to the Internet, with the public address of the sender
+// as its source.
 func (w *walk) leave(net *Net) *Stop {
 	var public netip.Addr
 	nic, address := net.has(func(a *Address) bool { return a.Private == w.src })
@@ -275,14 +276,14 @@ func (w *walk) leave(net *Net) *Stop {
 		}
 	}
 	if !public.IsValid() {
-		return stop(net.InternetService, "%s has no public IP, so that %s does not let it out", w.src, net.InternetService)
+		return stop(net.InternetService, "%s has no public IP, so %s does not let it out", w.src, net.InternetService)
 	}
 	w.src = public
 	return w.internet()
 }
 
-// internet takes the packet to whoever has its address on the Internet, which
-// may be in a Net again.
+// internet takes the packet to the owner of its destination address, which may
+// be in a Net again.
 func (w *walk) internet() *Stop {
 	if !w.dst.IsGlobalUnicast() || w.dst.IsPrivate() {
 		return stop("", "the Internet does not lead to %s", w.dst)
@@ -306,13 +307,13 @@ func (w *walk) internet() *Stop {
 	return nil
 }
 
-// direction is one of the two that groups filter.
+// direction is the direction in which security groups filter.
 type direction string
 
 const inbound, outbound direction = "in", "out"
 
-// filter asks the groups of a NIC whether they let the packet pass. Answers are
-// not asked about.
+// filter applies the security groups of a NIC to the packet. Replies always
+// pass.
 func (w *walk) filter(net *Net, nic *Nic, way direction) *Stop {
 	if w.answers != nil {
 		return nil
@@ -335,13 +336,13 @@ func (w *walk) filter(net *Net, nic *Nic, way direction) *Stop {
 		}
 	}
 	if len(nic.SecurityGroups) == 0 {
-		return stop(nic.ID, "%s is in no security group, so that nothing is let %s", nic.ID, way)
+		return stop(nic.ID, "%s is in no security group, so nothing is let %s", nic.ID, way)
 	}
 	return stop(nic.SecurityGroups[0], "no %sbound rule of %s lets %s %s %s %s",
 		way, strings.Join(nic.SecurityGroups, " or "), w.flow, from, other, way)
 }
 
-// names reports whether a rule of a Net speaks of an address.
+// names reports whether a rule of a Net matches an address.
 func (w *walk) names(net *Net, r Rule, ip netip.Addr) bool {
 	return covers(r.Ranges, ip) ||
 		slices.ContainsFunc(r.Services, func(id string) bool {
@@ -351,8 +352,8 @@ func (w *walk) names(net *Net, r Rule, ip netip.Addr) bool {
 		slices.ContainsFunc(r.Groups, func(g GroupName) bool { return w.member(net, g, ip) })
 }
 
-// member reports whether an address is of a NIC in a group, in the Net or in
-// one that is peered.
+// member reports whether an address belongs to a NIC in a group, in the Net or
+// in a peered one.
 func (w *walk) member(net *Net, g GroupName, ip netip.Addr) bool {
 	in := func(n *Net) bool {
 		nic := n.at(ip)

@@ -1,10 +1,11 @@
-// Package metadata is what a machine can ask about itself at 169.254.169.254:
-// the paths that a [Machine] has there, and a handler that serves them. Who
-// asks is known by where the question comes from, so there is one handler per
-// machine, and no question says which machine it is about.
+// Package metadata is the metadata service of machines at 169.254.169.254: the
+// paths that a [Machine] has there, and a handler that serves them. The machine
+// is known by the origin of a request, so there is one handler per machine, and
+// requests do not name machines.
 //
-// The control plane makes the paths and gives them to a driver, which adds what
-// only it knows, such as the host, and serves them wherever the machine runs.
+// The control plane computes the paths and passes them to a driver, which adds
+// what only it knows, such as the host, and serves them wherever the machine
+// runs.
 package metadata
 
 import (
@@ -14,18 +15,18 @@ import (
 	"strings"
 )
 
-// Machine is what a machine may know about itself. What is empty has no path.
+// Machine is the metadata of a machine. Empty fields have no path.
 type Machine struct {
 	ID, Image, Type string
 	Reservation     string
-	Index           int    // the number of the machine among those of its reservation
-	Hostname        string // the private DNS name
+	Index           int    // the machine's index in its reservation
+	Hostname        string // its private DNS name
 	PublicHostname  string
 	PublicIP        netip.Addr
 	Subregion       string
-	Devices         []string // of its disks; the first is the root device
-	Nics            []Nic    // in the order of their numbers
-	KeyName, Key    string   // the key that opens it, as a line of authorized_keys
+	Devices         []string // its disks' devices; the first is the root device
+	Nics            []Nic    // ordered by Device
+	KeyName, Key    string   // the public key, as a line of authorized_keys
 	SecurityGroups  []string // their names
 	Tags            map[string]string
 }
@@ -35,18 +36,18 @@ type Nic struct {
 	ID, MAC     string
 	Device      int
 	Owner       string // the account
-	Hostname    string // the private DNS name
+	Hostname    string // its private DNS name
 	Private     []netip.Addr
 	Public      []netip.Addr
 	Gateway     netip.Addr
-	Net, Subnet string // their ids; empty in the public Cloud
+	Net, Subnet string // IDs; empty in the public Cloud
 	NetRange    netip.Prefix
 	SubnetRange netip.Prefix
-	GroupIDs    []string // of its security groups
+	GroupIDs    []string // the IDs of its security groups
 }
 
-// Paths are the values below meta-data/, by their paths. The key of a tag is the
-// end of its path, whatever is in it.
+// Paths returns the values below meta-data/, by path. The key of a tag is the
+// end of its path, whatever characters it has.
 func (m Machine) Paths() map[string]string {
 	p := paths{}
 	p.put("ami-id", m.Image)
@@ -104,7 +105,7 @@ func (n Nic) add(p paths) {
 	p.put(at+"vpc-ipv4-cidr-block", text(n.NetRange))
 }
 
-// paths are values by their paths.
+// paths maps paths to values.
 type paths map[string]string
 
 func (p paths) put(path, value string) {
@@ -113,7 +114,7 @@ func (p paths) put(path, value string) {
 	}
 }
 
-// text is an address or a range, and nothing if there is none.
+// text returns an address or a range as text; empty if it is not valid.
 func text[A interface {
 	IsValid() bool
 	String() string

@@ -8,19 +8,19 @@ import (
 	"strings"
 )
 
-// versions are the names under which everything is found: the newest, and the
-// one that cloud-init asks for.
+// versions are the API versions, which are all alike: the one that cloud-init
+// asks for, and the newest.
 var versions = []string{"2009-04-04", "latest"}
 
-// tags are listed with all that is in their keys, slashes included.
+// tags is the directory whose entries may contain slashes.
 const tags = "tags"
 
-// Handler serves the values below meta-data/, as [Machine.Paths] makes them, and
-// user data as it was given, if there is any. A path that only leads to others
-// lists them, one a line, those that lead on with a slash behind their name.
-// Slashes at the end of a path do not matter. There are no sessions: whoever
-// asks for a token is told that there is no such path, and clients then go on
-// without.
+// Handler serves the values below meta-data/, as [Machine.Paths] returns them,
+// and the user data as it was given, if there is any. A path that is a
+// directory is served as a list of its entries, one a line, with a slash after
+// the names of directories. Trailing slashes do not matter. There are no
+// sessions: a request for a token is answered with 404, and clients then
+// continue without one.
 func Handler(paths map[string]string, userData []byte) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		content, kind, ok := find(paths, userData, r.URL.Path)
@@ -36,11 +36,11 @@ func Handler(paths map[string]string, userData []byte) http.Handler {
 		w.Header().Set("Content-Type", kind)
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.WriteHeader(http.StatusOK)
-		_, _ = io.WriteString(w, content) // a guest that hangs up has what it wanted
+		_, _ = io.WriteString(w, content) // the guest may hang up
 	})
 }
 
-// find is what is at a path.
+// find returns the content at a path and its media type.
 func find(paths map[string]string, userData []byte, path string) (content, kind string, ok bool) {
 	const plain = "text/plain; charset=utf-8"
 	version, rest, _ := strings.Cut(strings.TrimLeft(path, "/"), "/")
@@ -64,7 +64,7 @@ func find(paths map[string]string, userData []byte, path string) (content, kind 
 	return "", "", false
 }
 
-// look is the value at a path, or the list of what is below it.
+// look returns the value at a path, or the list of its entries.
 func look(paths map[string]string, path string) (content string, ok bool) {
 	trimmed := strings.TrimRight(path, "/")
 	for _, p := range []string{path, trimmed} {
@@ -93,7 +93,7 @@ func look(paths map[string]string, path string) (content string, ok bool) {
 	}
 	for name := range names {
 		if names[name+"/"] && trimmed != tags {
-			delete(names, name) // it is listed as what leads on
+			delete(names, name) // it is listed as a directory
 		}
 	}
 	return strings.Join(slices.Sorted(maps.Keys(names)), "\n"), len(names) > 0

@@ -11,10 +11,10 @@ import (
 	"github.com/bastide-cloud/bastide/internal/driver"
 )
 
-// Disks tests a driver of disks. open gives an empty driver that knows the
+// Disks tests a driver of disks. open returns an empty driver that has the
 // content of an image named image and can write objects to a bucket named
-// bucket, and a function that returns once its clock shows at least the given
-// time.
+// bucket, and a function that returns once the driver's clock shows at least
+// the given time.
 func Disks(t *testing.T, open func(t *testing.T) (drivers driver.Disks, until func(time.Time))) {
 	t.Run("disks", func(t *testing.T) {
 		run(t, func(t *testing.T) methods[driver.Disk] {
@@ -72,8 +72,8 @@ func Disks(t *testing.T, open func(t *testing.T) (drivers driver.Disks, until fu
 	})
 }
 
-// testProgress follows what is made from nothing to its end. far tells of the
-// value.
+// testProgress follows a value from nothing to its completion. far returns its
+// status.
 func testProgress[V value](s subject[V], v V, far func(context.Context) (progress int, failure string, ok bool, err error)) {
 	look := func() (int, bool) {
 		s.Helper()
@@ -91,7 +91,7 @@ func testProgress[V value](s subject[V], v V, far func(context.Context) (progres
 		err := s.ensure(s.Context(), v)
 		is, ok := look()
 		if !ok || is < was || is == 100 && err != nil {
-			s.Errorf("after %d%% it is there: %t, %d%%; the answer is %v", was, ok, is, err)
+			s.Errorf("after %d%% it is there: %t, %d%%; the error is %v", was, ok, is, err)
 		}
 		was = is
 		return err
@@ -105,11 +105,11 @@ func testProgress[V value](s subject[V], v V, far func(context.Context) (progres
 	}
 }
 
-// volume and shared name what all samples are made from: disks of both
-// accounts, and a snapshot of bob's.
+// volume and shared name the sources of all samples: a disk of each account,
+// and a snapshot of bob's.
 const volume, shared = "vol-source", "snap-source"
 
-// source makes what all samples are made from.
+// source creates the sources of all samples.
 func source(t *testing.T, drivers driver.Disks, until func(time.Time)) {
 	t.Helper()
 	disks := subject[driver.Disk]{T: t, methods: methods[driver.Disk]{ensure: drivers.EnsureDisk, until: until}}
@@ -120,7 +120,8 @@ func source(t *testing.T, drivers driver.Disks, until func(time.Time)) {
 	snapshots.make(driver.Snapshot{Account: bob, ID: shared, Generation: 1, Parts: []driver.SnapshotPart{{ID: shared, Disk: volume, Size: 1}}})
 }
 
-// disksOf observes the disks of a driver but the source.
+// disksOf returns a function that observes the disks of a driver without the
+// source.
 func disksOf(drivers driver.Disks) func(context.Context) ([]driver.Disk, error) {
 	return func(ctx context.Context) (disks []driver.Disk, err error) {
 		seen, err := drivers.ObserveDisks(ctx)
@@ -133,7 +134,8 @@ func disksOf(drivers driver.Disks) func(context.Context) ([]driver.Disk, error) 
 	}
 }
 
-// snapshotsOf observes the snapshots of a driver but the source.
+// snapshotsOf returns a function that observes the snapshots of a driver
+// without the source.
 func snapshotsOf(drivers driver.Disks) func(context.Context) ([]driver.Snapshot, error) {
 	return func(ctx context.Context) (snapshots []driver.Snapshot, err error) {
 		seen, err := drivers.ObserveSnapshots(ctx)
@@ -156,7 +158,7 @@ func exportsOf(drivers driver.Disks) func(context.Context) ([]driver.Export, err
 	}
 }
 
-// files serves the content of a disk, and answers its URL.
+// files serves the content of a disk, and returns its URL.
 func files(t *testing.T) string {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.ServeContent(w, r, "disk.raw", time.Time{}, bytes.NewReader(make([]byte, 1<<20)))
@@ -165,8 +167,8 @@ func files(t *testing.T) string {
 	return server.URL + "/disk.raw"
 }
 
-// disk is a disk with everything that one can have: the other one begins as an
-// image, and all else as a snapshot.
+// disk returns a disk with every field set: the disk named other starts as an
+// image, and every other one as a snapshot.
 func disk(key driver.Key) driver.Disk {
 	d := driver.Disk{
 		Account: key.Account, ID: key.ID, Generation: key.Generation,
@@ -180,16 +182,16 @@ func disk(key driver.Key) driver.Disk {
 	return d
 }
 
-// changedDisk is a disk at a later generation, with as little as it was as a
-// disk allows.
+// changedDisk returns the next generation of a disk, with every field changed
+// that may change.
 func changedDisk(d driver.Disk) driver.Disk {
 	d.Generation++
 	d.Size, d.Type, d.Iops = 2, "io1", 200
 	return d
 }
 
-// snapshot is one of several disks, of everything that there can be snapshots
-// of. url is of a file to fetch.
+// snapshot returns a function that makes a snapshot with a part of each kind of
+// source. url is a file to fetch.
 func snapshot(url string) func(driver.Key) driver.Snapshot {
 	return func(key driver.Key) driver.Snapshot {
 		return driver.Snapshot{Account: key.Account, ID: key.ID, Generation: key.Generation, Parts: []driver.SnapshotPart{
@@ -201,15 +203,15 @@ func snapshot(url string) func(driver.Key) driver.Snapshot {
 	}
 }
 
-// changedSnapshot is a snapshot at a later generation, of which the first part
-// is gone.
+// changedSnapshot returns the next generation of a snapshot, without its first
+// part.
 func changedSnapshot(s driver.Snapshot) driver.Snapshot {
 	s.Generation++
 	s.Parts = s.Parts[1:]
 	return s
 }
 
-// export is an export with everything that one can have.
+// export returns an export with every field set.
 func export(key driver.Key) driver.Export {
 	return driver.Export{
 		Account: key.Account, ID: key.ID, Generation: key.Generation,
@@ -219,8 +221,8 @@ func export(key driver.Key) driver.Export {
 	}
 }
 
-// changedExport is an export at a later generation, and as it was: an export
-// does not change.
+// changedExport returns the next generation of an export, which differs in
+// nothing else.
 func changedExport(e driver.Export) driver.Export {
 	e.Generation++
 	return e

@@ -1,5 +1,5 @@
-// Package drivertest has the tests that every driver passes: what package
-// driver promises to the loops.
+// Package drivertest has the tests that every driver passes: the promises of
+// package driver.
 package drivertest
 
 import (
@@ -14,10 +14,10 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 )
 
-// value is what a driver keeps in the driver.
+// value is a value of any kind that a driver is asked for.
 type value interface{ Key() driver.Key }
 
-// methods are those of a driver for one kind of value.
+// methods are the methods of a driver for one kind of value.
 type methods[V value] struct {
 	ensure  func(context.Context, V) error
 	remove  func(ctx context.Context, account, id string) error
@@ -30,14 +30,14 @@ type subject[V value] struct {
 	*testing.T
 	methods[V]
 
-	// sample makes a value with everything that one can have, and changed
-	// makes of it the next generation, which differs in all that can change.
+	// sample returns a value with every field set, and changed returns its next
+	// generation, which differs in everything that can change.
 	sample  func(driver.Key) V
 	changed func(V) V
-	shown   func(V) V // the value as those who observe it are shown it
+	shown   func(V) V // the value as Observe returns it
 }
 
-// run tests a driver with one kind of value. open gives an empty driver.
+// run tests a driver with one kind of value. open returns an empty driver.
 func run[V value](t *testing.T, open func(*testing.T) methods[V], sample func(driver.Key) V, changed, shown func(V) V) {
 	tests := []struct {
 		name string
@@ -68,7 +68,7 @@ func run[V value](t *testing.T, open func(*testing.T) methods[V], sample func(dr
 	}
 }
 
-// patience bounds how often a driver may put a change off.
+// patience is how often a driver may return Later for one change.
 const patience = 100
 
 // done repeats a call until its change is no longer under way.
@@ -85,7 +85,7 @@ func (s subject[V]) done(what string, call func() error) {
 		}
 		s.until(later.At)
 	}
-	s.Fatalf("%s: still under way after %d answers", what, patience)
+	s.Fatalf("%s: still under way after %d calls", what, patience)
 }
 
 // make asks for a value until the driver has it.
@@ -101,7 +101,7 @@ func (s subject[V]) unmake(v V) {
 	s.done("removing "+key.ID, func() error { return s.remove(s.Context(), key.Account, key.ID) })
 }
 
-// ask makes a call whose answer may be that it is under way.
+// ask checks the error of a call, which may be that its change is under way.
 func (s subject[V]) ask(err error) {
 	s.Helper()
 	if _, under := errors.AsType[driver.Later](err); err != nil && !under {
@@ -109,7 +109,7 @@ func (s subject[V]) ask(err error) {
 	}
 }
 
-// sees are the values that the driver has.
+// sees returns the values that the driver has.
 func (s subject[V]) sees() []V {
 	s.Helper()
 	got, err := s.observe(s.Context())
@@ -242,7 +242,7 @@ func testCopy[V value](s subject[V]) {
 	s.has(s.sample(one))
 }
 
-// scribble makes zero of all that a value shares with its copies.
+// scribble zeroes everything that a value shares with its copies.
 func scribble(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:

@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// Equal compares values of package driver, and lists of them, without the order
-// of lists where it says nothing.
+// Equal compares values of package driver, and lists of them, ignoring the
+// order of lists where it has no meaning.
 func Equal() gocmp.Options {
 	return gocmp.Options{
 		cmpopts.EquateEmpty(),
@@ -43,7 +43,7 @@ func Equal() gocmp.Options {
 		anyOrder(func(s driver.Service) string { return s.ID }),
 		anyOrder(netip.Prefix.String),
 		anyOrder(netip.Addr.String),
-		// Lists of texts say in which order to prefer them, save these.
+		// Lists of strings are in order of preference, except these.
 		gocmp.FilterPath(func(p gocmp.Path) bool {
 			name := p.Last().String()
 			return name == ".SecurityGroups" || name == ".Services" || name == ".Groups"
@@ -51,14 +51,14 @@ func Equal() gocmp.Options {
 	}
 }
 
-// anyOrder compares lists sorted by a text that no two elements share.
+// anyOrder compares lists sorted by a key that is unique among their elements.
 func anyOrder[E any](key func(E) string) gocmp.Option {
 	return cmpopts.SortSlices(func(a, b E) int { return cmp.Compare(key(a), key(b)) })
 }
 
 func named(key driver.Key) string { return key.Account + key.ID }
 
-// wording is all that a rule says, whatever the order of its lists.
+// wording returns the content of a rule, whatever the order of its lists.
 func wording(r driver.Rule) string {
 	r.Ranges = slices.SortedFunc(slices.Values(r.Ranges), func(a, b netip.Prefix) int { return cmp.Compare(a.String(), b.String()) })
 	r.Groups = slices.SortedFunc(slices.Values(r.Groups), func(a, b driver.GroupName) int { return cmp.Compare(a.Account+a.ID+a.Name, b.Account+b.ID+b.Name) })

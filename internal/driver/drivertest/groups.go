@@ -8,9 +8,9 @@ import (
 	"github.com/bastide-cloud/bastide/internal/driver"
 )
 
-// PublicCloud tests a driver of the public Cloud. open gives a driver without
-// security groups, and a function that returns once its clock shows at least the
-// given time.
+// PublicCloud tests a driver of the public Cloud. open returns a driver without
+// security groups, and a function that returns once the driver's clock shows at
+// least the given time.
 func PublicCloud(t *testing.T, open func(t *testing.T) (drivers driver.PublicCloud, until func(time.Time))) {
 	run(t, func(t *testing.T) methods[driver.PublicGroup] {
 		drivers, until := open(t)
@@ -18,7 +18,7 @@ func PublicCloud(t *testing.T, open func(t *testing.T) (drivers driver.PublicClo
 	}, group, changedGroup, func(g driver.PublicGroup) driver.PublicGroup { return g })
 }
 
-// group is a group with everything that one can have.
+// group returns a group with every field set.
 func group(key driver.Key) driver.PublicGroup {
 	return driver.PublicGroup{
 		Account: key.Account, ID: key.ID, Generation: key.Generation, Name: "web",
@@ -29,7 +29,8 @@ func group(key driver.Key) driver.PublicGroup {
 	}
 }
 
-// changedGroup is a group at a later generation, with nothing as it was.
+// changedGroup returns the next generation of a group, with every other field
+// changed.
 func changedGroup(g driver.PublicGroup) driver.PublicGroup {
 	return driver.PublicGroup{
 		Account: g.Account, ID: g.ID, Generation: g.Generation + 1, Name: "db",

@@ -9,9 +9,9 @@ import (
 	"github.com/bastide-cloud/bastide/internal/driver"
 )
 
-// Links tests a driver of tunnels and interfaces, in which nobody answers at
-// the clients' ends. open gives an empty driver, and a function that returns
-// once its clock shows at least the given time.
+// Links tests a driver of tunnels and interfaces whose clients' ends do not
+// respond. open returns an empty driver, and a function that returns once the
+// driver's clock shows at least the given time.
 func Links(t *testing.T, open func(t *testing.T) (drivers driver.Links, until func(time.Time))) {
 	t.Run("tunnels", func(t *testing.T) {
 		run(t, func(t *testing.T) methods[driver.Tunnel] {
@@ -21,7 +21,7 @@ func Links(t *testing.T, open func(t *testing.T) (drivers driver.Links, until fu
 			v.Secret = ""
 			return v
 		})
-		t.Run("a tunnel that nobody answers is down", func(t *testing.T) {
+		t.Run("a tunnel without a remote peer is down", func(t *testing.T) {
 			t.Parallel()
 			drivers, until := open(t)
 			testDown(t, drivers, until)
@@ -38,7 +38,8 @@ func Links(t *testing.T, open func(t *testing.T) (drivers driver.Links, until fu
 	})
 }
 
-// tunnelsOf observes the tunnels of a driver whatever they are doing.
+// tunnelsOf returns a function that observes the tunnels of a driver without
+// their status.
 func tunnelsOf(drivers driver.Links) func(context.Context) ([]driver.Tunnel, error) {
 	return func(ctx context.Context) (tunnels []driver.Tunnel, err error) {
 		seen, err := drivers.ObserveTunnels(ctx)
@@ -69,8 +70,8 @@ func testDown(t *testing.T, drivers driver.Links, until func(time.Time)) {
 	down("changed")
 }
 
-// tunnel is a tunnel with everything that one can have, to an address at which
-// there is nobody.
+// tunnel returns a tunnel with every field set, to an address that does not
+// respond.
 func tunnel(key driver.Key) driver.Tunnel {
 	return driver.Tunnel{
 		Account: key.Account, ID: key.ID, Generation: key.Generation,
@@ -86,7 +87,8 @@ func tunnel(key driver.Key) driver.Tunnel {
 	}
 }
 
-// changedTunnel is a tunnel at a later generation, with nothing as it was.
+// changedTunnel returns the next generation of a tunnel, with every other field
+// changed.
 func changedTunnel(t driver.Tunnel) driver.Tunnel {
 	return driver.Tunnel{
 		Account: t.Account, ID: t.ID, Generation: t.Generation + 1,
@@ -101,7 +103,7 @@ func changedTunnel(t driver.Tunnel) driver.Tunnel {
 	}
 }
 
-// link is an interface with everything that one can have.
+// link returns an interface with every field set.
 func link(key driver.Key) driver.Interface {
 	return driver.Interface{
 		Account: key.Account, ID: key.ID, Generation: key.Generation,
@@ -112,7 +114,8 @@ func link(key driver.Key) driver.Interface {
 	}
 }
 
-// changedLink is an interface at a later generation, with nothing as it was.
+// changedLink returns the next generation of an interface, with every other
+// field changed.
 func changedLink(i driver.Interface) driver.Interface {
 	return driver.Interface{
 		Account: i.Account, ID: i.ID, Generation: i.Generation + 1,

@@ -11,10 +11,10 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 )
 
-// Machines tests a driver of machines. open gives a driver without machines that
-// has the disks and NICs of those that are tested, with guests that do nothing
-// by themselves, and a function that returns once its clock shows at least the
-// given time.
+// Machines tests a driver of machines. open returns a driver without machines,
+// which has the disks and NICs of the machines under test and whose guests do
+// nothing by themselves, and a function that returns once the driver's clock
+// shows at least the given time.
 func Machines(t *testing.T, open func(t *testing.T) (drivers driver.Machines, until func(time.Time))) {
 	run(t, func(t *testing.T) methods[driver.Machine] {
 		drivers, until := open(t)
@@ -36,7 +36,8 @@ func Machines(t *testing.T, open func(t *testing.T) (drivers driver.Machines, un
 	}
 }
 
-// machinesOf observes the machines of a driver whatever they are doing.
+// machinesOf returns a function that observes the machines of a driver without
+// their status.
 func machinesOf(drivers driver.Machines) func(context.Context) ([]driver.Machine, error) {
 	return func(ctx context.Context) (machines []driver.Machine, err error) {
 		seen, err := drivers.ObserveMachines(ctx)
@@ -112,7 +113,7 @@ func testWatch(t *testing.T, _ subject[driver.Machine], drivers driver.Machines)
 	}
 }
 
-// machine is a machine with everything that one can have.
+// machine returns a machine with every field set.
 func machine(key driver.Key) driver.Machine {
 	return driver.Machine{
 		Account: key.Account, ID: key.ID, Generation: key.Generation,
@@ -135,7 +136,8 @@ func machine(key driver.Key) driver.Machine {
 	}
 }
 
-// changedMachine is a machine at a later generation, with nothing as it was.
+// changedMachine returns the next generation of a machine, with every other
+// field changed.
 func changedMachine(m driver.Machine) driver.Machine {
 	return driver.Machine{
 		Account: m.Account, ID: m.ID, Generation: m.Generation + 1,

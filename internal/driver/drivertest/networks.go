@@ -8,8 +8,8 @@ import (
 	"github.com/bastide-cloud/bastide/internal/driver"
 )
 
-// Networks tests a driver of Nets. open gives an empty driver, and a function
-// that returns once its clock shows at least the given time.
+// Networks tests a driver of Nets. open returns an empty driver, and a function
+// that returns once the driver's clock shows at least the given time.
 func Networks(t *testing.T, open func(t *testing.T) (drivers driver.Networks, until func(time.Time))) {
 	run(t, func(t *testing.T) methods[driver.Net] {
 		drivers, until := open(t)
@@ -19,7 +19,7 @@ func Networks(t *testing.T, open func(t *testing.T) (drivers driver.Networks, un
 
 var prefix, addr = netip.MustParsePrefix, netip.MustParseAddr
 
-// net is a Net with everything that one can have.
+// net returns a Net with every field set.
 func net(key driver.Key) driver.Net {
 	rule := driver.Rule{
 		Protocol: "tcp", From: 443, To: 444,
@@ -82,8 +82,8 @@ func net(key driver.Key) driver.Net {
 	}
 }
 
-// changedNet is a Net at a later generation: some things more, some less, the
-// others not as they were.
+// changedNet returns the next generation of a Net: some elements are added,
+// some removed and the others changed.
 func changedNet(n driver.Net) driver.Net {
 	n.Generation++
 	n.IpRange = prefix("10.0.0.0/20")

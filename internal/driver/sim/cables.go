@@ -9,77 +9,78 @@ import (
 
 var _ driver.Cables = (*Driver)(nil)
 
-// cable is a dedicated link in the driver.
+// cable is a dedicated link and its progress.
 type cable struct {
 	driver.Cable
-	port time.Time // when it has a port
-	live time.Time // when it carries packets; zero: nobody has asked for it
+	port time.Time // when its port is reserved
+	live time.Time // when it carries packets; zero: not requested
 }
 
 // EnsurePort implements [driver.Cables].
-func (w *Driver) EnsurePort(ctx context.Context, asked driver.Cable) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if err := w.fault(ctx, "EnsurePort"); err != nil {
+func (drv *Driver) EnsurePort(ctx context.Context, asked driver.Cable) error {
+	drv.mu.Lock()
+	defer drv.mu.Unlock()
+	if err := drv.fault(ctx, "EnsurePort"); err != nil {
 		return err
 	}
-	return w.until(w.cable(asked).port)
+	return drv.until(drv.cable(asked).port)
 }
 
 // EnsureCable implements [driver.Cables].
-func (w *Driver) EnsureCable(ctx context.Context, asked driver.Cable) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if err := w.fault(ctx, "EnsureCable"); err != nil {
+func (drv *Driver) EnsureCable(ctx context.Context, asked driver.Cable) error {
+	drv.mu.Lock()
+	defer drv.mu.Unlock()
+	if err := drv.fault(ctx, "EnsureCable"); err != nil {
 		return err
 	}
-	c := w.cable(asked)
+	c := drv.cable(asked)
 	if c.live.IsZero() {
-		c.live = w.now().Add(w.delay)
-		if c.port.After(w.now()) {
-			c.live = c.port.Add(w.delay)
+		c.live = drv.now().Add(drv.delay)
+		if c.port.After(drv.now()) {
+			c.live = c.port.Add(drv.delay)
 		}
 	}
-	return w.until(c.live)
+	return drv.until(c.live)
 }
 
-// cable finds a cable, or begins with one. The caller holds the mutex.
-func (w *Driver) cable(asked driver.Cable) *cable {
+// cable returns a cable, and reserves its port if it is new. The caller holds
+// the mutex.
+func (drv *Driver) cable(asked driver.Cable) *cable {
 	at := place{asked.Account, asked.ID}
-	if w.cables[at] == nil {
-		w.cables[at] = &cable{Cable: asked, port: w.now().Add(w.delay)}
+	if drv.cables[at] == nil {
+		drv.cables[at] = &cable{Cable: asked, port: drv.now().Add(drv.delay)}
 	}
-	return w.cables[at]
+	return drv.cables[at]
 }
 
-// until answers a call that takes until a time.
-func (w *Driver) until(due time.Time) error {
-	if due.After(w.now()) {
+// until returns [driver.Later] before the given time and nil afterwards.
+func (drv *Driver) until(due time.Time) error {
+	if due.After(drv.now()) {
 		return driver.Later{At: due}
 	}
 	return nil
 }
 
 // RemoveCable implements [driver.Cables].
-func (w *Driver) RemoveCable(ctx context.Context, account, id string) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if err := w.fault(ctx, "RemoveCable"); err != nil {
+func (drv *Driver) RemoveCable(ctx context.Context, account, id string) error {
+	drv.mu.Lock()
+	defer drv.mu.Unlock()
+	if err := drv.fault(ctx, "RemoveCable"); err != nil {
 		return err
 	}
-	delete(w.cables, place{account, id})
+	delete(drv.cables, place{account, id})
 	return nil
 }
 
 // ObserveCables implements [driver.Cables].
-func (w *Driver) ObserveCables(ctx context.Context) ([]driver.Cable, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if err := w.fault(ctx, "ObserveCables"); err != nil {
+func (drv *Driver) ObserveCables(ctx context.Context) ([]driver.Cable, error) {
+	drv.mu.Lock()
+	defer drv.mu.Unlock()
+	if err := drv.fault(ctx, "ObserveCables"); err != nil {
 		return nil, err
 	}
 	var cables []driver.Cable
-	for _, c := range w.cables {
+	for _, c := range drv.cables {
 		cables = append(cables, c.Cable)
 	}
 	return cables, nil

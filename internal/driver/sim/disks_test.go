@@ -33,11 +33,11 @@ var (
 func TestSnapshotProgress(t *testing.T) {
 	t.Parallel()
 	c := clock.NewVirtual(start)
-	w := sim.New(c.Now, 4*time.Second)
+	drv := sim.New(c.Now, 4*time.Second)
 	s := snapshot
 	progress := func() int {
 		t.Helper()
-		status, ok, err := w.Snapshot(t.Context(), account, s.ID)
+		status, ok, err := drv.Snapshot(t.Context(), account, s.ID)
 		if !ok || err != nil || status.Failure != "" {
 			t.Fatalf("got %+v, %t, %v", status, ok, err)
 		}
@@ -47,7 +47,7 @@ func TestSnapshotProgress(t *testing.T) {
 		at := start.Add(time.Duration(second) * time.Second)
 		for range 2 {
 			s.Generation++ // which makes no difference
-			if err := w.EnsureSnapshot(t.Context(), s); err != (driver.Later{At: at.Add(time.Second)}) {
+			if err := drv.EnsureSnapshot(t.Context(), s); err != (driver.Later{At: at.Add(time.Second)}) {
 				t.Errorf("after %d s: got %v, want it in a second", second, err)
 			}
 			if got := progress(); got != 25*second {
@@ -57,11 +57,11 @@ func TestSnapshotProgress(t *testing.T) {
 		}
 		c.AdvanceTo(at.Add(time.Second))
 	}
-	if err := w.EnsureSnapshot(t.Context(), s); err != nil || progress() != 100 {
+	if err := drv.EnsureSnapshot(t.Context(), s); err != nil || progress() != 100 {
 		t.Errorf("after 4 s: got %v, at %d%%", err, progress())
 	}
 	s.Generation, s.Parts = s.Generation+1, s.Parts[1:]
-	if err := w.EnsureSnapshot(t.Context(), s); err != (driver.Later{At: c.Now().Add(4 * time.Second)}) || progress() != 100 {
+	if err := drv.EnsureSnapshot(t.Context(), s); err != (driver.Later{At: c.Now().Add(4 * time.Second)}) || progress() != 100 {
 		t.Errorf("a part is removed: got %v, at %d%%", err, progress())
 	}
 }
@@ -73,16 +73,16 @@ func TestBreak(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := clock.NewVirtual(start)
-			w := sim.New(c.Now, delay)
-			w.Write = func(context.Context, driver.Export, int64, io.Reader, func(int)) error {
+			drv := sim.New(c.Now, delay)
+			drv.Write = func(context.Context, driver.Export, int64, io.Reader, func(int)) error {
 				t.Error("a broken export is written")
 				return nil
 			}
-			w.Break(snapshot.ID, "the disk is on fire")
-			w.Break(export.ID, "so is the store")
+			drv.Break(snapshot.ID, "the disk is on fire")
+			drv.Break(export.ID, "so is the store")
 			for _, ensure := range []func() error{
-				func() error { return w.EnsureSnapshot(t.Context(), snapshot) },
-				func() error { return w.EnsureExport(t.Context(), export) },
+				func() error { return drv.EnsureSnapshot(t.Context(), snapshot) },
+				func() error { return drv.EnsureExport(t.Context(), export) },
 			} {
 				for {
 					later, under := errors.AsType[driver.Later](ensure())
@@ -92,11 +92,11 @@ func TestBreak(t *testing.T) {
 					c.AdvanceTo(later.At)
 				}
 			}
-			s, _, err := w.Snapshot(t.Context(), account, snapshot.ID)
+			s, _, err := drv.Snapshot(t.Context(), account, snapshot.ID)
 			if err != nil || s.Progress >= 100 || s.Failure != "the disk is on fire" {
 				t.Errorf("a broken snapshot: %+v, %v", s, err)
 			}
-			e, _, err := w.Export(t.Context(), account, export.ID)
+			e, _, err := drv.Export(t.Context(), account, export.ID)
 			if err != nil || e.Progress >= 100 || e.Failure != "so is the store" {
 				t.Errorf("a broken export: %+v, %v", e, err)
 			}
@@ -112,7 +112,7 @@ func TestExportIsWritten(t *testing.T) {
 			t.Run(name+", of a size that is "+size, func(t *testing.T) {
 				t.Parallel()
 				c := clock.NewVirtual(start)
-				w := sim.New(c.Now, delay)
+				drv := sim.New(c.Now, delay)
 				writes := 0
 				want := export
 				want.Size = gib
@@ -120,7 +120,7 @@ func TestExportIsWritten(t *testing.T) {
 				if gib == 0 {
 					bytesOf = 2 << 30 // the size of the part that is exported
 				}
-				w.Write = func(_ context.Context, e driver.Export, size int64, content io.Reader, far func(int)) error {
+				drv.Write = func(_ context.Context, e driver.Export, size int64, content io.Reader, far func(int)) error {
 					writes++
 					if e != want || size != bytesOf {
 						t.Errorf("got %+v of %d bytes, want %+v of %d", e, size, want, bytesOf)
@@ -128,16 +128,16 @@ func TestExportIsWritten(t *testing.T) {
 					if content != nil {
 						t.Error("there is something on the disk")
 					}
-					if status, _, err := w.Export(t.Context(), account, e.ID); err != nil || status.Progress != 75 || status.SecretKey != "" {
+					if status, _, err := drv.Export(t.Context(), account, e.ID); err != nil || status.Progress != 75 || status.SecretKey != "" {
 						t.Errorf("while it is written: %+v, %v", status, err)
 					}
 					return nil
 				}
-				w.EnsureSnapshot(t.Context(), snapshot)
+				drv.EnsureSnapshot(t.Context(), snapshot)
 				c.Advance(delay)
 				for range 2 {
 					for {
-						later, under := errors.AsType[driver.Later](w.EnsureExport(t.Context(), want))
+						later, under := errors.AsType[driver.Later](drv.EnsureExport(t.Context(), want))
 						if !under {
 							break
 						}
@@ -147,7 +147,7 @@ func TestExportIsWritten(t *testing.T) {
 						c.AdvanceTo(later.At)
 					}
 				}
-				if status, _, err := w.Export(t.Context(), account, export.ID); err != nil || status.Progress != 100 || writes != 1 {
+				if status, _, err := drv.Export(t.Context(), account, export.ID); err != nil || status.Progress != 100 || writes != 1 {
 					t.Errorf("written %d times: %+v, %v", writes, status, err)
 				}
 			})
@@ -157,32 +157,32 @@ func TestExportIsWritten(t *testing.T) {
 
 func TestExportFails(t *testing.T) {
 	t.Parallel()
-	w := sim.New(clock.NewVirtual(start).Now, 0)
+	drv := sim.New(clock.NewVirtual(start).Now, 0)
 	failure := func() string {
 		t.Helper()
-		status, ok, err := w.Export(t.Context(), account, export.ID)
+		status, ok, err := drv.Export(t.Context(), account, export.ID)
 		if !ok || err != nil || status.Progress == 100 {
 			t.Fatalf("got %+v, %t, %v", status, ok, err)
 		}
 		return status.Failure
 	}
-	if err := w.EnsureExport(t.Context(), export); err != nil || !strings.Contains(failure(), "no object store") {
+	if err := drv.EnsureExport(t.Context(), export); err != nil || !strings.Contains(failure(), "no object store") {
 		t.Errorf("without a store: %q, %v", failure(), err)
 	}
 	full := errors.New("the bucket is full")
-	w.Write = func(context.Context, driver.Export, int64, io.Reader, func(int)) error { return full }
+	drv.Write = func(context.Context, driver.Export, int64, io.Reader, func(int)) error { return full }
 	again := func() {
 		t.Helper()
-		if err := w.RemoveExport(t.Context(), account, export.ID); err != nil {
+		if err := drv.RemoveExport(t.Context(), account, export.ID); err != nil {
 			t.Fatal(err)
 		}
 	}
 	again()
-	if err := w.EnsureExport(t.Context(), export); err != nil || failure() != full.Error() {
+	if err := drv.EnsureExport(t.Context(), export); err != nil || failure() != full.Error() {
 		t.Errorf("into a full bucket: %q, %v", failure(), err)
 	}
-	w.Write = nil
-	if err := w.EnsureExport(t.Context(), export); err != nil || failure() != full.Error() {
+	drv.Write = nil
+	if err := drv.EnsureExport(t.Context(), export); err != nil || failure() != full.Error() {
 		t.Errorf("what has failed is tried again: %q, %v", failure(), err)
 	}
 
@@ -190,19 +190,19 @@ func TestExportFails(t *testing.T) {
 	again()
 	ending, end := context.WithCancel(t.Context())
 	release := make(chan struct{})
-	w.Write = func(context.Context, driver.Export, int64, io.Reader, func(int)) error {
+	drv.Write = func(context.Context, driver.Export, int64, io.Reader, func(int)) error {
 		end()
 		<-release
 		return nil
 	}
-	if err := w.EnsureExport(ending, export); !errors.Is(err, context.Canceled) || failure() != "" {
+	if err := drv.EnsureExport(ending, export); !errors.Is(err, context.Canceled) || failure() != "" {
 		t.Errorf("a call that ends: %q, %v", failure(), err)
 	}
 	close(release)
-	if err := w.EnsureExport(t.Context(), export); err != nil {
+	if err := drv.EnsureExport(t.Context(), export); err != nil {
 		t.Errorf("the call after one that ended: %v", err)
 	}
-	if status, _, err := w.Export(t.Context(), account, export.ID); err != nil || status.Progress != 100 {
+	if status, _, err := drv.Export(t.Context(), account, export.ID); err != nil || status.Progress != 100 {
 		t.Errorf("after one that ended: %+v, %v", status, err)
 	}
 }
@@ -212,9 +212,9 @@ func TestExportFails(t *testing.T) {
 func TestLongExport(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := sim.New(time.Now, 0)
-		w.After = time.After
-		w.Write = func(_ context.Context, _ driver.Export, _ int64, _ io.Reader, far func(int)) error {
+		drv := sim.New(time.Now, 0)
+		drv.After = time.After
+		drv.Write = func(_ context.Context, _ driver.Export, _ int64, _ io.Reader, far func(int)) error {
 			for percent := range 100 {
 				far(percent)
 				time.Sleep(time.Minute)
@@ -224,8 +224,8 @@ func TestLongExport(t *testing.T) {
 		seen := map[int]bool{}
 		for begin := time.Now(); ; {
 			asked := time.Now()
-			err := w.EnsureExport(t.Context(), export)
-			status, _, _ := w.Export(t.Context(), account, export.ID)
+			err := drv.EnsureExport(t.Context(), export)
+			status, _, _ := drv.Export(t.Context(), account, export.ID)
 			seen[status.Progress] = true
 			if took := time.Since(asked); took > 100*time.Millisecond {
 				t.Fatalf("a call takes %s", took)
@@ -250,11 +250,11 @@ func TestLongExport(t *testing.T) {
 func TestManyExports(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := sim.New(time.Now, 0)
-		w.After = time.After
+		drv := sim.New(time.Now, 0)
+		drv.After = time.After
 		now, most, all := 0, 0, 0
 		var mu sync.Mutex // guards these
-		w.Write = func(context.Context, driver.Export, int64, io.Reader, func(int)) error {
+		drv.Write = func(context.Context, driver.Export, int64, io.Reader, func(int)) error {
 			mu.Lock()
 			now, all = now+1, all+1
 			most = max(most, now)
@@ -268,11 +268,11 @@ func TestManyExports(t *testing.T) {
 		for n := range 20 {
 			e := export
 			e.ID = fmt.Sprint("snap-export-", n)
-			if _, under := errors.AsType[driver.Later](w.EnsureExport(t.Context(), e)); !under {
+			if _, under := errors.AsType[driver.Later](drv.EnsureExport(t.Context(), e)); !under {
 				t.Errorf("%s is done at once", e.ID)
 			}
 		}
-		if err := w.RemoveExport(t.Context(), account, "snap-export-19"); err != nil {
+		if err := drv.RemoveExport(t.Context(), account, "snap-export-19"); err != nil {
 			t.Errorf("one that waits is removed: %v", err)
 		}
 		time.Sleep(24 * time.Hour)
@@ -288,17 +288,17 @@ func TestManyExports(t *testing.T) {
 func TestCloseEndsExports(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := sim.New(clock.NewVirtual(start).Now, 0)
+		drv := sim.New(clock.NewVirtual(start).Now, 0)
 		ended := false
-		w.Write = func(ctx context.Context, _ driver.Export, _ int64, _ io.Reader, _ func(int)) error {
+		drv.Write = func(ctx context.Context, _ driver.Export, _ int64, _ io.Reader, _ func(int)) error {
 			<-ctx.Done()
 			ended = true
 			return ctx.Err()
 		}
 		call := make(chan error)
-		go func() { call <- w.EnsureExport(t.Context(), export) }()
+		go func() { call <- drv.EnsureExport(t.Context(), export) }()
 		synctest.Wait()
-		w.Close()
+		drv.Close()
 		if err := <-call; !ended || !errors.Is(err, context.Canceled) {
 			t.Errorf("ended: %t; who waits hears %v", ended, err)
 		}
@@ -310,33 +310,33 @@ func TestExportUnderWay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := clock.NewVirtual(start)
-		w := sim.New(c.Now, 0)
+		drv := sim.New(c.Now, 0)
 		writes := 0
-		w.Write = func(ctx context.Context, _ driver.Export, _ int64, _ io.Reader, _ func(int)) error {
+		drv.Write = func(ctx context.Context, _ driver.Export, _ int64, _ io.Reader, _ func(int)) error {
 			writes++
 			<-ctx.Done()
 			return ctx.Err()
 		}
 		first := make(chan error)
-		go func() { first <- w.EnsureExport(t.Context(), export) }()
+		go func() { first <- drv.EnsureExport(t.Context(), export) }()
 		synctest.Wait()
-		w.After = time.After
-		if err := w.EnsureExport(t.Context(), export); err != (driver.Later{At: start.Add(time.Second)}) || writes != 1 {
+		drv.After = time.After
+		if err := drv.EnsureExport(t.Context(), export); err != (driver.Later{At: start.Add(time.Second)}) || writes != 1 {
 			t.Errorf("a second call: got %v and %d writes, want one, and to come again in a second", err, writes)
 		}
 		removed := make(chan error)
-		go func() { removed <- w.RemoveExport(t.Context(), account, export.ID) }()
+		go func() { removed <- drv.RemoveExport(t.Context(), account, export.ID) }()
 		if err := <-first; err == nil || errors.Is(err, context.Canceled) {
 			t.Errorf("the first call: got %v, want that the export was removed", err)
 		}
 		if err := <-removed; err != nil {
 			t.Errorf("the removal: %v", err)
 		}
-		if status, ok, err := w.Export(t.Context(), account, export.ID); ok || err != nil {
+		if status, ok, err := drv.Export(t.Context(), account, export.ID); ok || err != nil {
 			t.Errorf("after the removal: %+v, %v", status, err)
 		}
-		w.Write = func(context.Context, driver.Export, int64, io.Reader, func(int)) error { return nil }
-		if err := w.EnsureExport(t.Context(), export); err != nil {
+		drv.Write = func(context.Context, driver.Export, int64, io.Reader, func(int)) error { return nil }
+		if err := drv.EnsureExport(t.Context(), export); err != nil {
 			t.Errorf("made again: %v", err)
 		}
 	})
@@ -346,25 +346,25 @@ func TestExportUnderWay(t *testing.T) {
 func TestExportRemovalEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := sim.New(clock.NewVirtual(start).Now, 0)
+		drv := sim.New(clock.NewVirtual(start).Now, 0)
 		release := make(chan struct{})
-		w.Write = func(context.Context, driver.Export, int64, io.Reader, func(int)) error {
+		drv.Write = func(context.Context, driver.Export, int64, io.Reader, func(int)) error {
 			<-release // it does not hear that it is to end
 			return nil
 		}
 		first := make(chan error)
-		go func() { first <- w.EnsureExport(t.Context(), export) }()
+		go func() { first <- drv.EnsureExport(t.Context(), export) }()
 		synctest.Wait()
 		impatient, end := context.WithTimeout(t.Context(), time.Second)
 		defer end()
-		if err := w.RemoveExport(impatient, account, export.ID); !errors.Is(err, context.DeadlineExceeded) {
+		if err := drv.RemoveExport(impatient, account, export.ID); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v, want its context's error", err)
 		}
 		close(release)
 		if err := <-first; err == nil {
 			t.Errorf("an export that was removed is said to be done")
 		}
-		if err := w.RemoveExport(t.Context(), account, export.ID); err != nil {
+		if err := drv.RemoveExport(t.Context(), account, export.ID); err != nil {
 			t.Errorf("once nobody writes: %v", err)
 		}
 	})

@@ -8,50 +8,50 @@ import (
 	"github.com/bastide-cloud/bastide/internal/driver"
 )
 
-// write is what becomes of the file of an export.
+// write is the writing of one export's file.
 type write struct {
 	cancel  func()
-	removed bool // the export is, and the file is not wanted any more
-	over    chan struct{}
-	percent int // of the file that is written so far
+	removed bool // the export was removed, so the file is not needed
+	done    chan struct{}
+	percent int // written so far
 	written bool
 	failure string
 }
 
-// writesAtOnce bounds how many files are written at a time: each takes room on
-// the disk of the process, and what reads or sends it.
-const writesAtOnce = 4
+// maxWrites is the maximum number of files written at once, because each takes
+// space on the disk of the process and bandwidth.
+const maxWrites = 4
 
-// A call waits this long for a file, so that a short one is there at once, and
-// who is told to come again comes after the pace.
+// A call waits up to patience for a file, so that a small one is done at once.
+// A caller that gets Later is asked to come back after writePace.
 const patience, writePace = 100 * time.Millisecond, time.Second
 
 // EnsureExport implements [driver.Disks]. The file of an export that is due is
-// written by itself, however long that takes.
-func (w *Driver) EnsureExport(ctx context.Context, e driver.Export) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if err := w.fault(ctx, "EnsureExport"); err != nil {
+// written in the background.
+func (drv *Driver) EnsureExport(ctx context.Context, e driver.Export) error {
+	drv.mu.Lock()
+	defer drv.mu.Unlock()
+	if err := drv.fault(ctx, "EnsureExport"); err != nil {
 		return err
 	}
-	if err := w.exports.make(e); err != nil || w.broken[e.ID] != "" {
+	if err := drv.exports.build(e); err != nil || drv.broken[e.ID] != "" {
 		return err
 	}
 	at := place{e.Account, e.ID}
-	file := w.writes[at]
+	file := drv.writes[at]
 	if file == nil {
-		file = w.begin(at, e)
+		file = drv.begin(at, e)
 	}
-	var enough <-chan time.Time
-	if w.After != nil {
-		enough = w.After(patience)
+	var timeout <-chan time.Time
+	if drv.After != nil {
+		timeout = drv.After(patience)
 	}
-	err := w.unlocked(func() error {
+	err := drv.unlocked(func() error {
 		select {
-		case <-file.over:
+		case <-file.done:
 			return nil
-		case <-enough:
-			return driver.Later{At: w.now().Add(writePace)}
+		case <-timeout:
+			return driver.Later{At: drv.now().Add(writePace)}
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -62,32 +62,33 @@ func (w *Driver) EnsureExport(ctx context.Context, e driver.Export) error {
 	case file.removed:
 		return errRemoved
 	case !file.written && file.failure == "":
-		return w.life.Err()
+		return drv.background.Err()
 	}
 	return nil
 }
 
-// errRemoved answers who waits for an export that somebody else has removed.
+// errRemoved is returned to callers that wait for an export that another caller
+// has removed.
 var errRemoved = errors.New("the export was removed while it was written")
 
-// begin has the file of an export written. The caller holds the mutex.
-func (w *Driver) begin(at place, e driver.Export) *write {
+// begin starts writing the file of an export. The caller holds the mutex.
+func (drv *Driver) begin(at place, e driver.Export) *write {
 	size := int64(e.Size) << 30
 	if size == 0 {
-		size = w.size(e.From)
+		size = drv.size(e.From)
 	}
-	ctx, cancel := context.WithCancel(w.life)
-	file := &write{cancel: cancel, over: make(chan struct{})}
-	w.writes[at] = file
-	w.writing.Go(func() {
+	ctx, cancel := context.WithCancel(drv.background)
+	file := &write{cancel: cancel, done: make(chan struct{})}
+	drv.writes[at] = file
+	drv.writing.Go(func() {
 		defer cancel()
-		err := w.write(ctx, e, size, file)
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		close(file.over)
+		err := drv.write(ctx, e, size, file)
+		drv.mu.Lock()
+		defer drv.mu.Unlock()
+		close(file.done)
 		switch {
-		case file.removed || w.life.Err() != nil:
-			delete(w.writes, at)
+		case file.removed || drv.background.Err() != nil:
+			delete(drv.writes, at)
 		case err != nil:
 			file.failure = err.Error()
 		default:
@@ -97,65 +98,65 @@ func (w *Driver) begin(at place, e driver.Export) *write {
 	return file
 }
 
-// unlocked does what takes long without the mutex, which the caller holds.
-func (w *Driver) unlocked(do func() error) error {
-	w.mu.Unlock()
-	defer w.mu.Lock()
+// unlocked runs a slow function without the mutex, which the caller holds.
+func (drv *Driver) unlocked(do func() error) error {
+	drv.mu.Unlock()
+	defer drv.mu.Lock()
 	return do()
 }
 
-func (w *Driver) write(ctx context.Context, e driver.Export, size int64, file *write) error {
-	if w.Write == nil {
+func (drv *Driver) write(ctx context.Context, e driver.Export, size int64, file *write) error {
+	if drv.Write == nil {
 		return errors.New("this driver has no object store")
 	}
 	select {
-	case w.writers <- struct{}{}:
-		defer func() { <-w.writers }()
+	case drv.writers <- struct{}{}:
+		defer func() { <-drv.writers }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	// There is nothing on the disks of the driver.
-	return w.Write(ctx, e, size, nil, func(percent int) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
+	// Simulated disks have no content.
+	return drv.Write(ctx, e, size, nil, func(percent int) {
+		drv.mu.Lock()
+		defer drv.mu.Unlock()
 		file.percent = max(file.percent, percent)
 	})
 }
 
-// Close ends what the driver does by itself: files that are being written are
-// given up. Nobody may ask it for exports any more.
-func (w *Driver) Close() {
-	w.end()
-	w.writing.Wait()
+// Close stops the driver's background work: files that are being written are
+// abandoned. EnsureExport must not be called after it.
+func (drv *Driver) Close() {
+	drv.end()
+	drv.writing.Wait()
 }
 
-// RemoveExport implements [driver.Disks]. Once it answers nil, nobody writes
-// any more.
-func (w *Driver) RemoveExport(ctx context.Context, account, id string) error {
-	if err := w.exports.remove(ctx, account, id); err != nil {
+// RemoveExport implements [driver.Disks]. Once it has returned nil, the file is
+// no longer written.
+func (drv *Driver) RemoveExport(ctx context.Context, account, id string) error {
+	if err := drv.exports.remove(ctx, account, id); err != nil {
 		return err
 	}
-	w.mu.Lock()
-	file := w.writes[place{account, id}]
-	w.mu.Unlock()
+	drv.mu.Lock()
+	file := drv.writes[place{account, id}]
+	drv.mu.Unlock()
 	if file == nil {
 		return nil
 	}
 	select {
-	case <-file.over:
+	case <-file.done:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// removed ends the writing of an export that is no more.
-func (w *Driver) removed(at place, is *driver.Export, _ time.Time) {
-	file := w.writes[at]
+// removed stops the writing of an export that was removed.
+func (drv *Driver) removed(at place, current *driver.Export, _ time.Time) {
+	file := drv.writes[at]
 	switch {
-	case is != nil || file == nil:
+	case current != nil || file == nil:
 	case file.written || file.failure != "":
-		delete(w.writes, at)
+		delete(drv.writes, at)
 	default:
 		file.removed = true
 		file.cancel()
@@ -163,41 +164,41 @@ func (w *Driver) removed(at place, is *driver.Export, _ time.Time) {
 }
 
 // ObserveExports implements [driver.Disks].
-func (w *Driver) ObserveExports(ctx context.Context) (seen []driver.ExportStatus, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if err := w.fault(ctx, "ObserveExports"); err != nil {
+func (drv *Driver) ObserveExports(ctx context.Context) (list []driver.ExportStatus, err error) {
+	drv.mu.Lock()
+	defer drv.mu.Unlock()
+	if err := drv.fault(ctx, "ObserveExports"); err != nil {
 		return nil, err
 	}
-	for _, e := range w.exports.seen() {
-		seen = append(seen, w.exportStatus(e))
+	for _, e := range drv.exports.list() {
+		list = append(list, drv.exportStatus(e))
 	}
-	return seen, nil
+	return list, nil
 }
 
 // Export implements [driver.Disks].
-func (w *Driver) Export(ctx context.Context, account, id string) (driver.ExportStatus, bool, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if err := w.fault(ctx, "Export"); err != nil {
+func (drv *Driver) Export(ctx context.Context, account, id string) (driver.ExportStatus, bool, error) {
+	drv.mu.Lock()
+	defer drv.mu.Unlock()
+	if err := drv.fault(ctx, "Export"); err != nil {
 		return driver.ExportStatus{}, false, err
 	}
-	e, ok := w.exports.look(place{account, id})
+	e, ok := drv.exports.get(place{account, id})
 	if !ok {
 		return driver.ExportStatus{}, false, nil
 	}
-	return w.exportStatus(e), true, nil
+	return drv.exportStatus(e), true, nil
 }
 
-// exportStatus says how far an export is. The caller holds the mutex.
-func (w *Driver) exportStatus(e driver.Export) driver.ExportStatus {
+// exportStatus returns the status of an export. The caller holds the mutex.
+func (drv *Driver) exportStatus(e driver.Export) driver.ExportStatus {
 	e.SecretKey = ""
 	at := place{e.Account, e.ID}
-	status, file := driver.ExportStatus{Export: e, Failure: w.broken[e.ID]}, w.writes[at]
+	status, file := driver.ExportStatus{Export: e, Failure: drv.broken[e.ID]}, drv.writes[at]
 	if status.Failure == "" && file != nil {
 		status.Failure = file.failure
 	}
-	status.Progress = w.exports.progress(at, status.Failure == "" && file != nil && file.written)
+	status.Progress = drv.exports.progress(at, status.Failure == "" && file != nil && file.written)
 	if status.Progress == 99 && file != nil {
 		status.Progress = 75 + min(file.percent, 99)/4 // the last quarter is the file
 	}

@@ -12,36 +12,36 @@ import (
 	"github.com/bastide-cloud/bastide/internal/driver"
 )
 
-// guest is what runs in a machine.
+// guest is the operating system of a machine.
 type guest struct {
-	wanted bool // the machine was last asked to be on
-	on     bool
-	offBy  driver.Cause
-	deaf   bool // it does not shut down when it is asked to
-	booted bool // at least once
-	boots  int  // what the machine counted when it was last started
+	wanted          bool // the last request was to turn the machine on
+	on              bool
+	offBy           driver.Cause
+	ignoresShutdown bool // it ignores requests to shut down
+	booted          bool // at least once
+	boots           int  // Machine.Boots at the last start
 
 	console  []byte
 	password []byte
 }
 
-// starts reports whether a machine is started once it is as it is asked to be.
-// Without a guest there was none before.
+// starts reports whether a machine must be started to be as requested. A nil
+// guest belongs to a machine that is new.
 func (g *guest) starts(m *driver.Machine) bool {
 	return m.On && (g == nil || !g.wanted || m.Boots > g.boots)
 }
 
 // start boots the guest.
 func (g *guest) start(m *driver.Machine, now time.Time) {
-	g.say(now, "%s boots (%d): %d cores, %d GiB of memory, %s", m.ID, m.Boots, m.Cores, m.Memory, m.BootMode)
+	g.print(now, "%s boots (%d): %d cores, %d GiB of memory, %s", m.ID, m.Boots, m.Cores, m.Memory, m.BootMode)
 	for _, d := range m.Disks {
-		g.say(now, "%s is %s", d.Device, d.Disk)
+		g.print(now, "%s is %s", d.Device, d.Disk)
 	}
 	for _, n := range m.Nics {
-		g.say(now, "eth%d has %v", n.Device, n.Private)
+		g.print(now, "eth%d has %v", n.Device, n.Private)
 	}
-	g.say(now, "found %d keys and %d bytes of user data", len(m.Keys), len(m.UserData))
-	g.say(now, "%s login:", m.ID)
+	g.print(now, "found %d keys and %d bytes of user data", len(m.Keys), len(m.UserData))
+	g.print(now, "%s login:", m.ID)
 	g.password = nil
 	if first := m.Boots <= 1 && !g.booted; first && m.Windows {
 		g.password = sealedPassword(m)
@@ -49,15 +49,15 @@ func (g *guest) start(m *driver.Machine, now time.Time) {
 	g.on, g.offBy, g.booted, g.boots = true, "", true, m.Boots
 }
 
-// stop ends the guest. There is no cause if that was asked for.
-func (g *guest) stop(by driver.Cause) { g.on, g.offBy, g.deaf = false, by, false }
+// stop stops the guest. The cause is empty if the stop was requested.
+func (g *guest) stop(by driver.Cause) { g.on, g.offBy, g.ignoresShutdown = false, by, false }
 
-// consoleSize is how much of a console is kept, in bytes: what AWS keeps.
+// consoleSize is how many bytes of a console are kept: as many as AWS keeps.
 const consoleSize = 64 << 10
 
-// say writes a line to the console. What the machine was told in secret is not
-// for it: who may read consoles may not read user data.
-func (g *guest) say(now time.Time, format string, args ...any) {
+// print writes a line to the console. Secrets are not printed, because a user
+// who may read consoles need not be allowed to read user data.
+func (g *guest) print(now time.Time, format string, args ...any) {
 	line := now.UTC().Format(time.RFC3339) + " " + fmt.Sprintf(format, args...) + "\r\n"
 	g.console = append(g.console, line...)
 	if extra := len(g.console) - consoleSize; extra > 0 {
@@ -65,9 +65,9 @@ func (g *guest) say(now time.Time, format string, args ...any) {
 	}
 }
 
-// sealedPassword is the password of the administrator of a Windows, for whoever
-// has the first RSA key; nil if nobody has. It follows from the name of the
-// machine, since there is nothing that it opens.
+// sealedPassword returns the administrator's password of a Windows machine,
+// encrypted for its first RSA key; nil if it has none. The password is derived
+// from the name of the machine, because it protects nothing.
 func sealedPassword(m *driver.Machine) []byte {
 	for _, line := range m.Keys {
 		key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line))
@@ -81,11 +81,11 @@ func sealedPassword(m *driver.Machine) []byte {
 		if key, ok := public.CryptoPublicKey().(*rsa.PublicKey); ok {
 			chosen := sha256.Sum256([]byte(m.Account + " " + m.ID))
 			password := base32.StdEncoding.EncodeToString(chosen[:10])
-			// The format is what clients of AWS and of OUTSCALE open. The
-			// random source is the library's own whatever it is given.
+			// Clients of AWS and of OUTSCALE decrypt this format. The library uses its own source
+			// of randomness whatever is passed.
 			sealed, err := rsa.EncryptPKCS1v15(nil, key, []byte(password))
 			if err != nil {
-				return nil // the key is too short to seal with
+				return nil // the key is too short
 			}
 			return sealed
 		}

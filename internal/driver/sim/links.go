@@ -10,65 +10,65 @@ import (
 
 var _ driver.Links = (*Driver)(nil)
 
-// client is the client's end of a tunnel. It is outside of the region, so it is
-// there whether or not the tunnel is.
+// client is the client's end of a tunnel. It is outside of the region, so it
+// exists whether or not the tunnel does.
 type client struct {
 	up     bool
 	since  time.Time
 	routes int
 }
 
-// ConnectTunnel makes the client's end of a tunnel answer from now on, and
-// announce so many routes if it speaks BGP. The tunnel is up from when both
-// ends are there.
-func (w *Driver) ConnectTunnel(account, id string, routes int) {
-	w.setClient(account, id, client{up: true, since: w.now(), routes: routes})
+// ConnectTunnel makes the client's end of a tunnel respond from now on, and
+// announce the given number of routes if it uses BGP. The tunnel is up while
+// both ends exist.
+func (drv *Driver) ConnectTunnel(account, id string, routes int) {
+	drv.setClient(account, id, client{up: true, since: drv.now(), routes: routes})
 }
 
-// DisconnectTunnel makes the client's end of a tunnel silent from now on.
-func (w *Driver) DisconnectTunnel(account, id string) {
-	w.setClient(account, id, client{since: w.now()})
+// DisconnectTunnel makes the client's end of a tunnel stop responding.
+func (drv *Driver) DisconnectTunnel(account, id string) {
+	drv.setClient(account, id, client{since: drv.now()})
 }
 
-func (w *Driver) setClient(account, id string, c client) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.clients[place{account, id}] = c
+func (drv *Driver) setClient(account, id string, c client) {
+	drv.mu.Lock()
+	defer drv.mu.Unlock()
+	drv.clients[place{account, id}] = c
 }
 
 // EnsureTunnel implements [driver.Links].
-func (w *Driver) EnsureTunnel(ctx context.Context, tunnel driver.Tunnel) error {
-	return w.tunnels.ensure(ctx, tunnel)
+func (drv *Driver) EnsureTunnel(ctx context.Context, tunnel driver.Tunnel) error {
+	return drv.tunnels.ensure(ctx, tunnel)
 }
 
 // RemoveTunnel implements [driver.Links].
-func (w *Driver) RemoveTunnel(ctx context.Context, account, id string) error {
-	return w.tunnels.remove(ctx, account, id)
+func (drv *Driver) RemoveTunnel(ctx context.Context, account, id string) error {
+	return drv.tunnels.remove(ctx, account, id)
 }
 
 // ObserveTunnels implements [driver.Links].
-func (w *Driver) ObserveTunnels(ctx context.Context) (seen []driver.TunnelStatus, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if err := w.fault(ctx, "ObserveTunnels"); err != nil {
+func (drv *Driver) ObserveTunnels(ctx context.Context) (list []driver.TunnelStatus, err error) {
+	drv.mu.Lock()
+	defer drv.mu.Unlock()
+	if err := drv.fault(ctx, "ObserveTunnels"); err != nil {
 		return nil, err
 	}
-	for _, t := range w.tunnels.seen() {
-		seen = append(seen, w.status(t))
+	for _, t := range drv.tunnels.list() {
+		list = append(list, drv.status(t))
 	}
-	return seen, nil
+	return list, nil
 }
 
-// status says how a tunnel is doing. The caller holds the mutex.
-func (w *Driver) status(t driver.Tunnel) driver.TunnelStatus {
+// status returns the status of a tunnel. The caller holds the mutex.
+func (drv *Driver) status(t driver.Tunnel) driver.TunnelStatus {
 	at := place{t.Account, t.ID}
-	here := w.tunnels.thing(at)
+	here := drv.tunnels.item(at)
 	s := driver.TunnelStatus{Tunnel: t, Since: here.since}
-	if here.is == nil {
+	if here.current == nil {
 		s.Since = here.began
 		return s
 	}
-	c := w.clients[at]
+	c := drv.clients[at]
 	if c.since.After(s.Since) {
 		s.Since = c.since
 	}
@@ -79,22 +79,22 @@ func (w *Driver) status(t driver.Tunnel) driver.TunnelStatus {
 }
 
 // EnsureInterface implements [driver.Links].
-func (w *Driver) EnsureInterface(ctx context.Context, i driver.Interface) error {
-	return w.interfaces.ensure(ctx, i)
+func (drv *Driver) EnsureInterface(ctx context.Context, i driver.Interface) error {
+	return drv.interfaces.ensure(ctx, i)
 }
 
 // RemoveInterface implements [driver.Links].
-func (w *Driver) RemoveInterface(ctx context.Context, account, id string) error {
-	return w.interfaces.remove(ctx, account, id)
+func (drv *Driver) RemoveInterface(ctx context.Context, account, id string) error {
+	return drv.interfaces.remove(ctx, account, id)
 }
 
 // ObserveInterfaces implements [driver.Links].
-func (w *Driver) ObserveInterfaces(ctx context.Context) ([]driver.Interface, error) {
-	return w.interfaces.observe(ctx)
+func (drv *Driver) ObserveInterfaces(ctx context.Context) ([]driver.Interface, error) {
+	return drv.interfaces.observe(ctx)
 }
 
-// ownTunnel is a copy that shares nothing with the tunnel, and has no secret:
-// in this driver nobody needs it.
+// ownTunnel returns a copy that shares nothing with the tunnel. It has no
+// secret, because the simulation needs none.
 func ownTunnel(t driver.Tunnel) driver.Tunnel {
 	t.Secret = ""
 	t.StaticRoutes = slices.Clone(t.StaticRoutes)
@@ -107,7 +107,7 @@ func ownTunnel(t driver.Tunnel) driver.Tunnel {
 	return t
 }
 
-// ownInterface is the interface without its secret.
+// ownInterface returns the interface without its secret.
 func ownInterface(i driver.Interface) driver.Interface {
 	i.Secret = ""
 	return i

@@ -15,11 +15,11 @@ func TestTunnelStatus(t *testing.T) {
 	t.Parallel()
 	tunnel := driver.Tunnel{Account: "000000000001", ID: "vpn-00000001", Generation: 1}
 	c := clock.NewVirtual(start)
-	w := sim.New(c.Now, 3*time.Second)
+	drv := sim.New(c.Now, 3*time.Second)
 	ensure := func() {
 		t.Helper()
 		for {
-			later, under := errors.AsType[driver.Later](w.EnsureTunnel(t.Context(), tunnel))
+			later, under := errors.AsType[driver.Later](drv.EnsureTunnel(t.Context(), tunnel))
 			if !under {
 				return
 			}
@@ -28,7 +28,7 @@ func TestTunnelStatus(t *testing.T) {
 	}
 	is := func(when string, up bool, since time.Time, routes int) {
 		t.Helper()
-		seen, err := w.ObserveTunnels(t.Context())
+		seen, err := drv.ObserveTunnels(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,7 +37,7 @@ func TestTunnelStatus(t *testing.T) {
 		}
 	}
 
-	w.EnsureTunnel(t.Context(), tunnel)
+	drv.EnsureTunnel(t.Context(), tunnel)
 	c.Advance(time.Second)
 	is("being made", false, start, 0)
 	ensure()
@@ -45,7 +45,7 @@ func TestTunnelStatus(t *testing.T) {
 	is("made", false, made, 0)
 
 	c.Advance(time.Minute)
-	w.ConnectTunnel(tunnel.Account, tunnel.ID, 5)
+	drv.ConnectTunnel(tunnel.Account, tunnel.ID, 5)
 	connected := c.Now()
 	c.Advance(time.Minute)
 	is("connected", true, connected, 5)
@@ -55,13 +55,13 @@ func TestTunnelStatus(t *testing.T) {
 	tunnel.Generation, tunnel.StaticOnly = 3, false
 	ensure()
 
-	w.DisconnectTunnel(tunnel.Account, tunnel.ID)
+	drv.DisconnectTunnel(tunnel.Account, tunnel.ID)
 	is("disconnected", false, c.Now(), 0)
 
-	w.ConnectTunnel(tunnel.Account, tunnel.ID, 5)
-	w.RemoveTunnel(t.Context(), tunnel.Account, tunnel.ID)
+	drv.ConnectTunnel(tunnel.Account, tunnel.ID, 5)
+	drv.RemoveTunnel(t.Context(), tunnel.Account, tunnel.ID)
 	c.Advance(time.Minute)
-	if seen, err := w.ObserveTunnels(t.Context()); err != nil || len(seen) != 0 {
+	if seen, err := drv.ObserveTunnels(t.Context()); err != nil || len(seen) != 0 {
 		t.Errorf("a removed tunnel shows %+v, %v", seen, err)
 	}
 	ensure()

@@ -15,56 +15,57 @@ import (
 var _ driver.Machines = (*Driver)(nil)
 
 // EnsureMachine implements [driver.Machines].
-func (w *Driver) EnsureMachine(ctx context.Context, m driver.Machine) error {
-	return w.machines.ensure(ctx, m)
+func (drv *Driver) EnsureMachine(ctx context.Context, m driver.Machine) error {
+	return drv.machines.ensure(ctx, m)
 }
 
 // RemoveMachine implements [driver.Machines].
-func (w *Driver) RemoveMachine(ctx context.Context, account, id string) error {
-	return w.machines.remove(ctx, account, id)
+func (drv *Driver) RemoveMachine(ctx context.Context, account, id string) error {
+	return drv.machines.remove(ctx, account, id)
 }
 
 // ObserveMachines implements [driver.Machines].
-func (w *Driver) ObserveMachines(ctx context.Context) (seen []driver.MachineStatus, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if err := w.fault(ctx, "ObserveMachines"); err != nil {
+func (drv *Driver) ObserveMachines(ctx context.Context) (list []driver.MachineStatus, err error) {
+	drv.mu.Lock()
+	defer drv.mu.Unlock()
+	if err := drv.fault(ctx, "ObserveMachines"); err != nil {
 		return nil, err
 	}
-	for _, m := range w.machines.seen() {
-		s := w.machineStatus(m)
+	for _, m := range drv.machines.list() {
+		s := drv.machineStatus(m)
 		s.Console = nil
-		seen = append(seen, s)
+		list = append(list, s)
 	}
-	return seen, nil
+	return list, nil
 }
 
-// Machine implements [driver.Machines]. The simulation forgets at a restart: that
-// somebody has missed a machine is news to whoever can bring it back.
-func (w *Driver) Machine(ctx context.Context, account, id string) (status driver.MachineStatus, ok bool, err error) {
-	if status, ok, err = w.machine(ctx, account, id); err == nil && !ok {
-		w.tell(account, id)
+// Machine implements [driver.Machines]. The simulation loses its machines at a
+// restart. A machine that is missing is reported to the watchers, so that the
+// loop creates it again.
+func (drv *Driver) Machine(ctx context.Context, account, id string) (status driver.MachineStatus, ok bool, err error) {
+	if status, ok, err = drv.machine(ctx, account, id); err == nil && !ok {
+		drv.notify(account, id)
 	}
 	return status, ok, err
 }
 
-func (w *Driver) machine(ctx context.Context, account, id string) (driver.MachineStatus, bool, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if err := w.fault(ctx, "Machine"); err != nil {
+func (drv *Driver) machine(ctx context.Context, account, id string) (driver.MachineStatus, bool, error) {
+	drv.mu.Lock()
+	defer drv.mu.Unlock()
+	if err := drv.fault(ctx, "Machine"); err != nil {
 		return driver.MachineStatus{}, false, err
 	}
-	m, ok := w.machines.look(place{account, id})
+	m, ok := drv.machines.get(place{account, id})
 	if !ok {
 		return driver.MachineStatus{}, false, nil
 	}
-	return w.machineStatus(m), true, nil
+	return drv.machineStatus(m), true, nil
 }
 
-// machineStatus says how a machine is doing. The caller holds the mutex.
-func (w *Driver) machineStatus(m driver.Machine) driver.MachineStatus {
+// machineStatus returns the status of a machine. The caller holds the mutex.
+func (drv *Driver) machineStatus(m driver.Machine) driver.MachineStatus {
 	s := driver.MachineStatus{Machine: m}
-	g := w.guests[place{m.Account, m.ID}]
+	g := drv.guests[place{m.Account, m.ID}]
 	if g == nil {
 		s.Reason = "it is being made"
 		return s
@@ -79,58 +80,58 @@ func (w *Driver) machineStatus(m driver.Machine) driver.MachineStatus {
 	return s
 }
 
-// MetadataService is what a machine finds at the address of its metadata
+// MetadataService returns what a machine finds at the address of its metadata
 // service; ok is false if there is no such machine.
-func (w *Driver) MetadataService(account, id string) (service http.Handler, ok bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	t := w.machines.thing(place{account, id})
-	if t.is == nil {
+func (drv *Driver) MetadataService(account, id string) (service http.Handler, ok bool) {
+	drv.mu.Lock()
+	defer drv.mu.Unlock()
+	t := drv.machines.item(place{account, id})
+	if t.current == nil {
 		return nil, false
 	}
-	paths := maps.Clone(t.is.Metadata)
+	paths := maps.Clone(t.current.Metadata)
 	if paths == nil {
 		paths = map[string]string{}
 	}
 	// All machines of a Subregion are on one host.
-	paths["placement/server"] = t.is.Subregion + "-host"
-	paths["placement/cluster"] = t.is.Subregion + "-cluster"
-	return metadata.Handler(paths, slices.Clone(t.is.UserData)), true
+	paths["placement/server"] = t.current.Subregion + "-host"
+	paths["placement/cluster"] = t.current.Subregion + "-cluster"
+	return metadata.Handler(paths, slices.Clone(t.current.UserData)), true
 }
 
-// Room is how much all machines that are on may have together in a Subregion,
-// of one model of processors.
+// Room is the capacity for all machines that are on in a Subregion, for one CPU
+// model.
 type Room struct {
-	Subregion, CpuModel string // an empty model is all of them
+	Subregion, CpuModel string // an empty model covers all of them
 	Cores, Memory       int    // memory is in GiB
 }
 
-// Limit gives the driver so much room. What no room is about has no limit, and
-// machines that are on stay on. None at all is a driver without limits.
-func (w *Driver) Limit(rooms ...Room) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.rooms = rooms
+// Limit sets the capacity. Machines that no room covers are not limited, and
+// machines that are on stay on. No rooms mean no limits.
+func (drv *Driver) Limit(rooms ...Room) {
+	drv.mu.Lock()
+	defer drv.mu.Unlock()
+	drv.rooms = rooms
 }
 
-func (r Room) holds(m *driver.Machine) bool {
+func (r Room) covers(m *driver.Machine) bool {
 	return r.Subregion == m.Subregion && (r.CpuModel == "" || r.CpuModel == m.CpuModel)
 }
 
-// noRoom refuses a machine that is to be started if it does not fit beside
-// those that are on.
-func (w *Driver) noRoom(m driver.Machine) error {
+// noRoom returns [driver.NoCapacity] if a machine must be started and does not
+// fit beside the machines that are on.
+func (drv *Driver) noRoom(m driver.Machine) error {
 	at := place{m.Account, m.ID}
-	if !w.guests[at].starts(&m) || w.stays(at, &m) {
+	if !drv.guests[at].starts(&m) || drv.stays(at, &m) {
 		return nil
 	}
-	for _, r := range w.rooms {
-		if !r.holds(&m) {
+	for _, r := range drv.rooms {
+		if !r.covers(&m) {
 			continue
 		}
 		cores, memory := m.Cores, m.Memory
-		for other := range w.machines.at {
-			if o := w.occupies(other); other != at && o != nil && r.holds(o) {
+		for other := range drv.machines.at {
+			if o := drv.occupies(other); other != at && o != nil && r.covers(o) {
 				cores, memory = cores+o.Cores, memory+o.Memory
 			}
 		}
@@ -141,126 +142,128 @@ func (w *Driver) noRoom(m driver.Machine) error {
 	return nil
 }
 
-// stays reports whether a machine needs no other room than it has.
-func (w *Driver) stays(at place, m *driver.Machine) bool {
-	o := w.occupies(at)
+// stays reports whether a machine fits into the room that it occupies already.
+func (drv *Driver) stays(at place, m *driver.Machine) bool {
+	o := drv.occupies(at)
 	return o != nil && o.Subregion == m.Subregion && o.CpuModel == m.CpuModel && o.Cores >= m.Cores && o.Memory >= m.Memory
 }
 
-// occupies is the machine at a place that is on or about to be; nil: none is.
-func (w *Driver) occupies(at place) *driver.Machine {
-	t := w.machines.thing(at)
-	g := w.guests[at]
+// occupies returns the machine at a place that is on or about to be; nil: there
+// is none.
+func (drv *Driver) occupies(at place) *driver.Machine {
+	t := drv.machines.item(at)
+	g := drv.guests[at]
 	switch {
-	case t.becomes != nil && g.starts(t.becomes):
-		return t.becomes
+	case t.target != nil && g.starts(t.target):
+		return t.target
 	case g != nil && g.on:
-		return t.is
+		return t.current
 	}
 	return nil
 }
 
-// watcher is somebody who is told what machines do by themselves.
+// watcher is a call of WatchMachines.
 type watcher struct{ changed func(account, id string) }
 
 // WatchMachines implements [driver.Machines].
-func (w *Driver) WatchMachines(ctx context.Context, changed func(account, id string)) error {
+func (drv *Driver) WatchMachines(ctx context.Context, changed func(account, id string)) error {
 	self := &watcher{changed}
-	w.mu.Lock()
-	if err := w.fault(ctx, "WatchMachines"); err != nil {
-		w.mu.Unlock()
+	drv.mu.Lock()
+	if err := drv.fault(ctx, "WatchMachines"); err != nil {
+		drv.mu.Unlock()
 		return err
 	}
-	w.watchers[self] = true
-	w.mu.Unlock()
+	drv.watchers[self] = true
+	drv.mu.Unlock()
 
 	<-ctx.Done()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.watchers, self)
+	drv.mu.Lock()
+	defer drv.mu.Unlock()
+	delete(drv.watchers, self)
 	return ctx.Err()
 }
 
-// tell tells those who watch of a machine. They may ask the driver what has
-// happened, so the caller does not hold the mutex.
-func (w *Driver) tell(account, id string) {
-	w.mu.Lock()
-	watchers := slices.Collect(maps.Keys(w.watchers))
-	w.mu.Unlock()
+// notify notifies the watchers of a machine. They may call the driver, so the
+// caller must not hold the mutex.
+func (drv *Driver) notify(account, id string) {
+	drv.mu.Lock()
+	watchers := slices.Collect(maps.Keys(drv.watchers))
+	drv.mu.Unlock()
 	for _, watcher := range watchers {
 		watcher.changed(account, id)
 	}
 }
 
-// ShutDownGuest has the guest of a machine shut down by itself, and does
-// nothing if it is not on.
-func (w *Driver) ShutDownGuest(account, id string) {
-	w.turnedOff(account, id, driver.ByGuest, func(m *driver.Machine) string { return m.OnGuest })
+// ShutDownGuest makes the guest of a machine shut down by itself. It does
+// nothing if the machine is off.
+func (drv *Driver) ShutDownGuest(account, id string) {
+	drv.turnedOff(account, id, driver.ByGuest, func(m *driver.Machine) string { return m.OnGuest })
 }
 
-// FailHost has the host of a machine fail, and does nothing if it is not on.
-func (w *Driver) FailHost(account, id string) {
-	w.turnedOff(account, id, driver.ByHost, func(m *driver.Machine) string { return m.OnHost })
+// FailHost makes the host of a machine fail. It does nothing if the machine is
+// off.
+func (drv *Driver) FailHost(account, id string) {
+	drv.turnedOff(account, id, driver.ByHost, func(m *driver.Machine) string { return m.OnHost })
 }
 
-func (w *Driver) turnedOff(account, id string, by driver.Cause, then func(*driver.Machine) string) {
-	if w.turnOff(place{account, id}, by, then) {
-		w.tell(account, id)
+func (drv *Driver) turnedOff(account, id string, by driver.Cause, then func(*driver.Machine) string) {
+	if drv.turnOff(place{account, id}, by, then) {
+		drv.notify(account, id)
 	}
 }
 
-// turnOff turns a machine off, for a cause, and reports whether it was on.
-func (w *Driver) turnOff(at place, by driver.Cause, then func(*driver.Machine) string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	t := w.machines.thing(at)
-	g := w.guests[at]
+// turnOff turns a machine off, with a cause, and reports whether it was on.
+func (drv *Driver) turnOff(at place, by driver.Cause, then func(*driver.Machine) string) bool {
+	drv.mu.Lock()
+	defer drv.mu.Unlock()
+	t := drv.machines.item(at)
+	g := drv.guests[at]
 	if g == nil || !g.on {
 		return false
 	}
 	g.stop(by)
 	if by == driver.ByGuest {
-		g.say(w.now(), "the guest shuts down")
+		g.print(drv.now(), "the guest shuts down")
 	}
-	if then(t.is) == "restart" {
-		g.start(t.is, w.now())
+	if then(t.current) == "restart" {
+		g.start(t.current, drv.now())
 	}
 	return true
 }
 
-// DeafenGuest makes the guest of a machine go on when it is asked to shut down,
-// until it runs no more.
-func (w *Driver) DeafenGuest(account, id string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// DeafenGuest makes the guest of a machine ignore requests to shut down, until
+// it is off.
+func (drv *Driver) DeafenGuest(account, id string) {
+	drv.mu.Lock()
+	defer drv.mu.Unlock()
 	at := place{account, id}
-	w.machines.thing(at)
-	if g := w.guests[at]; g != nil {
-		g.deaf = g.on
+	drv.machines.item(at)
+	if g := drv.guests[at]; g != nil {
+		g.ignoresShutdown = g.on
 	}
 }
 
-// resists reports whether a guest does not let its machine be turned off.
-func (w *Driver) resists(at place, to *driver.Machine) bool {
-	g := w.guests[at]
-	return to != nil && !to.On && !to.Forced && g != nil && g.deaf
+// resists reports whether a guest ignores the request to turn its machine off.
+func (drv *Driver) resists(at place, to *driver.Machine) bool {
+	g := drv.guests[at]
+	return to != nil && !to.On && !to.Forced && g != nil && g.ignoresShutdown
 }
 
-// power turns a machine on or off as it was asked to be.
-func (w *Driver) power(at place, m *driver.Machine, now time.Time) {
-	g := w.guests[at]
+// power turns a machine on or off as requested.
+func (drv *Driver) power(at place, m *driver.Machine, now time.Time) {
+	g := drv.guests[at]
 	switch {
 	case m == nil:
-		delete(w.guests, at)
+		delete(drv.guests, at)
 		return
 	case g == nil:
 		g = &guest{}
-		w.guests[at] = g
+		drv.guests[at] = g
 	}
 	starts := g.starts(m)
 	if g.on && (starts || !m.On) {
 		if !m.Forced {
-			g.say(now, "the power button is pressed")
+			g.print(now, "the power button is pressed")
 		}
 		g.stop("")
 	}
@@ -273,7 +276,7 @@ func (w *Driver) power(at place, m *driver.Machine, now time.Time) {
 	g.wanted = m.On
 }
 
-// ownMachine is a copy that shares nothing with the machine.
+// ownMachine returns a copy that shares nothing with the machine.
 func ownMachine(m driver.Machine) driver.Machine {
 	m.Affinities = slices.Clone(m.Affinities)
 	m.Gpus = slices.Clone(m.Gpus)

@@ -10,31 +10,35 @@ import (
 var _ driver.Networks = (*Driver)(nil)
 
 // EnsureNet implements [driver.Networks].
-func (w *Driver) EnsureNet(ctx context.Context, net driver.Net) error { return w.nets.ensure(ctx, net) }
+func (drv *Driver) EnsureNet(ctx context.Context, net driver.Net) error {
+	return drv.nets.ensure(ctx, net)
+}
 
 // RemoveNet implements [driver.Networks].
-func (w *Driver) RemoveNet(ctx context.Context, account, id string) error {
-	return w.nets.remove(ctx, account, id)
+func (drv *Driver) RemoveNet(ctx context.Context, account, id string) error {
+	return drv.nets.remove(ctx, account, id)
 }
 
 // ObserveNets implements [driver.Networks].
-func (w *Driver) ObserveNets(ctx context.Context) ([]driver.Net, error) { return w.nets.observe(ctx) }
+func (drv *Driver) ObserveNets(ctx context.Context) ([]driver.Net, error) {
+	return drv.nets.observe(ctx)
+}
 
-// Reach finds out, as [driver.Reach] does, whether a flow gets through the Nets
-// that are there by now.
-func (w *Driver) Reach(flow driver.Flow) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// Reach reports, as [driver.Reach] does, whether a flow gets through the Nets
+// that exist now.
+func (drv *Driver) Reach(flow driver.Flow) error {
+	drv.mu.Lock()
+	defer drv.mu.Unlock()
 	var nets []driver.Net
-	for at := range w.nets.at {
-		if t := w.nets.thing(at); t.is != nil {
-			nets = append(nets, *t.is)
+	for at := range drv.nets.at {
+		if t := drv.nets.item(at); t.current != nil {
+			nets = append(nets, *t.current)
 		}
 	}
 	return driver.Reach(nets, flow)
 }
 
-// ownNet is a copy that shares nothing with the Net.
+// ownNet returns a copy that shares nothing with the Net.
 func ownNet(n driver.Net) driver.Net {
 	n.Dhcp.DomainNameServers = slices.Clone(n.Dhcp.DomainNameServers)
 	n.Dhcp.LogServers = slices.Clone(n.Dhcp.LogServers)
@@ -59,11 +63,11 @@ func ownRule(r *driver.Rule) {
 	r.Ranges, r.Groups, r.Services = slices.Clone(r.Ranges), slices.Clone(r.Groups), slices.Clone(r.Services)
 }
 
-// own is a copy of a list, in which each element is given lists of its own.
-func own[E any](list []E, inside func(*E)) []E {
+// own returns a copy of a list, with clone called on each element of the copy.
+func own[E any](list []E, clone func(*E)) []E {
 	list = slices.Clone(list)
 	for i := range list {
-		inside(&list[i])
+		clone(&list[i])
 	}
 	return list
 }

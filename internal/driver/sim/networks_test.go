@@ -16,7 +16,7 @@ import (
 func TestReach(t *testing.T) {
 	t.Parallel()
 	c := clock.NewVirtual(start)
-	w := sim.New(c.Now, 3*time.Second)
+	drv := sim.New(c.Now, 3*time.Second)
 	all := []driver.Rule{{Protocol: "-1", Ranges: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}}}
 	open := driver.Net{
 		Account: "000000000001", ID: "vpc-00000001", Generation: 1, IpRange: netip.MustParsePrefix("10.0.0.0/16"),
@@ -40,16 +40,16 @@ func TestReach(t *testing.T) {
 		before bool // whether the flow gets through until the change is done
 		after  bool
 	}{
-		{"a Net is made", func() error { return w.EnsureNet(t.Context(), open) }, false, true},
-		{"it loses its rules", func() error { return w.EnsureNet(t.Context(), shut) }, true, false},
-		{"it is removed", func() error { return w.RemoveNet(t.Context(), open.Account, open.ID) }, false, false},
+		{"a Net is made", func() error { return drv.EnsureNet(t.Context(), open) }, false, true},
+		{"it loses its rules", func() error { return drv.EnsureNet(t.Context(), shut) }, true, false},
+		{"it is removed", func() error { return drv.RemoveNet(t.Context(), open.Account, open.ID) }, false, false},
 	}
 	for _, change := range changes {
 		if _, under := errors.AsType[driver.Later](change.change()); !under {
 			t.Fatalf("%s: at once", change.name)
 		}
 		for _, through := range []bool{change.before, change.after} {
-			if err := w.Reach(flow); (err == nil) != through {
+			if err := drv.Reach(flow); (err == nil) != through {
 				t.Errorf("%s: got %v, want it through: %t", change.name, err, through)
 			}
 			c.Advance(3 * time.Second)

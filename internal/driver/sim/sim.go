@@ -1,12 +1,12 @@
-// Package sim is a driver that exists in memory only: the default driver, and
-// the one of tests. It does what it is asked at once or after a delay, and
-// fails, is slow and has no room when it is told to. It forgets everything when
-// the process ends, and therefore does not mind when it is asked for something
-// that needs what it does not know.
+// Package sim is the simulation: a driver in memory, which is the default
+// driver and the driver of tests. It applies changes at once or after a delay,
+// and injects failures, slowness and lack of capacity on request. It loses
+// everything when the process ends, and therefore accepts values that refer to
+// others that it does not have.
 //
-// Nothing outside of the region, and nothing inside of its machines, happens
-// but what a test asks for: the clients' ends of tunnels are silent until
-// [Driver.ConnectTunnel], and guests run until [Driver.ShutDownGuest].
+// Nothing happens by itself outside of the region or inside of its machines:
+// the clients' ends of tunnels do not respond before [Driver.ConnectTunnel],
+// and guests run until [Driver.ShutDownGuest].
 package sim
 
 import (
@@ -19,121 +19,124 @@ import (
 
 // Driver implements the interfaces of package driver.
 type Driver struct {
-	// Write is set before the driver is used; nil fails all exports.
+	// Write must be set before the driver is used; if it is nil, all exports
+	// fail.
 	Write driver.ExportWriter
 
-	// After is [time.After] by the driver's clock. It bounds how long a call waits
-	// for a file that is being written; nil: it waits until its context ends.
+	// After is [time.After] by the driver's clock. It bounds how long a call
+	// waits for a file that is being written; if it is nil, the call waits
+	// until its context ends.
 	After func(time.Duration) <-chan time.Time
 
 	now   func() time.Time
 	delay time.Duration
 
-	life    context.Context // of what the driver does by itself, until end
-	end     func()
-	writing sync.WaitGroup
-	writers chan struct{} // has room for those who may write a file
+	background context.Context // of background work
+	end        func()
+	writing    sync.WaitGroup
+	writers    chan struct{} // a semaphore of maxWrites
 
-	mu         sync.Mutex // guards what follows
+	mu         sync.Mutex // guards the fields below
 	fail       func(op string) error
 	slow       func(op string) time.Duration
-	nets       things[driver.Net]
-	groups     things[driver.PublicGroup]
-	tunnels    things[driver.Tunnel]
+	nets       items[driver.Net]
+	groups     items[driver.PublicGroup]
+	tunnels    items[driver.Tunnel]
 	clients    map[place]client
-	interfaces things[driver.Interface]
+	interfaces items[driver.Interface]
 	cables     map[place]*cable
-	machines   things[driver.Machine]
+	machines   items[driver.Machine]
 	guests     map[place]*guest
 	rooms      []Room
 	watchers   map[*watcher]bool
-	disks      things[driver.Disk]
-	snapshots  things[driver.Snapshot]
-	exports    things[driver.Export]
+	disks      items[driver.Disk]
+	snapshots  items[driver.Snapshot]
+	exports    items[driver.Export]
 	writes     map[place]*write
-	broken     map[string]string // why snapshots and exports fail, by id
+	broken     map[string]string // why snapshots and exports fail, by ID
 }
 
-// Start returns how a region starts a simulation in which each change takes the
-// delay; 0 is at once.
+// Start returns a constructor for a region's options: it makes a simulation in
+// which each change takes the delay, which may be 0.
 func Start(delay time.Duration) func(driver.Host) driver.Drivers {
 	return func(h driver.Host) driver.Drivers {
-		w := New(h.Now, delay)
-		w.Write, w.After = h.Write, h.After
-		return w
+		drv := New(h.Now, delay)
+		drv.Write, drv.After = h.Write, h.After
+		return drv
 	}
 }
 
-// New makes an empty driver in which each change takes the delay by the given
-// clock; 0 is at once.
+// New returns an empty driver in which each change takes the delay by the given
+// clock.
 func New(now func() time.Time, delay time.Duration) *Driver {
-	w := &Driver{
+	drv := &Driver{
 		now: now, delay: delay,
 		clients: map[place]client{}, cables: map[place]*cable{}, guests: map[place]*guest{}, watchers: map[*watcher]bool{},
-		writes: map[place]*write{}, broken: map[string]string{}, writers: make(chan struct{}, writesAtOnce),
+		writes: map[place]*write{}, broken: map[string]string{}, writers: make(chan struct{}, maxWrites),
 	}
-	w.life, w.end = context.WithCancel(context.Background())
-	w.nets = newThings(w, "Net", ownNet, func(at place) driver.Net {
+	drv.background, drv.end = context.WithCancel(context.Background())
+	drv.nets = newItems(drv, "Net", ownNet, func(at place) driver.Net {
 		return driver.Net{Account: at.account, ID: at.id}
 	})
-	w.groups = newThings(w, "Group", ownGroup, func(at place) driver.PublicGroup {
+	drv.groups = newItems(drv, "Group", ownGroup, func(at place) driver.PublicGroup {
 		return driver.PublicGroup{Account: at.account, ID: at.id}
 	})
-	w.tunnels = newThings(w, "Tunnel", ownTunnel, func(at place) driver.Tunnel {
+	drv.tunnels = newItems(drv, "Tunnel", ownTunnel, func(at place) driver.Tunnel {
 		return driver.Tunnel{Account: at.account, ID: at.id}
 	})
-	w.interfaces = newThings(w, "Interface", ownInterface, func(at place) driver.Interface {
+	drv.interfaces = newItems(drv, "Interface", ownInterface, func(at place) driver.Interface {
 		return driver.Interface{Account: at.account, ID: at.id}
 	})
-	w.machines = newThings(w, "Machine", ownMachine, func(at place) driver.Machine {
+	drv.machines = newItems(drv, "Machine", ownMachine, func(at place) driver.Machine {
 		return driver.Machine{Account: at.account, ID: at.id}
 	})
-	w.machines.refuse, w.machines.holds, w.machines.became = w.noRoom, w.resists, w.power
-	w.disks = newThings(w, "Disk", ownDisk, func(at place) driver.Disk {
+	drv.machines.refuse, drv.machines.blocked, drv.machines.onChange = drv.noRoom, drv.resists, drv.power
+	drv.disks = newItems(drv, "Disk", ownDisk, func(at place) driver.Disk {
 		return driver.Disk{Account: at.account, ID: at.id}
 	})
-	w.snapshots = newThings(w, "Snapshot", ownSnapshot, func(at place) driver.Snapshot {
+	drv.snapshots = newItems(drv, "Snapshot", ownSnapshot, func(at place) driver.Snapshot {
 		return driver.Snapshot{Account: at.account, ID: at.id}
 	})
-	w.exports = newThings(w, "Export", func(e driver.Export) driver.Export { return e }, func(at place) driver.Export {
+	drv.exports = newItems(drv, "Export", func(e driver.Export) driver.Export { return e }, func(at place) driver.Export {
 		return driver.Export{Account: at.account, ID: at.id}
 	})
-	w.exports.became = w.removed
-	return w
+	drv.exports.onChange = drv.removed
+	return drv
 }
 
-// Fail makes every later call ask fail first, by the name of its method, and
-// end with the error it gives, if any. A call that fails so has changed
-// nothing. nil is no faults.
-func (w *Driver) Fail(fail func(op string) error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.fail = fail
+// Fail injects failures: every later call first calls fail with the name of its
+// method, and returns the error if there is one, without changing anything. nil
+// stops the failures.
+func (drv *Driver) Fail(fail func(op string) error) {
+	drv.mu.Lock()
+	defer drv.mu.Unlock()
+	drv.fail = fail
 }
 
-// Slow makes every change that begins later take as long as slow says, by the
-// name of the method that asks for it. nil is the delay of the driver.
-func (w *Driver) Slow(slow func(op string) time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.slow = slow
+// Slow sets the duration of every change that begins later, by the name of the
+// method that asks for it. nil restores the delay of the driver.
+func (drv *Driver) Slow(slow func(op string) time.Duration) {
+	drv.mu.Lock()
+	defer drv.mu.Unlock()
+	drv.slow = slow
 }
 
-// fault is the error with which a call is to end. The caller holds the mutex.
-func (w *Driver) fault(ctx context.Context, op string) error {
+// fault returns the injected failure of a call, or its context's error.
+func (drv *Driver) fault(ctx context.Context, op string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if w.fail == nil {
+	if drv.fail == nil {
 		return nil
 	}
-	return w.fail(op)
+	return drv.fail(op)
 }
 
-// takes is how long a change takes that begins now. The caller holds the mutex.
-func (w *Driver) takes(op string) time.Duration {
-	if w.slow == nil {
-		return w.delay
+// duration returns how long a change takes that begins now. The caller holds
+// the mutex.
+func (drv *Driver) duration(op string) time.Duration {
+	if drv.slow == nil {
+		return drv.delay
 	}
-	return w.slow(op)
+	return drv.slow(op)
 }

@@ -27,9 +27,9 @@ func suites[D any](t *testing.T, run func(*testing.T, func(*testing.T) (D, func(
 		t.Run(name, func(t *testing.T) {
 			run(t, func(*testing.T) (D, func(time.Time)) {
 				c := clock.NewVirtual(start)
-				w := sim.New(c.Now, delay)
-				w.Write = func(context.Context, driver.Export, int64, io.Reader, func(int)) error { return nil }
-				return any(w).(D), c.AdvanceTo
+				drv := sim.New(c.Now, delay)
+				drv.Write = func(context.Context, driver.Export, int64, io.Reader, func(int)) error { return nil }
+				return any(drv).(D), c.AdvanceTo
 			})
 		})
 	}
@@ -44,9 +44,9 @@ func TestDisks(t *testing.T)       { t.Parallel(); suites(t, drivertest.Disks) }
 var net = driver.Net{Account: "000000000001", ID: "vpc-00000001", Generation: 1, IpRange: netip.MustParsePrefix("10.0.0.0/16")}
 
 // count is the number of Nets in the driver that have a range.
-func count(t *testing.T, w *sim.Driver) (n int) {
+func count(t *testing.T, drv *sim.Driver) (n int) {
 	t.Helper()
-	nets, err := w.ObserveNets(t.Context())
+	nets, err := drv.ObserveNets(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,38 +61,38 @@ func count(t *testing.T, w *sim.Driver) (n int) {
 func TestDelay(t *testing.T) {
 	t.Parallel()
 	c := clock.NewVirtual(start)
-	w := sim.New(c.Now, 3*time.Second)
+	drv := sim.New(c.Now, 3*time.Second)
 
 	due := driver.Later{At: start.Add(3 * time.Second)}
-	if err := w.EnsureNet(t.Context(), net); err != due {
+	if err := drv.EnsureNet(t.Context(), net); err != due {
 		t.Errorf("a change that takes 3 s: got %v, want %v", err, due)
 	}
 	c.Advance(2 * time.Second)
-	if n := count(t, w); n != 0 {
+	if n := count(t, drv); n != 0 {
 		t.Errorf("after 2 of 3 s the driver has %d Nets", n)
 	}
 	// What comes in between is done at the same time.
 	next := net
 	next.Generation++
-	if err := w.EnsureNet(t.Context(), next); err != due {
+	if err := drv.EnsureNet(t.Context(), next); err != due {
 		t.Errorf("a change during a change: got %v, want %v", err, due)
 	}
 	c.Advance(time.Second)
-	if n := count(t, w); n != 1 {
+	if n := count(t, drv); n != 1 {
 		t.Errorf("after 3 s the driver has %d Nets", n)
 	}
-	if err := w.EnsureNet(t.Context(), next); err != nil {
+	if err := drv.EnsureNet(t.Context(), next); err != nil {
 		t.Errorf("asked again once it is done: %v", err)
 	}
 	due = driver.Later{At: start.Add(6 * time.Second)}
-	if err := w.RemoveNet(t.Context(), net.Account, net.ID); err != due {
+	if err := drv.RemoveNet(t.Context(), net.Account, net.ID); err != due {
 		t.Errorf("a removal that takes 3 s: got %v, want %v", err, due)
 	}
-	if n := count(t, w); n != 1 {
+	if n := count(t, drv); n != 1 {
 		t.Errorf("a Net whose removal is under way is not there")
 	}
 	c.Advance(3 * time.Second)
-	if n := count(t, w); n != 0 {
+	if n := count(t, drv); n != 0 {
 		t.Errorf("after its removal the driver has %d Nets", n)
 	}
 }
@@ -111,49 +111,49 @@ func TestFaults(t *testing.T) {
 		op   string
 		call func(context.Context, *sim.Driver) error
 	}{
-		{"EnsureNet", func(ctx context.Context, w *sim.Driver) error { return w.EnsureNet(ctx, net) }},
-		{"EnsureTunnel", func(ctx context.Context, w *sim.Driver) error { return w.EnsureTunnel(ctx, tunnel) }},
-		{"EnsureInterface", func(ctx context.Context, w *sim.Driver) error { return w.EnsureInterface(ctx, link) }},
-		{"EnsureMachine", func(ctx context.Context, w *sim.Driver) error { return w.EnsureMachine(ctx, machine) }},
-		{"EnsureDisk", func(ctx context.Context, w *sim.Driver) error { return w.EnsureDisk(ctx, disk) }},
-		{"EnsureSnapshot", func(ctx context.Context, w *sim.Driver) error { return w.EnsureSnapshot(ctx, snapshot) }},
-		{"EnsureExport", func(ctx context.Context, w *sim.Driver) error { return w.EnsureExport(ctx, export) }},
-		{"ObserveNets", func(ctx context.Context, w *sim.Driver) error { _, err := w.ObserveNets(ctx); return err }},
-		{"ObserveTunnels", func(ctx context.Context, w *sim.Driver) error { _, err := w.ObserveTunnels(ctx); return err }},
-		{"ObserveInterfaces", func(ctx context.Context, w *sim.Driver) error { _, err := w.ObserveInterfaces(ctx); return err }},
-		{"ObserveMachines", func(ctx context.Context, w *sim.Driver) error { _, err := w.ObserveMachines(ctx); return err }},
-		{"ObserveDisks", func(ctx context.Context, w *sim.Driver) error { _, err := w.ObserveDisks(ctx); return err }},
-		{"ObserveSnapshots", func(ctx context.Context, w *sim.Driver) error { _, err := w.ObserveSnapshots(ctx); return err }},
-		{"ObserveExports", func(ctx context.Context, w *sim.Driver) error { _, err := w.ObserveExports(ctx); return err }},
-		{"Machine", func(ctx context.Context, w *sim.Driver) error {
-			_, _, err := w.Machine(ctx, account, machine.ID)
+		{"EnsureNet", func(ctx context.Context, drv *sim.Driver) error { return drv.EnsureNet(ctx, net) }},
+		{"EnsureTunnel", func(ctx context.Context, drv *sim.Driver) error { return drv.EnsureTunnel(ctx, tunnel) }},
+		{"EnsureInterface", func(ctx context.Context, drv *sim.Driver) error { return drv.EnsureInterface(ctx, link) }},
+		{"EnsureMachine", func(ctx context.Context, drv *sim.Driver) error { return drv.EnsureMachine(ctx, machine) }},
+		{"EnsureDisk", func(ctx context.Context, drv *sim.Driver) error { return drv.EnsureDisk(ctx, disk) }},
+		{"EnsureSnapshot", func(ctx context.Context, drv *sim.Driver) error { return drv.EnsureSnapshot(ctx, snapshot) }},
+		{"EnsureExport", func(ctx context.Context, drv *sim.Driver) error { return drv.EnsureExport(ctx, export) }},
+		{"ObserveNets", func(ctx context.Context, drv *sim.Driver) error { _, err := drv.ObserveNets(ctx); return err }},
+		{"ObserveTunnels", func(ctx context.Context, drv *sim.Driver) error { _, err := drv.ObserveTunnels(ctx); return err }},
+		{"ObserveInterfaces", func(ctx context.Context, drv *sim.Driver) error { _, err := drv.ObserveInterfaces(ctx); return err }},
+		{"ObserveMachines", func(ctx context.Context, drv *sim.Driver) error { _, err := drv.ObserveMachines(ctx); return err }},
+		{"ObserveDisks", func(ctx context.Context, drv *sim.Driver) error { _, err := drv.ObserveDisks(ctx); return err }},
+		{"ObserveSnapshots", func(ctx context.Context, drv *sim.Driver) error { _, err := drv.ObserveSnapshots(ctx); return err }},
+		{"ObserveExports", func(ctx context.Context, drv *sim.Driver) error { _, err := drv.ObserveExports(ctx); return err }},
+		{"Machine", func(ctx context.Context, drv *sim.Driver) error {
+			_, _, err := drv.Machine(ctx, account, machine.ID)
 			return err
 		}},
-		{"Snapshot", func(ctx context.Context, w *sim.Driver) error {
-			_, _, err := w.Snapshot(ctx, account, snapshot.ID)
+		{"Snapshot", func(ctx context.Context, drv *sim.Driver) error {
+			_, _, err := drv.Snapshot(ctx, account, snapshot.ID)
 			return err
 		}},
-		{"Export", func(ctx context.Context, w *sim.Driver) error {
-			_, _, err := w.Export(ctx, account, export.ID)
+		{"Export", func(ctx context.Context, drv *sim.Driver) error {
+			_, _, err := drv.Export(ctx, account, export.ID)
 			return err
 		}},
-		{"RemoveNet", func(ctx context.Context, w *sim.Driver) error { return w.RemoveNet(ctx, account, net.ID) }},
-		{"RemoveTunnel", func(ctx context.Context, w *sim.Driver) error { return w.RemoveTunnel(ctx, account, tunnel.ID) }},
-		{"RemoveInterface", func(ctx context.Context, w *sim.Driver) error { return w.RemoveInterface(ctx, account, link.ID) }},
-		{"RemoveMachine", func(ctx context.Context, w *sim.Driver) error { return w.RemoveMachine(ctx, account, machine.ID) }},
-		{"RemoveDisk", func(ctx context.Context, w *sim.Driver) error { return w.RemoveDisk(ctx, account, disk.ID) }},
-		{"RemoveSnapshot", func(ctx context.Context, w *sim.Driver) error { return w.RemoveSnapshot(ctx, account, snapshot.ID) }},
-		{"RemoveExport", func(ctx context.Context, w *sim.Driver) error { return w.RemoveExport(ctx, account, export.ID) }},
+		{"RemoveNet", func(ctx context.Context, drv *sim.Driver) error { return drv.RemoveNet(ctx, account, net.ID) }},
+		{"RemoveTunnel", func(ctx context.Context, drv *sim.Driver) error { return drv.RemoveTunnel(ctx, account, tunnel.ID) }},
+		{"RemoveInterface", func(ctx context.Context, drv *sim.Driver) error { return drv.RemoveInterface(ctx, account, link.ID) }},
+		{"RemoveMachine", func(ctx context.Context, drv *sim.Driver) error { return drv.RemoveMachine(ctx, account, machine.ID) }},
+		{"RemoveDisk", func(ctx context.Context, drv *sim.Driver) error { return drv.RemoveDisk(ctx, account, disk.ID) }},
+		{"RemoveSnapshot", func(ctx context.Context, drv *sim.Driver) error { return drv.RemoveSnapshot(ctx, account, snapshot.ID) }},
+		{"RemoveExport", func(ctx context.Context, drv *sim.Driver) error { return drv.RemoveExport(ctx, account, export.ID) }},
 	}
-	w := sim.New(clock.NewVirtual(start).Now, 0)
+	drv := sim.New(clock.NewVirtual(start).Now, 0)
 	has := func() string {
-		nets, err := w.ObserveNets(t.Context())
-		tunnels, tunnelsErr := w.ObserveTunnels(t.Context())
-		links, linksErr := w.ObserveInterfaces(t.Context())
-		machines, machinesErr := w.ObserveMachines(t.Context())
-		disks, disksErr := w.ObserveDisks(t.Context())
-		snapshots, snapshotsErr := w.ObserveSnapshots(t.Context())
-		exports, exportsErr := w.ObserveExports(t.Context())
+		nets, err := drv.ObserveNets(t.Context())
+		tunnels, tunnelsErr := drv.ObserveTunnels(t.Context())
+		links, linksErr := drv.ObserveInterfaces(t.Context())
+		machines, machinesErr := drv.ObserveMachines(t.Context())
+		disks, disksErr := drv.ObserveDisks(t.Context())
+		snapshots, snapshotsErr := drv.ObserveSnapshots(t.Context())
+		exports, exportsErr := drv.ObserveExports(t.Context())
 		if err := errors.Join(err, tunnelsErr, linksErr, machinesErr, disksErr, snapshotsErr, exportsErr); err != nil {
 			t.Fatal(err)
 		}
@@ -161,7 +161,7 @@ func TestFaults(t *testing.T) {
 	}
 	broken := errors.New("the cable is cut")
 	failing := func(which func(op string) bool) {
-		w.Fail(func(op string) error {
+		drv.Fail(func(op string) error {
 			if which(op) {
 				return broken
 			}
@@ -171,18 +171,18 @@ func TestFaults(t *testing.T) {
 	for _, c := range calls {
 		before := has()
 		failing(func(op string) bool { return op == c.op })
-		if err := c.call(t.Context(), w); err != broken {
+		if err := c.call(t.Context(), drv); err != broken {
 			t.Errorf("%s: got %v, want %v", c.op, err, broken)
 		}
-		w.Fail(nil)
+		drv.Fail(nil)
 		if after := has(); after != before {
 			t.Errorf("%s failed and changed the driver from %s to %s", c.op, before, after)
 		}
 		failing(func(op string) bool { return op != c.op })
-		if err := c.call(t.Context(), w); err != nil {
+		if err := c.call(t.Context(), drv); err != nil {
 			t.Errorf("%s when all other methods fail: %v", c.op, err)
 		}
-		w.Fail(nil)
+		drv.Fail(nil)
 		changes := strings.HasPrefix(c.op, "Ensure") || strings.HasPrefix(c.op, "Remove")
 		if changes != (has() != before) {
 			t.Errorf("%s has changed the driver: %t, want %t", c.op, !changes, changes)
@@ -195,8 +195,8 @@ func TestFaults(t *testing.T) {
 func TestSlow(t *testing.T) {
 	t.Parallel()
 	c := clock.NewVirtual(start)
-	w := sim.New(c.Now, time.Second)
-	w.Slow(func(op string) time.Duration {
+	drv := sim.New(c.Now, time.Second)
+	drv.Slow(func(op string) time.Duration {
 		if op == "EnsureDisk" {
 			return time.Hour
 		}
@@ -208,11 +208,11 @@ func TestSlow(t *testing.T) {
 		call func() error
 		want error
 	}{
-		{"a slow change", func() error { return w.EnsureDisk(t.Context(), disk) }, driver.Later{At: start.Add(time.Hour)}},
-		{"another change", func() error { return w.EnsureNet(t.Context(), net) }, nil},
-		{"a slow change, when nothing is slow any more", func() error { w.Slow(nil); return w.EnsureDisk(t.Context(), disk) }, driver.Later{At: start.Add(time.Hour)}},
-		{"a change at the pace of the driver", func() error { return w.RemoveNet(t.Context(), net.Account, net.ID) }, driver.Later{At: start.Add(time.Second)}},
-		{"a slow change, when it is due", func() error { c.Advance(time.Hour); return w.EnsureDisk(t.Context(), disk) }, nil},
+		{"a slow change", func() error { return drv.EnsureDisk(t.Context(), disk) }, driver.Later{At: start.Add(time.Hour)}},
+		{"another change", func() error { return drv.EnsureNet(t.Context(), net) }, nil},
+		{"a slow change, when nothing is slow any more", func() error { drv.Slow(nil); return drv.EnsureDisk(t.Context(), disk) }, driver.Later{At: start.Add(time.Hour)}},
+		{"a change at the pace of the driver", func() error { return drv.RemoveNet(t.Context(), net.Account, net.ID) }, driver.Later{At: start.Add(time.Second)}},
+		{"a slow change, when it is due", func() error { c.Advance(time.Hour); return drv.EnsureDisk(t.Context(), disk) }, nil},
 	}
 	for _, step := range steps {
 		if err := step.call(); err != step.want {
