@@ -87,9 +87,9 @@ var listedTags = &tagFilter{
 	},
 }
 
-// newSelection finds for each filter the field it selects by: the one of the
-// same name, the one it is the plural of, or the one its `path:` tag names. It
-// panics for a filter that finds none, or one of another type.
+// newSelection finds for each filter the field it selects by: the one that its
+// `path:` tag names, or else the one that its name spells, see [spelledPaths]. It
+// panics for a filter that finds none or several, or one of another type.
 func newSelection(filters, owner reflect.Type) *selection {
 	s := &selection{}
 	for _, f := range reflect.VisibleFields(filters) {
@@ -104,7 +104,7 @@ func newSelection(filters, owner reflect.Type) *selection {
 		case f.Type == tags:
 			name, c.tag = "Tags", listedTags
 		case name == "":
-			name = fieldFor(f.Name, owner)
+			name = spelledPath(filters, f.Name, owner)
 		}
 		p, err := resource.ParsePath(owner, name)
 		if err != nil {
@@ -143,18 +143,58 @@ func basic(t reflect.Type) reflect.Kind {
 	return t.Kind()
 }
 
-// fieldFor is the field that a filter is the plural of.
-func fieldFor(plural string, t reflect.Type) string {
-	names := []string{plural, strings.TrimSuffix(plural, "s"), strings.TrimSuffix(plural, "es")}
-	if stem, ok := strings.CutSuffix(plural, "ies"); ok {
-		names = append(names, stem+"y")
+// spelledPath is the path that the name of a filter spells. It panics unless there
+// is exactly one.
+func spelledPath(filters reflect.Type, name string, owner reflect.Type) string {
+	paths := spelledPaths(name, owner)
+	if len(paths) != 1 {
+		panic(fmt.Sprintf("api: the filter %s.%s spells %d fields of %s, %q: its tag `path:` must name one", filters, name, len(paths), owner, paths))
 	}
-	for _, name := range names {
-		if _, ok := t.FieldByName(name); ok {
-			return name
+	return paths[0]
+}
+
+// spelledPaths lists the paths that the name of a filter can mean in a struct: the
+// field of that name; else those that it is the plural of, or, after the name of a
+// struct or the singular of a list of structs, a field of that.
+// `NicLinkNicDeviceNumbers` is Nics.LinkNic.DeviceNumber.
+func spelledPaths(name string, t reflect.Type) (paths []string) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if !f.IsExported() || f.Anonymous {
+			continue
+		}
+		inner := f.Type
+		for inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice {
+			inner = inner.Elem()
+		}
+		if inner.Kind() != reflect.Struct {
+			switch {
+			case name == f.Name:
+				return []string{name}
+			case slices.Contains(singulars(name), f.Name):
+				paths = append(paths, f.Name)
+			}
+			continue
+		}
+		for _, prefix := range append(singulars(f.Name), f.Name) {
+			if rest, ok := strings.CutPrefix(name, prefix); ok && rest != "" {
+				for _, path := range spelledPaths(rest, inner) {
+					paths = append(paths, f.Name+"."+path)
+				}
+			}
 		}
 	}
-	return plural
+	return paths
+}
+
+// singulars are what a name can be the plural of.
+func singulars(plural string) (names []string) {
+	for _, ending := range []struct{ many, one string }{{"s", ""}, {"es", ""}, {"ies", "y"}} {
+		if stem, ok := strings.CutSuffix(plural, ending.many); ok {
+			names = append(names, stem+ending.one)
+		}
+	}
+	return names
 }
 
 // values are the texts or numbers that a filter asks for; none: it was not given.

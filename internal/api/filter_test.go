@@ -202,6 +202,7 @@ func TestFiltersThatSelectByNothing(t *testing.T) {
 			Titles []string `path:"Beds.Rows"`
 		}{},
 		"a boolean by a text": struct{ Open *string }{},
+		"no such inner field": struct{ BedTitles []string }{},
 		"a struct":            struct{ Beds []string }{},
 		"a bound of texts": struct {
 			First *string `path:"Title" match:"from"`
@@ -217,6 +218,48 @@ func TestFiltersThatSelectByNothing(t *testing.T) {
 			newSelection(reflect.TypeOf(filters), reflect.TypeFor[garden]())
 		})
 	}
+}
+
+// The name of a filter spells a path through structs and lists of structs.
+func TestNamesSpellPaths(t *testing.T) {
+	t.Parallel()
+	type fence struct{ Height, Entries, Entry int }
+	type shed struct {
+		Fence    *fence
+		ToolName string
+	}
+	type yard struct {
+		Sheds     []shed
+		Tool      *struct{ Name string }
+		ToolName  string
+		ShedFence struct{ Height, Colour int }
+		Ivy, Boxes, Lilies,
+		Sizes, Size int
+	}
+	for name, want := range map[string][]string{
+		"ToolName":         {"ToolName"}, // before Tool.Name: it is the field of that name
+		"ToolNames":        {"Tool.Name", "ToolName"},
+		"Ivies":            {"Ivy"},
+		"Boxes":            {"Boxes"},
+		"Sizes":            {"Sizes"},
+		"ShedToolNames":    {"Sheds.ToolName"},
+		"ShedFenceHeights": {"Sheds.Fence.Height", "ShedFence.Height"},
+		"ShedFenceColours": {"ShedFence.Colour"},
+		"ShedsFenceEntry":  {"Sheds.Fence.Entry"},
+		"ShedFenceEntries": {"Sheds.Fence.Entries"},
+		"Sheds":            nil,
+		"Colours":          nil,
+	} {
+		if got := spelledPaths(name, reflect.TypeFor[yard]()); !slices.Equal(got, want) {
+			t.Errorf("%s spells %q, want %q", name, got, want)
+		}
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("a filter that spells two paths is accepted")
+		}
+	}()
+	newSelection(reflect.TypeFor[struct{ ToolNames []string }](), reflect.TypeFor[yard]())
 }
 
 func TestGlob(t *testing.T) {

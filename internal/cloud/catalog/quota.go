@@ -42,7 +42,7 @@ type ReadQuotasRequest struct {
 type FiltersQuota struct {
 	// The names of the groups of the quotas.
 	Collections []string `path:"Quota.QuotaCollection"`
-	QuotaNames  []string `path:"Quota.Name"` // The names of the quotas.
+	QuotaNames  []string // The names of the quotas.
 	// The names or IDs of the resources that the quotas are for, or `global`.
 	QuotaTypes []string
 	// The short descriptions of the quotas.

@@ -316,7 +316,7 @@ type FiltersImage struct {
 	// Whether the volumes are deleted when the VMs are.
 	BlockDeviceMappingDeleteOnVmDeletion *bool `path:"BlockDeviceMappings.Bsu.DeleteOnVmDeletion"`
 	// The names of the devices.
-	BlockDeviceMappingDeviceNames []string `path:"BlockDeviceMappings.DeviceName"`
+	BlockDeviceMappingDeviceNames []string
 	// The IDs of the snapshots that the volumes are made from.
 	BlockDeviceMappingSnapshotIds []id.Snapshot `path:"BlockDeviceMappings.Bsu.SnapshotId"`
 	// The sizes of the volumes, in gibibytes (GiB).
@@ -333,9 +333,9 @@ type FiltersImage struct {
 	// The names of the images, in which `*` stands for any text.
 	ImageNames []string `match:"glob"`
 	// The IDs of accounts that may make VMs from the images.
-	PermissionsToLaunchAccountIds []id.Account `path:"PermissionsToLaunch.AccountIds"`
+	PermissionsToLaunchAccountIds []id.Account
 	// Whether everybody may make VMs from the images.
-	PermissionsToLaunchGlobalPermission *bool `path:"PermissionsToLaunch.GlobalPermission"`
+	PermissionsToLaunchGlobalPermission *bool
 	// The descriptions of the product types that the software is billed as.
 	ProductCodeNames []string
 	// What the software in the images is billed as.

@@ -249,11 +249,11 @@ type FiltersSnapshot struct {
 	// When the first of the snapshots was created, at the earliest.
 	FromCreationDate *api.DateTime `path:"CreationDate" match:"from"`
 	// The IDs of accounts that may create volumes from the snapshots.
-	PermissionsToCreateVolumeAccountIds []id.Account `path:"PermissionsToCreateVolume.AccountIds"`
+	PermissionsToCreateVolumeAccountIds []id.Account
 	// Whether everybody may create volumes from the snapshots.
-	PermissionsToCreateVolumeGlobalPermission *bool `path:"PermissionsToCreateVolume.GlobalPermission"`
+	PermissionsToCreateVolumeGlobalPermission *bool
 	// How much of the snapshots is done, in percent.
-	Progresses  []int           `path:"Progress"`
+	Progresses  []int
 	SnapshotIds []id.Snapshot   // The IDs of the snapshots.
 	States      []SnapshotState // The states of the snapshots.
 	// When the last of the snapshots was created, at the latest.

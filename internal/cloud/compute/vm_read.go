@@ -140,7 +140,7 @@ type FiltersVm struct {
 	// Whether the volumes are deleted when the VMs are.
 	BlockDeviceMappingDeleteOnVmDeletion *bool `path:"BlockDeviceMappings.Bsu.DeleteOnVmDeletion"`
 	// The names of the devices of the volumes.
-	BlockDeviceMappingDeviceNames []string `path:"BlockDeviceMappings.DeviceName"`
+	BlockDeviceMappingDeviceNames []string
 	// When the volumes were linked.
 	BlockDeviceMappingLinkDates []api.DateTime `path:"BlockDeviceMappings.Bsu.LinkDate"`
 	// The states of the links of the volumes.
@@ -164,39 +164,39 @@ type FiltersVm struct {
 	// The IDs of the Nets that the VMs are in.
 	NetIds []id.Net
 	// The account IDs of the owners of the NICs.
-	NicAccountIds []id.Account `path:"Nics.AccountId"`
+	NicAccountIds []id.Account
 	// The descriptions of the NICs.
-	NicDescriptions []string `path:"Nics.Description"`
+	NicDescriptions []string
 	// Whether the NICs only receive and send packets that are addressed to or by them.
-	NicIsSourceDestChecked *bool `path:"Nics.IsSourceDestChecked"`
+	NicIsSourceDestChecked *bool
 	// Whether the NICs are deleted when the VMs are.
-	NicLinkNicDeleteOnVmDeletion *bool `path:"Nics.LinkNic.DeleteOnVmDeletion"`
+	NicLinkNicDeleteOnVmDeletion *bool
 	// The numbers of the NICs among those of their VMs.
-	NicLinkNicDeviceNumbers []int `path:"Nics.LinkNic.DeviceNumber"`
+	NicLinkNicDeviceNumbers []int
 	// When the NICs were linked.
 	NicLinkNicLinkNicDates []api.DateTime `path:"Nics.LinkNic.LinkDate"`
 	// The IDs of the links of the NICs.
-	NicLinkNicLinkNicIds []id.LinkNic `path:"Nics.LinkNic.LinkNicId"`
+	NicLinkNicLinkNicIds []id.LinkNic
 	// The states of the links of the NICs.
-	NicLinkNicStates []network.LinkNicState `path:"Nics.LinkNic.State"`
+	NicLinkNicStates []network.LinkNicState
 	// The account IDs of the owners of the VMs.
-	NicLinkNicVmAccountIds []id.Account `path:"Nics.LinkNic.VmAccountId"`
+	NicLinkNicVmAccountIds []id.Account
 	// The IDs of the VMs that the NICs are linked to.
-	NicLinkNicVmIds []id.Vm `path:"Nics.LinkNic.VmId"`
+	NicLinkNicVmIds []id.Vm
 	// The account IDs of the owners of the public IPs of the NICs.
 	NicLinkPublicIpAccountIds []id.Account `path:"Nics.LinkPublicIp.PublicIpAccountId"`
 	// The IDs of the links between public IPs and the NICs.
-	NicLinkPublicIpLinkPublicIpIds []id.LinkPublicIp `path:"Nics.LinkPublicIp.LinkPublicIpId"`
+	NicLinkPublicIpLinkPublicIpIds []id.LinkPublicIp
 	// The IDs of the public IPs of the NICs.
-	NicLinkPublicIpPublicIpIds []id.PublicIp `path:"Nics.LinkPublicIp.PublicIpId"`
+	NicLinkPublicIpPublicIpIds []id.PublicIp
 	// The public IPs of the NICs.
-	NicLinkPublicIpPublicIps []api.IPv4 `path:"Nics.LinkPublicIp.PublicIp"`
+	NicLinkPublicIpPublicIps []api.IPv4
 	// The MAC addresses of the NICs.
-	NicMacAddresses []string `path:"Nics.MacAddress"`
+	NicMacAddresses []string
 	// The IDs of the Nets that the NICs are in.
-	NicNetIds []id.Net `path:"Nics.NetId"`
+	NicNetIds []id.Net
 	// The IDs of the NICs.
-	NicNicIds []id.Nic `path:"Nics.NicId"`
+	NicNicIds []id.Nic
 	// The account IDs of the owners of the public IPs of any private IPs of the NICs.
 	NicPrivateIpsLinkPublicIpAccountIds []id.Account `path:"Nics.PrivateIps.LinkPublicIp.PublicIpAccountId"`
 	// The public IPs of any private IPs of the NICs.
@@ -204,17 +204,17 @@ type FiltersVm struct {
 	// Whether the NICs have a primary private IP, or, if false, secondary ones.
 	NicPrivateIpsPrimaryIp *bool `path:"Nics.PrivateIps.IsPrimary"`
 	// The private IPs of the NICs.
-	NicPrivateIpsPrivateIps []api.IPv4 `path:"Nics.PrivateIps.PrivateIp"`
+	NicPrivateIpsPrivateIps []api.IPv4
 	// The IDs of the security groups that the NICs are in.
 	NicSecurityGroupIds []id.SecurityGroup `path:"Nics.SecurityGroups.SecurityGroupId"`
 	// The names of the security groups that the NICs are in.
 	NicSecurityGroupNames []string `path:"Nics.SecurityGroups.SecurityGroupName"`
 	// The states of the NICs.
-	NicStates []network.NicState `path:"Nics.State"`
+	NicStates []network.NicState
 	// The IDs of the Subnets that the NICs are in.
-	NicSubnetIds []id.Subnet `path:"Nics.SubnetId"`
+	NicSubnetIds []id.Subnet
 	// The Subregions that the NICs are in.
-	NicSubregionNames []string `path:"Nics.SubregionName"`
+	NicSubregionNames []string
 	// `windows` for VMs whose image is billed as a Windows.
 	Platforms []string
 	// The primary private IPs of the VMs.

@@ -91,16 +91,16 @@ func (r *ReadVmsStateRequest) Includes(v *VmStates) bool { return r.AllVms || v.
 // FiltersVmsState selects VMs by how they are doing.
 type FiltersVmsState struct {
 	// The codes of the planned events: `system-reboot` or `system-maintenance`.
-	MaintenanceEventCodes []string `path:"MaintenanceEvents.Code"`
+	MaintenanceEventCodes []string
 	// The descriptions of the planned events.
-	MaintenanceEventDescriptions []string `path:"MaintenanceEvents.Description"`
+	MaintenanceEventDescriptions []string
 	// When the planned events end at the latest.
-	MaintenanceEventsNotAfter []api.DateTime `path:"MaintenanceEvents.NotAfter"`
+	MaintenanceEventsNotAfter []api.DateTime
 	// When the planned events begin at the earliest.
-	MaintenanceEventsNotBefore []api.DateTime `path:"MaintenanceEvents.NotBefore"`
-	SubregionNames             []string       // The names of the Subregions of the VMs.
-	VmIds                      []id.Vm        // The IDs of the VMs.
-	VmStates                   []VmStateName  // The states of the VMs.
+	MaintenanceEventsNotBefore []api.DateTime
+	SubregionNames             []string      // The names of the Subregions of the VMs.
+	VmIds                      []id.Vm       // The IDs of the VMs.
+	VmStates                   []VmStateName // The states of the VMs.
 }
 
 func readVmsState() api.Action {

@@ -60,7 +60,7 @@ type ReadVmsStopHistoryRequest struct {
 // FiltersVmsStopHistory selects stops of VMs.
 type FiltersVmsStopHistory struct {
 	// Why the VMs stopped; an asterisk stands for any text, as in `Client.*`.
-	StateReasons []string `path:"StateReason" match:"glob"`
+	StateReasons []string `match:"glob"`
 	// When the stops were at the earliest.
 	StopDateAfter *api.DateTime `path:"StopDate" match:"from"`
 	// When the stops were at the latest.

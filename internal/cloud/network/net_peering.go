@@ -488,21 +488,21 @@ type ReadNetPeeringsRequest struct {
 // FiltersNetPeering selects Net peerings.
 type FiltersNetPeering struct {
 	// The account IDs of the owners of the Nets that are asked for.
-	AccepterNetAccountIds []id.Account `path:"AccepterNet.AccountId"`
+	AccepterNetAccountIds []id.Account
 	// The ranges of the Nets that are asked for, in CIDR notation.
-	AccepterNetIpRanges []api.CIDR `path:"AccepterNet.IpRange"`
+	AccepterNetIpRanges []api.CIDR
 	// The IDs of the Nets that are asked for.
-	AccepterNetNetIds []id.Net        `path:"AccepterNet.NetId"`
+	AccepterNetNetIds []id.Net
 	ExpirationDates   []api.DateTime  // When the requests expire.
 	NetPeeringIds     []id.NetPeering // The IDs of the Net peerings.
 	// The account IDs of those who ask.
-	SourceNetAccountIds []id.Account `path:"SourceNet.AccountId"`
+	SourceNetAccountIds []id.Account
 	// The ranges of the Nets of those who ask, in CIDR notation.
-	SourceNetIpRanges []api.CIDR `path:"SourceNet.IpRange"`
+	SourceNetIpRanges []api.CIDR
 	// The IDs of the Nets of those who ask.
-	SourceNetNetIds []id.Net `path:"SourceNet.NetId"`
-	StateMessages   []string `path:"State.Message"` // What the states mean.
+	SourceNetNetIds []id.Net
+	StateMessages   []string // What the states mean.
 	// The states of the Net peerings.
-	StateNames []NetPeeringName `path:"State.Name"`
+	StateNames []NetPeeringName
 	api.TagFilters
 }

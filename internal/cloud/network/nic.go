@@ -285,42 +285,42 @@ type FiltersNic struct {
 	// Whether the NICs only receive and send packets that are addressed to or by them.
 	IsSourceDestCheck *bool `path:"IsSourceDestChecked"`
 	// Whether the NICs are deleted when the VMs that they are linked to are.
-	LinkNicDeleteOnVmDeletion *bool `path:"LinkNic.DeleteOnVmDeletion"`
+	LinkNicDeleteOnVmDeletion *bool
 	// The numbers of the NICs among those of their VMs.
-	LinkNicDeviceNumbers []int `path:"LinkNic.DeviceNumber"`
+	LinkNicDeviceNumbers []int
 	// The IDs of the links of the NICs.
-	LinkNicLinkNicIds []id.LinkNic `path:"LinkNic.LinkNicId"`
+	LinkNicLinkNicIds []id.LinkNic
 	// The numbers of the NICs among those of their VMs.
 	LinkNicSortNumbers []int `path:"LinkNic.DeviceNumber"`
 	// The states of the links.
-	LinkNicStates []LinkNicState `path:"LinkNic.State"`
+	LinkNicStates []LinkNicState
 	// The account IDs of the owners of the VMs that the NICs are linked to.
-	LinkNicVmAccountIds []id.Account `path:"LinkNic.VmAccountId"`
+	LinkNicVmAccountIds []id.Account
 	// The IDs of the VMs that the NICs are linked to.
-	LinkNicVmIds []id.Vm `path:"LinkNic.VmId"`
+	LinkNicVmIds []id.Vm
 	// The account IDs of the owners of the public IPs of the NICs.
 	LinkPublicIpAccountIds []id.Account `path:"LinkPublicIp.PublicIpAccountId"`
 	// The IDs of the links between public IPs and the NICs.
-	LinkPublicIpLinkPublicIpIds []id.LinkPublicIp `path:"LinkPublicIp.LinkPublicIpId"`
+	LinkPublicIpLinkPublicIpIds []id.LinkPublicIp
 	// The public DNS names of the NICs.
-	LinkPublicIpPublicDnsNames []string `path:"LinkPublicIp.PublicDnsName"`
+	LinkPublicIpPublicDnsNames []string
 	// The IDs of the public IPs of the NICs.
-	LinkPublicIpPublicIpIds []id.PublicIp `path:"LinkPublicIp.PublicIpId"`
+	LinkPublicIpPublicIpIds []id.PublicIp
 	// The public IPs of the NICs.
-	LinkPublicIpPublicIps []api.IPv4 `path:"LinkPublicIp.PublicIp"`
-	MacAddresses          []string   // The MAC addresses of the NICs.
-	NetIds                []id.Net   // The IDs of the Nets that the NICs are in.
-	NicIds                []id.Nic   // The IDs of the NICs.
+	LinkPublicIpPublicIps []api.IPv4
+	MacAddresses          []string // The MAC addresses of the NICs.
+	NetIds                []id.Net // The IDs of the Nets that the NICs are in.
+	NicIds                []id.Nic // The IDs of the NICs.
 	// The private DNS names of the NICs: those of their primary private IPs.
 	PrivateDnsNames []string
 	// The account IDs of the owners of the public IPs of any private IPs of the NICs.
 	PrivateIpsLinkPublicIpAccountIds []id.Account `path:"PrivateIps.LinkPublicIp.PublicIpAccountId"`
 	// The public IPs of any private IPs of the NICs.
-	PrivateIpsLinkPublicIpPublicIps []api.IPv4 `path:"PrivateIps.LinkPublicIp.PublicIp"`
+	PrivateIpsLinkPublicIpPublicIps []api.IPv4
 	// Whether the NICs have a primary private IP, or, if false, secondary ones.
 	PrivateIpsPrimaryIp *bool `path:"PrivateIps.IsPrimary"`
 	// The private IPs of the NICs.
-	PrivateIpsPrivateIps []api.IPv4 `path:"PrivateIps.PrivateIp"`
+	PrivateIpsPrivateIps []api.IPv4
 	// The IDs of the security groups that the NICs are in.
 	SecurityGroupIds []id.SecurityGroup `path:"SecurityGroups.SecurityGroupId"`
 	// The names of the security groups that the NICs are in.

@@ -190,7 +190,7 @@ type FiltersRouteTable struct {
 	// The IDs of the route tables, of those that have a link.
 	LinkRouteTableIds []id.RouteTable `path:"LinkRouteTables.RouteTableId"`
 	// The IDs of the links.
-	LinkRouteTableLinkRouteTableIds []id.LinkRouteTable `path:"LinkRouteTables.LinkRouteTableId"`
+	LinkRouteTableLinkRouteTableIds []id.LinkRouteTable
 	// If true, the main route tables of their Nets; if false, all others, linked or not.
 	LinkRouteTableMain *bool `path:"Main"`
 	// The IDs of the Subnets that the tables are linked to.
@@ -198,22 +198,22 @@ type FiltersRouteTable struct {
 	// The IDs of the Nets that the tables are in.
 	NetIds []id.Net
 	// The ways in which routes of the tables were made.
-	RouteCreationMethods []CreationMethod `path:"Routes.CreationMethod"`
+	RouteCreationMethods []CreationMethod
 	// The ranges that routes of the tables are for.
-	RouteDestinationIpRanges []api.CIDR `path:"Routes.DestinationIpRange"`
+	RouteDestinationIpRanges []api.CIDR
 	// The IDs of the services that routes of the tables lead to.
-	RouteDestinationServiceIds []string `path:"Routes.DestinationServiceId"`
+	RouteDestinationServiceIds []string
 	// The IDs of the gateways that routes of the tables lead to, or `local`.
-	RouteGatewayIds []string `path:"Routes.GatewayId"`
+	RouteGatewayIds []string
 	// The IDs of the NAT services that routes of the tables lead to.
-	RouteNatServiceIds []id.NatService `path:"Routes.NatServiceId"`
+	RouteNatServiceIds []id.NatService
 	// The IDs of the Net peerings that routes of the tables lead to.
-	RouteNetPeeringIds []id.NetPeering `path:"Routes.NetPeeringId"`
+	RouteNetPeeringIds []id.NetPeering
 	// The states of routes of the tables.
-	RouteStates   []RouteState    `path:"Routes.State"`
+	RouteStates   []RouteState
 	RouteTableIds []id.RouteTable // The IDs of the route tables.
 	// The IDs of the VMs that routes of the tables lead to.
-	RouteVmIds []id.Vm `path:"Routes.VmId"`
+	RouteVmIds []id.Vm
 	api.TagFilters
 }
 

@@ -278,9 +278,9 @@ type FiltersSecurityGroup struct {
 	// The account IDs of the owners of the groups that inbound rules name.
 	InboundRuleAccountIds []id.Account `path:"InboundGroups.AccountId"`
 	// The first ports of inbound rules, or their types of ICMP.
-	InboundRuleFromPortRanges []int `path:"InboundRules.FromPortRange"`
+	InboundRuleFromPortRanges []int
 	// The ranges that inbound rules name, in CIDR notation.
-	InboundRuleIpRanges []api.CIDR `path:"InboundRules.IpRanges"`
+	InboundRuleIpRanges []api.CIDR
 	// The protocols of inbound rules.
 	InboundRuleProtocols []Protocol `path:"InboundRules.IpProtocol"`
 	// The IDs of the groups that inbound rules name.
@@ -288,15 +288,15 @@ type FiltersSecurityGroup struct {
 	// The names of the groups that inbound rules name.
 	InboundRuleSecurityGroupNames []string `path:"InboundGroups.SecurityGroupName"`
 	// The last ports of inbound rules, or their codes of ICMP.
-	InboundRuleToPortRanges []int `path:"InboundRules.ToPortRange"`
+	InboundRuleToPortRanges []int
 	// The IDs of the Nets that the security groups are for.
 	NetIds []id.Net
 	// The account IDs of the owners of the groups that outbound rules name.
 	OutboundRuleAccountIds []id.Account `path:"OutboundGroups.AccountId"`
 	// The first ports of outbound rules, or their types of ICMP.
-	OutboundRuleFromPortRanges []int `path:"OutboundRules.FromPortRange"`
+	OutboundRuleFromPortRanges []int
 	// The ranges that outbound rules name, in CIDR notation.
-	OutboundRuleIpRanges []api.CIDR `path:"OutboundRules.IpRanges"`
+	OutboundRuleIpRanges []api.CIDR
 	// The protocols of outbound rules.
 	OutboundRuleProtocols []Protocol `path:"OutboundRules.IpProtocol"`
 	// The IDs of the groups that outbound rules name.
@@ -304,7 +304,7 @@ type FiltersSecurityGroup struct {
 	// The names of the groups that outbound rules name.
 	OutboundRuleSecurityGroupNames []string `path:"OutboundGroups.SecurityGroupName"`
 	// The last ports of outbound rules, or their codes of ICMP.
-	OutboundRuleToPortRanges []int              `path:"OutboundRules.ToPortRange"`
+	OutboundRuleToPortRanges []int
 	SecurityGroupIds         []id.SecurityGroup // The IDs of the security groups.
 	SecurityGroupNames       []string           // The names of the security groups.
 	api.TagFilters

@@ -213,7 +213,7 @@ type FiltersVpnConnection struct {
 	ClientGatewayIds []id.ClientGateway // The IDs of the client gateways.
 	ConnectionTypes  []ConnectionType   // The types of the connections.
 	// The destinations of the static routes.
-	RouteDestinationIpRanges []api.CIDR     `path:"Routes.DestinationIpRange"`
+	RouteDestinationIpRanges []api.CIDR
 	States                   []GatewayState // The states of the connections.
 	// Whether static routes say what is behind the client gateways.
 	StaticRoutesOnly  *bool
