@@ -155,7 +155,7 @@ func deleteDedicatedGroup(tx *resource.Tx, req *DeleteDedicatedGroupRequest) (*D
 		return nil, apierror.InUse.Errorf("The dedicated group %s has %s in it.", g.DedicatedGroupId, some(shown.VmIds, shown.NetIds))
 	}
 	for _, vm := range g.vms(tx) {
-		if err := terminate(tx, vm); err != nil {
+		if err := terminateVm(tx, vm); err != nil {
 			return nil, err
 		}
 	}
@@ -190,10 +190,10 @@ func some(vms []id.Vm, nets []id.Net) string {
 	return strings.Join(names, ", ")
 }
 
-// joinGroup refuses a VM whose tenancy is a dedicated group that is not there or
+// joinDedicatedGroup refuses a VM whose tenancy is a dedicated group that is not there or
 // is made for other VMs, and notes that the VM is in it otherwise. The rules that
 // place a VM, or change its processors, call it.
-func (v *Vm) joinGroup(tx *resource.Tx) error {
+func (v *Vm) joinDedicatedGroup(tx *resource.Tx) error {
 	tenancy := v.Placement.Tenancy
 	if tenancy == "" || tenancy == network.TenancyDefault || tenancy == network.TenancyDedicated {
 		return nil

@@ -213,7 +213,7 @@ func TestWhoMayBeInADedicatedGroup(t *testing.T) {
 	} {
 		vm := &Vm{VmType: test.vmType, Placement: Placement{test.subregion, network.Tenancy(test.tenancy)}}
 		l.view(test.account, func(tx *resource.Tx) {
-			if err := vm.joinGroup(tx); test.code == 0 && err != nil || test.code != 0 && !test.code.Is(err) {
+			if err := vm.joinDedicatedGroup(tx); test.code == 0 && err != nil || test.code != 0 && !test.code.Is(err) {
 				t.Errorf("%s: %v, want %s", name, err, test.code)
 			}
 		})

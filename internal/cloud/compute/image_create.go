@@ -243,7 +243,7 @@ func imageOf(tx *resource.Tx, vmID id.Vm, noReboot bool) (*newImage, error) {
 	}
 	if !noReboot && vm.State == VmRunning {
 		n.off = vmID
-		return n, reboot(tx, vm)
+		return n, rebootVm(tx, vm)
 	}
 	return n, nil
 }

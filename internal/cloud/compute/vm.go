@@ -86,8 +86,8 @@ type Vm struct {
 	Asked string `wire:"-"`
 	// VmGroupId is the group that made the VM; empty: none did.
 	VmGroupId id.VmGroup `wire:"-" ref:"weak"`
-	// SettlingIn is the group while the VM is pending or shutting down.
-	SettlingIn id.VmGroup `wire:"-" ref:"weak"`
+	// AwaitedBy is the group that waits for the VM: while it is pending or shutting down.
+	AwaitedBy id.VmGroup `wire:"-" ref:"weak"`
 	// DedicatedGroupId is the tenancy, if that is a dedicated group.
 	DedicatedGroupId id.DedicatedGroup `wire:"-" ref:"weak"`
 	// PrivateOnly says that the VM is in the public Cloud without a public IP, as
@@ -216,88 +216,3 @@ type Placement struct {
 	// group.
 	Tenancy network.Tenancy
 }
-
-// ActionsOnNextBoot is what is to be done once, when a VM boots next.
-type ActionsOnNextBoot struct {
-	SecureBoot SecureBootAction `wire:"omitempty"` // What to do with the keys of secure boot.
-}
-
-// SecureBootAction is something to do with the keys of secure boot.
-type SecureBootAction string
-
-// SecureBootNone leaves them as they are.
-const SecureBootNone SecureBootAction = "none"
-
-// Literals implements [api.Enum].
-func (SecureBootAction) Literals() []string {
-	return []string{"enable", "disable", "setup-mode", "none", "restore-factory-keys"}
-}
-
-// BootMode is how a machine boots.
-type BootMode string
-
-// The ways to boot.
-const (
-	BootUefi   BootMode = "uefi"
-	BootLegacy BootMode = "legacy"
-)
-
-// Literals implements [api.Enum].
-func (BootMode) Literals() []string { return []string{"uefi", "legacy"} }
-
-// Performance is how much of its vCores a VM gets.
-type Performance string
-
-// The levels of performance.
-const (
-	PerformanceMedium  Performance = "medium"
-	PerformanceHigh    Performance = "high"
-	PerformanceHighest Performance = "highest"
-)
-
-// Literals implements [api.Enum].
-func (Performance) Literals() []string { return []string{"medium", "high", "highest"} }
-
-// ShutdownBehavior is what happens when a VM stops by itself.
-type ShutdownBehavior string
-
-// What happens when a VM stops by itself.
-const (
-	ShutdownStop      ShutdownBehavior = "stop"
-	ShutdownRestart   ShutdownBehavior = "restart"
-	ShutdownTerminate ShutdownBehavior = "terminate"
-)
-
-// Literals implements [api.Enum].
-func (ShutdownBehavior) Literals() []string { return []string{"stop", "restart", "terminate"} }
-
-// ShutdownBehaviorConfiguration says what happens when a VM stops by itself or
-// its host fails.
-type ShutdownBehaviorConfiguration struct {
-	GuestAction GuestAction // What happens when the guest shuts down.
-	HostAction  HostAction  // What happens when the host fails.
-}
-
-// GuestAction is what happens when the guest shuts down.
-type GuestAction string
-
-// What happens when the guest shuts down.
-const (
-	GuestStop      GuestAction = "stop"
-	GuestTerminate GuestAction = "terminate"
-)
-
-// Literals implements [api.Enum].
-func (GuestAction) Literals() []string { return []string{"stop", "terminate"} }
-
-// HostAction is what happens when the host fails.
-type HostAction string
-
-// What happens when the host fails.
-const (
-	HostRestart HostAction = "restart"
-	HostStop    HostAction = "stop"
-)
-
-// Literals implements [api.Enum].
-func (HostAction) Literals() []string { return []string{"restart", "stop"} }

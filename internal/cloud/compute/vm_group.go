@@ -168,16 +168,16 @@ func (region Region) addVms(tx *resource.Tx, g *VmGroup, n int) error {
 	if err != nil {
 		return err
 	}
-	o, err := region.order(tx, &CreateVmsRequest{
+	plan, err := region.planLaunch(tx, &CreateVmsRequest{
 		BootOnCreation: true, ImageId: t.ImageId, KeypairName: t.KeypairName, VmType: t.vmType(), Performance: t.CpuPerformance,
 		SubnetId: g.SubnetId, SecurityGroupIds: g.SecurityGroupIds,
 	})
 	if err != nil {
 		return err
 	}
-	o.vm.VmGroupId = g.VmGroupId
-	o.vm.settleIn(VmPending)
-	_, err = region.fill(tx, o, n, n)
+	plan.vm.VmGroupId = g.VmGroupId
+	plan.vm.setAwaitedBy(VmPending)
+	_, err = region.launch(tx, plan, n, n)
 	return err
 }
 
@@ -188,7 +188,7 @@ func settleGroup(tx *resource.Tx, groupID id.VmGroup) error {
 	if g == nil || !resource.Allows(VmGroups, g, groupSettled) {
 		return nil
 	}
-	for range Vms.Where(tx, "SettlingIn", string(groupID)) {
+	for range Vms.Where(tx, "AwaitedBy", string(groupID)) {
 		return nil
 	}
 	if g.State != VmGroupDeleting {

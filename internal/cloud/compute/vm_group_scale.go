@@ -51,7 +51,7 @@ func scaleDown(tx *resource.Tx, req *ScaleDownVmGroupRequest) (*ScaleDownVmGroup
 		return nil, err
 	}
 	for _, v := range vms[:req.VmSubtraction] {
-		if err := terminate(tx, v); err != nil {
+		if err := terminateVm(tx, v); err != nil {
 			return nil, err
 		}
 	}
@@ -80,7 +80,7 @@ func deleteVmGroup(tx *resource.Tx, req *DeleteVmGroupRequest) (*DeleteVmGroupRe
 		return nil, err
 	}
 	for _, v := range g.vms(tx) {
-		if err := terminate(tx, v); err != nil {
+		if err := terminateVm(tx, v); err != nil {
 			return nil, err
 		}
 	}

@@ -47,7 +47,7 @@ func NewVmLoop(db *resource.DB, machines driver.Machines, region Region) reconci
 			return region.noRoom(tx, v)
 		},
 		Ending: func(v *Vm) bool { return v.State == VmShuttingDown },
-		Ended:  gone,
+		Ended:  onVmRemoved,
 		Inspect: func(ctx context.Context, account string, v *Vm) (func(*resource.Tx, *Vm) error, error) {
 			return region.inspect(ctx, machines, account, v)
 		},
@@ -65,7 +65,7 @@ func NewVmLoop(db *resource.DB, machines driver.Machines, region Region) reconci
 // there: a disk that is made wakes the loop, a NIC does not.
 func (region Region) wantedMachine(tx *resource.Tx, v *Vm) (*driver.Machine, time.Time, error) {
 	for _, n := range network.VmNics(tx, v.VmId) {
-		if !n.InWorld(tx) {
+		if !n.IsApplied(tx) {
 			return nil, tx.Now().Add(netPace), nil
 		}
 	}
@@ -100,7 +100,7 @@ func (region Region) inspect(ctx context.Context, machines driver.Machines, acco
 			now.StateReason = stoppedByHost
 		}
 		now.Generation++
-		return region.stopped(tx, now, vmShutDown)
+		return region.onVmStopped(tx, now, vmShutDown)
 	}, nil
 }
 
@@ -116,28 +116,35 @@ func (region Region) machineDone(tx *resource.Tx, v *Vm, done driver.Machine) er
 	if err := disksLinked(tx, v.VmId, done.Disks); err != nil {
 		return err
 	}
-	if !done.On {
-		if err := vmIsOff(tx, v.VmId); err != nil {
-			return err
-		}
+	if done.On {
+		return v.onTurnedOn(tx, done)
+	}
+	if err := vmIsOff(tx, v.VmId); err != nil {
+		return err
 	}
 	switch {
-	case v.State == VmStopping && !done.On:
-		return region.stopped(tx, v, VmTurnedOff)
-	case v.State == VmPending && v.Running && done.On:
-		if a := v.ActionsOnNextBoot; a != nil && string(a.SecureBoot) == done.SecureBoot {
-			v.ActionsOnNextBoot = nil
-		}
-		return v.arrive(tx, VmTurnedOn)
-	case v.State == VmPending && !v.Running && !done.On:
+	case v.State == VmStopping:
+		return region.onVmStopped(tx, v, VmTurnedOff)
+	case v.State == VmPending && !v.Running:
 		v.StateReason = neverStarted
-		return v.arrive(tx, VmTurnedOff)
+		return v.onStarted(tx, VmTurnedOff)
 	}
 	return nil
 }
 
-// arrive moves a pending VM to running or stopped.
-func (v *Vm) arrive(tx *resource.Tx, event lifecycle.Event[VmStateName]) error {
+// onTurnedOn records that a machine is on, if its VM waits for that.
+func (v *Vm) onTurnedOn(tx *resource.Tx, done driver.Machine) error {
+	if v.State != VmPending || !v.Running {
+		return nil
+	}
+	if a := v.ActionsOnNextBoot; a != nil && string(a.SecureBoot) == done.SecureBoot {
+		v.ActionsOnNextBoot = nil
+	}
+	return v.onStarted(tx, VmTurnedOn)
+}
+
+// onStarted moves a pending VM to running or stopped.
+func (v *Vm) onStarted(tx *resource.Tx, event lifecycle.Event[VmStateName]) error {
 	if err := v.transition(tx, event); err != nil {
 		return err
 	}
@@ -151,7 +158,7 @@ func (region Region) noRoom(tx *resource.Tx, v *Vm) error {
 	}
 	v.StateReason = stoppedForRoom
 	v.Generation++
-	return region.stopped(tx, v, vmUnplaced)
+	return region.onVmStopped(tx, v, vmUnplaced)
 }
 
 // wanted is the VM as the driver should have it. ready is false while a disk of it

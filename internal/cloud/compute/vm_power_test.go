@@ -150,7 +150,7 @@ func TestStopAndPublicIps(t *testing.T) {
 	}
 	l.update(anna, func(tx *resource.Tx) error {
 		tagged, _ := tx.Tagged(fixed)
-		tx.SetTags(tagged, []api.Tag{{Key: fixedIpTag, Value: stays}})
+		tx.SetTags(tagged, []api.Tag{{Key: fixedIPTag, Value: stays}})
 		return nil
 	})
 	first := l.read(anna, "ReadVms", "VmIds", cloud).text("PublicIp")

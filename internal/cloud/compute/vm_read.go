@@ -1,13 +1,9 @@
 package compute
 
 import (
-	"cmp"
-	"slices"
-
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
-	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
 func vmActions(region Region) []api.Action {
@@ -24,107 +20,6 @@ func vmActions(region Region) []api.Action {
 		api.Do("Vm", region.readAdminPassword),
 		api.Do("Vm", region.readConsoleOutput),
 	}
-}
-
-// viewVm completes a VM with its NICs, its volumes and what follows from them. A
-// terminated one has none.
-func (region Region) viewVm(tx *resource.Tx, v *Vm) *Vm {
-	if v.State == VmTerminated {
-		v.ActionsOnNextBoot, v.IsSourceDestChecked = &ActionsOnNextBoot{}, v.SourceDestChecked
-	} else {
-		v.Nics, v.SecurityGroups = new([]NicLight), new([]network.SecurityGroupLight) // which are shown, be they empty
-	}
-	if v.ActionsOnNextBoot == nil {
-		v.ActionsOnNextBoot = &ActionsOnNextBoot{SecureBoot: SecureBootNone}
-	}
-	v.UserData = v.userData(tx)
-	v.StateCode = vmStateCodes[v.State]
-	if v.isWindows() {
-		v.Platform = "windows"
-	}
-	for volume := range volumesOf(tx, v.VmId) {
-		link := volume.LinkedVolumes[0]
-		v.BlockDeviceMappings = append(v.BlockDeviceMappings, BlockDeviceMappingCreated{
-			Bsu:        BsuCreated{DeleteOnVmDeletion: link.DeleteOnVmDeletion, LinkDate: link.LinkDate, State: link.State, VolumeId: volume.VolumeId},
-			DeviceName: link.DeviceName,
-		})
-	}
-	for _, n := range network.VmNics(tx, v.VmId) {
-		region.showNic(v, region.Network.ShowNic(tx, n))
-	}
-	return v
-}
-
-// showNic adds a NIC to what is shown of its VM.
-func (region Region) showNic(v *Vm, n *network.Nic) {
-	primary, inNet := n.LinkNic.DeviceNumber == 0, n.NetId != ""
-	light := lightNic(n)
-	if v.PrivateOnly && !inNet {
-		light.NetId, light.SubnetId = hiddenNet(n.AccountId), hiddenSubnet(n.AccountId, n.SubregionName)
-		light.Description = primaryNic
-	}
-	if primary {
-		v.NetId, v.SubnetId, v.SecurityGroups = light.NetId, light.SubnetId, &light.SecurityGroups
-		v.PrivateIp, v.PrivateDnsName = n.PrivateIps[0].PrivateIp, n.PrivateDnsName
-		v.IsSourceDestChecked = inNet && n.IsSourceDestChecked
-		if public := n.LinkPublicIp; public != nil {
-			v.PublicIp, v.PublicDnsName = public.PublicIp, public.PublicDnsName
-		}
-	}
-	if inNet || v.PrivateOnly {
-		*v.Nics = append(*v.Nics, light)
-	} else {
-		v.CloudGroups = light.SecurityGroups
-	}
-}
-
-// lightNic is a NIC as its VM shows it.
-func lightNic(n *network.Nic) NicLight {
-	light := NicLight{
-		AccountId: n.AccountId, Description: n.Description, IsSourceDestChecked: n.IsSourceDestChecked,
-		LinkNic: LinkNicLight{
-			DeleteOnVmDeletion: n.LinkNic.DeleteOnVmDeletion, DeviceNumber: n.LinkNic.DeviceNumber, LinkNicId: n.LinkNic.LinkNicId, State: n.LinkNic.State,
-			LinkDate: n.LinkNic.LinkDate, VmAccountId: n.LinkNic.VmAccountId, VmId: n.LinkNic.VmId,
-		},
-		LinkPublicIp: lightPublicIp(n.LinkPublicIp), MacAddress: n.MacAddress, NetId: n.NetId, NicId: n.NicId, PrivateDnsName: n.PrivateDnsName,
-		SecurityGroups: byID(n.SecurityGroups), State: n.State, SubnetId: n.SubnetId, SubregionName: n.SubregionName,
-	}
-	for _, p := range n.PrivateIps {
-		light.PrivateIps = append(light.PrivateIps, PrivateIpLightForVm{
-			IsPrimary: p.IsPrimary, LinkPublicIp: lightPublicIp(p.LinkPublicIp), PrivateDnsName: p.PrivateDnsName, PrivateIp: p.PrivateIp,
-		})
-	}
-	return light
-}
-
-// byID are security groups in the order of their IDs.
-func byID(groups []network.SecurityGroupLight) []network.SecurityGroupLight {
-	return slices.SortedFunc(slices.Values(groups), func(a, b network.SecurityGroupLight) int {
-		return cmp.Compare(a.SecurityGroupId, b.SecurityGroupId)
-	})
-}
-
-func lightPublicIp(l *network.LinkPublicIp) *LinkPublicIpLightForVm {
-	if l == nil {
-		return nil
-	}
-	return &LinkPublicIpLightForVm{
-		PublicDnsName: l.PublicDnsName, PublicIp: l.PublicIp, PublicIpAccountId: l.PublicIpAccountId, LinkPublicIpId: l.LinkPublicIpId, PublicIpId: l.PublicIpId,
-	}
-}
-
-// The product codes that images bear. A VM whose codes say nothing may be
-// anything.
-const windowsCode = "0002"
-
-var otherCodes = []string{"0001", "0004", "0006"}
-
-// isWindows reports whether the guest is known to be a Windows.
-func (v *Vm) isWindows() bool { return slices.Contains(v.ProductCodes, windowsCode) }
-
-// isOther reports whether the guest is known to be no Windows.
-func (v *Vm) isOther() bool {
-	return slices.ContainsFunc(v.ProductCodes, func(code string) bool { return slices.Contains(otherCodes, code) })
 }
 
 // ReadVmsRequest asks for VMs. Terminated ones can be read for an hour.

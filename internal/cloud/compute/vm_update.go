@@ -1,6 +1,8 @@
 package compute
 
 import (
+	"cmp"
+
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/resource"
@@ -55,28 +57,57 @@ type BsuToUpdateVm struct {
 }
 
 func (region Region) updateVm(tx *resource.Tx, v *Vm, req *UpdateVmRequest) error {
-	if v.State == VmShuttingDown {
-		return apierror.InvalidState.Errorf("The VM %s is %s.", v.VmId, v.State)
-	}
-	for _, p := range []struct {
-		name  string
-		given bool
-	}{
-		{"NestedVirtualization", req.NestedVirtualization != nil},
-		{"Performance", req.Performance != ""},
-		{"UserData", req.UserData != nil},
-		{"VmType", req.VmType != ""},
-	} {
-		if p.given && v.State != VmStopped {
-			return apierror.InvalidState.Errorf("The VM %s is %s: %s is changed while it is stopped.", v.VmId, v.State, p.name)
-		}
-	}
-	if req.BsuOptimized != nil && *req.BsuOptimized {
-		return apierror.InvalidConfiguration.Errorf("BsuOptimized is not available.")
+	if err := req.check(v); err != nil {
+		return err
 	}
 	if err := region.resize(tx, v, req); err != nil {
 		return err
 	}
+	oldText := v.UserTextId
+	if err := v.setOptions(tx, req); err != nil {
+		return err
+	}
+	v.Generation++
+	if err := Vms.Put(tx, v); err != nil {
+		return err
+	}
+	if err := releaseUserText(tx, oldText); err != nil {
+		return err
+	}
+	for _, m := range req.BlockDeviceMappings {
+		if err := m.apply(tx, v.VmId); err != nil {
+			return err
+		}
+	}
+	return v.updateNic(tx, req)
+}
+
+// check refuses what cannot be changed in the state of the VM.
+func (req *UpdateVmRequest) check(v *Vm) error {
+	if v.State == VmShuttingDown {
+		return apierror.InvalidState.Errorf("The VM %s is %s.", v.VmId, v.State)
+	}
+	refuse := func(name string, given bool) error {
+		if given && v.State != VmStopped {
+			return apierror.InvalidState.Errorf("The VM %s is %s. %s can be changed while it is stopped.", v.VmId, v.State, name)
+		}
+		return nil
+	}
+	if err := cmp.Or(
+		refuse("NestedVirtualization", req.NestedVirtualization != nil), refuse("Performance", req.Performance != ""),
+		refuse("UserData", req.UserData != nil), refuse("VmType", req.VmType != ""),
+	); err != nil {
+		return err
+	}
+	if req.BsuOptimized != nil && *req.BsuOptimized {
+		return apierror.InvalidConfiguration.Errorf("BsuOptimized is not available.")
+	}
+	return nil
+}
+
+// setOptions sets the options that a request gives, but for the size. The caller
+// writes the VM.
+func (v *Vm) setOptions(tx *resource.Tx, req *UpdateVmRequest) error {
 	if err := v.setKeypair(tx, req.KeypairName); err != nil {
 		return err
 	}
@@ -86,28 +117,13 @@ func (region Region) updateVm(tx *resource.Tx, v *Vm, req *UpdateVmRequest) erro
 	if err := v.setNextBoot(req.ActionsOnNextBoot); err != nil {
 		return err
 	}
-	text := v.UserTextId
-	if req.UserData != nil {
-		if err := v.setUserData(tx, *req.UserData); err != nil {
-			return err
-		}
-	}
 	if req.DeletionProtection != nil {
 		v.DeletionProtection = *req.DeletionProtection
 	}
-	v.Generation++
-	if err := Vms.Put(tx, v); err != nil {
-		return err
+	if req.UserData == nil {
+		return nil
 	}
-	if err := letGoOf(tx, text); err != nil {
-		return err
-	}
-	for _, m := range req.BlockDeviceMappings {
-		if err := m.apply(tx, v.VmId); err != nil {
-			return err
-		}
-	}
-	return v.updateNic(tx, req)
+	return v.setUserData(tx, *req.UserData)
 }
 
 // resize changes what the VM has of its host.
@@ -134,7 +150,7 @@ func (region Region) resize(tx *resource.Tx, v *Vm, req *UpdateVmRequest) error 
 	if err := fleetOf(tx).grow(tx, v.Vcores-before.Vcores, v.Memory-before.Memory); err != nil {
 		return err
 	}
-	if err := v.joinGroup(tx); err != nil {
+	if err := v.joinDedicatedGroup(tx); err != nil {
 		return err
 	}
 	for g := range FlexibleGpus.Of(tx, v.VmId) {
@@ -147,31 +163,41 @@ func (region Region) resize(tx *resource.Tx, v *Vm, req *UpdateVmRequest) error 
 
 // apply changes the link of a volume of a VM.
 func (m *BlockDeviceMappingVmUpdate) apply(tx *resource.Tx, vm id.Vm) error {
-	device := m.DeviceName
 	switch {
 	case m.NoDevice != nil || m.VirtualDeviceName != "":
-		return apierror.InvalidMappings.Errorf("NoDevice and VirtualDeviceName cannot be given for a VM that exists.")
+		return apierror.InvalidMappings.Errorf("NoDevice and VirtualDeviceName cannot be given for an existing VM.")
 	case m.Bsu == nil:
 		return apierror.MissingParameter.Errorf("BlockDeviceMappings.Bsu is required.")
-	case m.Bsu.VolumeId == "" && device == "":
-		return apierror.MissingParameter.Errorf("BlockDeviceMappings.DeviceName is required, or Bsu.VolumeId.")
 	}
-	if m.Bsu.VolumeId != "" {
-		volume, err := Volumes.Get(tx, m.Bsu.VolumeId)
-		switch {
-		case err != nil:
-			return err
-		case len(volume.LinkedVolumes) == 0 || volume.LinkedVolumes[0].VmId != vm:
-			return apierror.VolumeDeviceMismatch.Errorf("The volume %s is not linked to the VM %s.", m.Bsu.VolumeId, vm)
-		case device != "" && device != volume.LinkedVolumes[0].DeviceName:
-			return apierror.VolumeDeviceMismatch.Errorf("The volume %s is %s, and not %.100s.", m.Bsu.VolumeId, volume.LinkedVolumes[0].DeviceName, device)
-		}
-		device = volume.LinkedVolumes[0].DeviceName
-	}
-	if m.Bsu.DeleteOnVmDeletion == nil {
-		return nil
+	device, err := m.device(tx, vm)
+	if err != nil || m.Bsu.DeleteOnVmDeletion == nil {
+		return err
 	}
 	return setDeleteOnVmDeletion(tx, vm, device, *m.Bsu.DeleteOnVmDeletion)
+}
+
+// device returns the name of the device that the mapping names, by its volume or
+// directly.
+func (m *BlockDeviceMappingVmUpdate) device(tx *resource.Tx, vm id.Vm) (string, error) {
+	if m.Bsu.VolumeId == "" {
+		if m.DeviceName == "" {
+			return "", apierror.MissingParameter.Errorf("BlockDeviceMappings.DeviceName or BlockDeviceMappings.Bsu.VolumeId is required.")
+		}
+		return m.DeviceName, nil
+	}
+	volume, err := Volumes.Get(tx, m.Bsu.VolumeId)
+	if err != nil {
+		return "", err
+	}
+	if len(volume.LinkedVolumes) == 0 || volume.LinkedVolumes[0].VmId != vm {
+		return "", apierror.VolumeDeviceMismatch.Errorf("The volume %s is not linked to the VM %s.", m.Bsu.VolumeId, vm)
+	}
+	device := volume.LinkedVolumes[0].DeviceName
+	if m.DeviceName != "" && m.DeviceName != device {
+		return "", apierror.VolumeDeviceMismatch.Errorf(
+			"The DeviceName '%.100s' is not the one of the volume %s, which is linked as %s.", m.DeviceName, m.Bsu.VolumeId, device)
+	}
+	return device, nil
 }
 
 // updateNic changes the primary NIC.
@@ -179,13 +205,13 @@ func (v *Vm) updateNic(tx *resource.Tx, req *UpdateVmRequest) error {
 	if req.IsSourceDestChecked == nil && len(req.SecurityGroupIds) == 0 {
 		return nil
 	}
-	n, err := v.primary(tx)
+	n, err := v.primaryNic(tx)
 	if err != nil {
 		return err
 	}
 	if req.IsSourceDestChecked != nil {
 		if n.NetId == "" {
-			return apierror.VmNotInNet.Errorf("The VM %s is in no Net: IsSourceDestChecked does not go with it.", v.VmId)
+			return apierror.VmNotInNet.Errorf("IsSourceDestChecked can be changed for VMs in a Net, and %s is in the public Cloud.", v.VmId)
 		}
 		if err := n.CheckSource(tx, *req.IsSourceDestChecked); err != nil {
 			return err

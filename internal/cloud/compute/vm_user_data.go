@@ -125,8 +125,8 @@ func (v *Vm) userData(tx *resource.Tx) UserData {
 	return ""
 }
 
-// letGoOf removes a text that no living VM has any more. An empty ID is none.
-func letGoOf(tx *resource.Tx, textID userTextID) error {
+// releaseUserText removes a text that no living VM has any more. An empty ID is none.
+func releaseUserText(tx *resource.Tx, textID userTextID) error {
 	for range Vms.Of(tx, textID) {
 		return nil
 	}

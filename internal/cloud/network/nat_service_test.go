@@ -193,7 +193,7 @@ func TestNatServiceRefusals(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		ip.Lent = true
+		ip.Ephemeral = true
 		return network.PublicIps.Put(tx, ip)
 	})
 	tests := []struct {

@@ -45,9 +45,9 @@ type Nic struct {
 	// Places are the addresses of the NIC with their Subnet. That they are
 	// unique is what gives an address one owner only.
 	Places []string `wire:"-"`
-	// Lends says that the region lends the NIC a public IP whenever it has none
+	// EphemeralIP says that the NIC gets an ephemeral public IP whenever it has none
 	// of the account's.
-	Lends bool `wire:"-"`
+	EphemeralIP bool `wire:"-"`
 	// Told is the generation of the Net that told the driver of the NIC last.
 	Told uint64 `wire:"-"`
 }
@@ -227,8 +227,8 @@ func (n *Nic) touch(tx *resource.Tx) error {
 	return Nics.Put(tx, n)
 }
 
-// InWorld reports whether the driver has the NIC as it is.
-func (n *Nic) InWorld(tx *resource.Tx) bool {
+// IsApplied reports whether the driver has the NIC as it is.
+func (n *Nic) IsApplied(tx *resource.Tx) bool {
 	net, err := Nets.Get(tx, n.NetId)
 	return n.NetId == "" || err == nil && net.ObservedGeneration >= n.Told
 }
@@ -248,7 +248,7 @@ func (n *Nic) Remove(tx *resource.Tx) error {
 
 // disconnect is what goes before the end of a NIC.
 func disconnect(tx *resource.Tx, n *Nic) error {
-	if err := n.TakePublicIps(tx); err != nil {
+	if err := n.UnlinkPublicIps(tx); err != nil {
 		return err
 	}
 	if n.SubnetId == "" {

@@ -209,7 +209,7 @@ func (region Region) connect(tx *resource.Tx, n *Nic) error {
 		return err
 	}
 	if subnet.MapPublicIpOnLaunch {
-		if err := region.lend(tx, n); err != nil {
+		if err := region.assignEphemeralIP(tx, n); err != nil {
 			return err
 		}
 	}

@@ -28,9 +28,9 @@ type PublicIp struct {
 	// The ID of the VM that the NIC is linked to.
 	VmId id.Vm `json:"-" ref:"-"`
 
-	// Lent says that the region chose the address for the NIC, which gives it
-	// back when it goes, and that nobody is shown it here.
-	Lent bool `wire:"-"`
+	// Ephemeral says that the region assigned the address to the NIC until the NIC is
+	// deleted or its VM stops. The account does not own it, and does not list it.
+	Ephemeral bool `wire:"-"`
 	// Placement is where the public IP is used.
 	Placement Placement `json:"-" wire:"-"`
 }
@@ -63,7 +63,7 @@ func publicIpMeters() []resource.Meter {
 // ownPublicIps is how many public IPs an account has, without those lent to it.
 func ownPublicIps(tx *resource.Tx) (n int) {
 	for _, ip := range PublicIps.Each(tx, 0) {
-		if !ip.Lent {
+		if !ip.Ephemeral {
 			n++
 		}
 	}
@@ -82,7 +82,7 @@ func publicIpActions(region Region) []api.Action {
 }
 
 // Hidden reports that the region lends the address.
-func (ip *PublicIp) Hidden() bool { return ip.Lent }
+func (ip *PublicIp) Hidden() bool { return ip.Ephemeral }
 
 func viewPublicIp(tx *resource.Tx, ip *PublicIp) *PublicIp {
 	ip.Placement = InNet
@@ -101,7 +101,7 @@ func viewPublicIp(tx *resource.Tx, ip *PublicIp) *PublicIp {
 // linkOf is a public IP as its NIC shows it.
 func (region Region) linkOf(tx *resource.Tx, ip *PublicIp) *LinkPublicIp {
 	link := &LinkPublicIp{PublicDnsName: region.publicName(ip.PublicIp), PublicIp: ip.PublicIp}
-	if !ip.Lent {
+	if !ip.Ephemeral {
 		link.LinkPublicIpId, link.PublicIpAccountId, link.PublicIpId = ip.LinkPublicIpId, id.Account(tx.Account()), ip.PublicIpId
 	}
 	return link

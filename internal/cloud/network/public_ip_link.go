@@ -19,13 +19,13 @@ func (n *Nic) publicIp(tx *resource.Tx, private api.IPv4) *PublicIp {
 	return nil
 }
 
-// unlink takes a public IP from its NIC. One that the region lent goes back.
+// unlink unlinks a public IP from its NIC. An ephemeral one is released.
 func (ip *PublicIp) unlink(tx *resource.Tx) error {
 	n, err := Nics.Get(tx, ip.NicId)
 	if err != nil {
 		return err
 	}
-	if ip.Lent {
+	if ip.Ephemeral {
 		if err := giveBack(tx, ip.PublicIp); err != nil {
 			return err
 		}
@@ -41,62 +41,63 @@ func (ip *PublicIp) unlink(tx *resource.Tx) error {
 	return n.touch(tx)
 }
 
-// release takes a public IP from its NIC, which the region then lends another
-// one if it does so.
+// release unlinks a public IP from its NIC, which then gets an ephemeral one if it
+// has them.
 func (region Region) release(tx *resource.Tx, ip *PublicIp) error {
 	n, err := Nics.Get(tx, ip.NicId)
 	if err != nil {
 		return err
 	}
-	if err := ip.unlink(tx); err != nil || !n.Lends {
+	if err := ip.unlink(tx); err != nil || !n.EphemeralIP {
 		return err
 	}
-	return region.lend(tx, n)
+	return region.assignEphemeralIP(tx, n)
 }
 
-// lend gives the primary address of a NIC a public IP of the region's choice.
-func (region Region) lend(tx *resource.Tx, n *Nic) error {
+// assignEphemeralIP gives the primary private IP of a NIC a public IP of the
+// region's choice.
+func (region Region) assignEphemeralIP(tx *resource.Tx, n *Nic) error {
 	ip, err := take(tx, region.PublicIps)
 	if err != nil {
 		return err
 	}
-	return PublicIps.Insert(tx, &PublicIp{PublicIp: ip, NicId: n.NicId, PrivateIp: n.PrivateIps[0].PrivateIp, Lent: true})
+	return PublicIps.Insert(tx, &PublicIp{PublicIp: ip, NicId: n.NicId, PrivateIp: n.PrivateIps[0].PrivateIp, Ephemeral: true})
 }
 
-// Lend gives a NIC of the public Cloud a public IP whenever it has none of the
-// account's, from now on until [Nic.TakePublicIps]: as long as its VM runs.
-func (region Region) Lend(tx *resource.Tx, n *Nic) error {
-	n.Lends = true
+// AssignEphemeralIP gives a NIC of the public Cloud an ephemeral public IP whenever
+// it has none of the account's, from now on until [Nic.UnlinkPublicIps] or
+// [Nic.OnVmStopped]: as long as its VM runs.
+func (region Region) AssignEphemeralIP(tx *resource.Tx, n *Nic) error {
+	n.EphemeralIP = true
 	if err := Nics.Put(tx, n); err != nil {
 		return err
 	}
 	if n.publicIp(tx, n.PrivateIps[0].PrivateIp) != nil {
 		return nil
 	}
-	return region.lend(tx, n)
+	return region.assignEphemeralIP(tx, n)
 }
 
-// TakePublicIps takes all public IPs from a NIC: those of the account are
-// unlinked, and what the region lent goes back.
-func (n *Nic) TakePublicIps(tx *resource.Tx) error {
+// UnlinkPublicIps unlinks all public IPs from a NIC, and ends the assignment of
+// ephemeral ones.
+func (n *Nic) UnlinkPublicIps(tx *resource.Tx) error {
 	for ip := range PublicIps.Where(tx, "NicId", string(n.NicId)) {
 		if err := ip.unlink(tx); err != nil {
 			return err
 		}
 	}
-	if !n.Lends {
+	if !n.EphemeralIP {
 		return nil
 	}
-	n.Lends = false
+	n.EphemeralIP = false
 	return Nics.Put(tx, n)
 }
 
-// Rest does what a stop of its VM does to the public IPs of a NIC: those of the
-// account are unlinked, but for the one that is to stay, and in the public Cloud
-// what the region lent goes back.
-func (n *Nic) Rest(tx *resource.Tx, stays api.IPv4) error {
+// OnVmStopped unlinks the public IPs of a NIC whose VM has stopped, except for keep
+// and, in a Net, an ephemeral one.
+func (n *Nic) OnVmStopped(tx *resource.Tx, keep api.IPv4) error {
 	for ip := range PublicIps.Where(tx, "NicId", string(n.NicId)) {
-		if ip.PublicIp == stays || ip.Lent && n.NetId != "" {
+		if ip.PublicIp == keep || ip.Ephemeral && n.NetId != "" {
 			continue
 		}
 		if err := ip.unlink(tx); err != nil {
@@ -104,16 +105,16 @@ func (n *Nic) Rest(tx *resource.Tx, stays api.IPv4) error {
 		}
 	}
 	own, err := Nics.Get(tx, n.NicId)
-	if err != nil || !own.Lends {
+	if err != nil || !own.EphemeralIP {
 		return err
 	}
-	own.Lends = false
+	own.EphemeralIP = false
 	return Nics.Put(tx, own)
 }
 
-// Attach links a public IP of the account to the primary private IP of a NIC if
-// it is there and linked to nothing else.
-func (region Region) Attach(tx *resource.Tx, n *Nic, address api.IPv4) error {
+// LinkIfFree links a public IP of the account to the primary private IP of a NIC,
+// if the account has it and it is linked to nothing else.
+func (region Region) LinkIfFree(tx *resource.Tx, n *Nic, address api.IPv4) error {
 	ip := first(PublicIps.Where(tx, "PublicIp", string(address)))
 	if ip == nil || ip.Hidden() || ip.NicId != "" || ip.checkMovable(tx) != nil {
 		return nil
@@ -207,7 +208,7 @@ func (region Region) link(tx *resource.Tx, ip *PublicIp, n *Nic, private api.IPv
 		}
 	}
 	if old := n.publicIp(tx, private); old != nil {
-		if !relink && !old.Lent {
+		if !relink && !old.Ephemeral {
 			return apierror.InUse.Errorf("The private IP %s of %s has the public IP %s. With AllowRelink, it loses that.", private, n.shownAs(), old.PublicIp)
 		}
 		if err := old.unlink(tx); err != nil {

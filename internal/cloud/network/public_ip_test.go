@@ -56,7 +56,7 @@ func (r *region) cloudVm(account string) (vm, nic string) {
 			return err
 		}
 		nic = string(n.NicId)
-		return here.Lend(tx, n)
+		return here.AssignEphemeralIP(tx, n)
 	})
 	return vm, nic
 }
@@ -134,7 +134,7 @@ func TestPublicIpRefusals(t *testing.T) {
 			case locked.id("PublicIpId"):
 				ip.NicId, ip.PrivateIp, ip.LinkPublicIpId = id.Nic(hidden), "10.0.0.200", "eipassoc-00000001"
 			}
-			if ip.Lent {
+			if ip.Ephemeral {
 				lent = ip
 			}
 			if err := network.PublicIps.Put(tx, ip); err != nil {
@@ -396,7 +396,7 @@ func TestPublicIpsInThePublicCloud(t *testing.T) {
 			return change(tx, n)
 		})
 	}
-	stored(func(tx *resource.Tx, n *network.Nic) error { return n.TakePublicIps(tx) })
+	stored(func(tx *resource.Tx, n *network.Nic) error { return n.UnlinkPublicIps(tx) })
 	if got := r.show(alice, nic).LinkPublicIp; got != nil {
 		t.Errorf("a VM that does not run has %v", got)
 	}
@@ -405,10 +405,10 @@ func TestPublicIpsInThePublicCloud(t *testing.T) {
 	if got := r.show(alice, nic).LinkPublicIp; got != nil {
 		t.Errorf("a VM that does not run is lent %v", got)
 	}
-	stored(func(tx *resource.Tx, n *network.Nic) error { return here.Lend(tx, n) })
+	stored(func(tx *resource.Tx, n *network.Nic) error { return here.AssignEphemeralIP(tx, n) })
 	has(nic, "", false)
 	r.linkIp(alice, second.id("PublicIpId"), fmt.Sprintf(`"VmId": %q`, vm))
-	stored(func(tx *resource.Tx, n *network.Nic) error { return here.Lend(tx, n) })
+	stored(func(tx *resource.Tx, n *network.Nic) error { return here.AssignEphemeralIP(tx, n) })
 	has(nic, second.id("PublicIp"), true)
 
 	// When it goes, nothing of it is left.
