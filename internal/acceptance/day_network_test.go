@@ -317,7 +317,7 @@ func (d *day) checkNics(name string) {
 		stands := map[string]bool{}
 		for ip := range network.PublicIps.All(tx) {
 			n, err := network.Nics.Get(tx, ip.NicId)
-			if linked := err == nil; linked != (ip.PrivateIp != "") || linked != (ip.LinkPublicIpId != "" || ip.Lent) {
+			if linked := err == nil; linked != (ip.PrivateIp != "") || linked != (ip.LinkPublicIpId != "" || ip.Ephemeral) {
 				d.w.t.Errorf("the public IP is %+v", ip)
 			}
 			if err != nil {

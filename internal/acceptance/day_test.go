@@ -516,7 +516,7 @@ func (d *day) checkQuotas(name string) {
 	}
 	own := 0
 	for _, o := range d.objects(name, "PublicIp") {
-		if !o.Value.(*network.PublicIp).Lent {
+		if !o.Value.(*network.PublicIp).Ephemeral {
 			own++
 		}
 	}
