@@ -48,6 +48,7 @@ func Kinds() []resource.Any {
 // those of kinds.
 func Lives() map[string]lifecycle.Life {
 	return map[string]lifecycle.Life{
+		"Link of a Nic to a VM":             nicLinkLife,
 		"Link of a VirtualGateway to a Net": gatewayLinkLife,
 		"Static route of a VpnConnection":   vpnRouteLife,
 	}

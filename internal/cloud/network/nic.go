@@ -237,7 +237,7 @@ func (n *Nic) IsApplied(tx *resource.Tx) bool {
 // free again, public IPs of the account's are unlinked, and one that the region
 // lent goes back.
 func (n *Nic) Remove(tx *resource.Tx) error {
-	if err := n.noteVmEnd(tx); err != nil {
+	if err := n.leave(tx); err != nil {
 		return err
 	}
 	if err := disconnect(tx, n); err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/lifecycle"
 	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
@@ -26,13 +27,25 @@ type LinkNic struct {
 // LinkNicState is the state of the link between a NIC and a VM.
 type LinkNicState string
 
-// LinkNicAttached is the state of every link: it works at once, and is gone
-// at once.
+// LinkNicAttached is the state of every link.
 const LinkNicAttached LinkNicState = "attached"
 
 // Literals implements [api.Enum].
 func (LinkNicState) Literals() []string {
 	return []string{"attaching", "attached", "detaching", "detached"}
+}
+
+// The events of the link between a NIC and a VM.
+const (
+	nicLinked   lifecycle.Event[LinkNicState] = "linked"
+	nicUnlinked lifecycle.Event[LinkNicState] = "unlinked"
+)
+
+// nicLinkLife is the life of the link between a NIC and a VM, which works at once
+// and is gone at once.
+var nicLinkLife = lifecycle.Table[LinkNicState]{
+	"":              {nicLinked: LinkNicAttached},
+	LinkNicAttached: {nicUnlinked: ""},
 }
 
 // VmNics are the NICs of a VM by device number, those that nobody is shown
@@ -109,30 +122,36 @@ func (n *Nic) join(tx *resource.Tx, vm id.Vm, device int, deleteOnVmDeletion boo
 		}
 	}
 	n.LinkNic = &LinkNic{
-		DeleteOnVmDeletion: deleteOnVmDeletion, DeviceNumber: device, State: LinkNicAttached, VmId: vm, LinkDate: api.At(tx.Now()),
+		DeleteOnVmDeletion: deleteOnVmDeletion, DeviceNumber: device, VmId: vm, LinkDate: api.At(tx.Now()),
 		LinkNicId: unused[id.LinkNic](tx, func(link string) bool { return first(Nics.Where(tx, "LinkNic.LinkNicId", link)) != nil }),
 	}
+	resource.Advance(tx, nicLinkLife, &n.LinkNic.State, nicLinked)
 	return nil
 }
 
-// noteVmEnd notes the end of the VM that a NIC is about to leave, if it is the
-// primary one, which a VM has until it ends.
-func (n *Nic) noteVmEnd(tx *resource.Tx) error {
-	if n.LinkNic == nil || n.LinkNic.DeviceNumber != 0 {
+// leave ends the link of a NIC to its VM, if it has one. The VM itself ends with the
+// link of its primary NIC. The caller writes or deletes the NIC.
+func (n *Nic) leave(tx *resource.Tx) error {
+	if n.LinkNic == nil {
 		return nil
 	}
-	return noteVmEnd(tx, n.LinkNic.VmId)
+	link := *n.LinkNic
+	if link.DeviceNumber == 0 {
+		if err := noteVmEnd(tx, link.VmId); err != nil {
+			return err
+		}
+	}
+	n.LinkNic = nil
+	tx.Touch(link.VmId)
+	resource.Advance(tx, nicLinkLife, &link.State, nicUnlinked)
+	return nil
 }
 
 // Unlink takes a NIC from its VM. Its public IPs stay with it.
 func (n *Nic) Unlink(tx *resource.Tx) error {
-	if err := n.noteVmEnd(tx); err != nil {
+	if err := n.leave(tx); err != nil {
 		return err
 	}
-	if n.LinkNic != nil {
-		tx.Touch(n.LinkNic.VmId)
-	}
-	n.LinkNic = nil
 	return n.save(tx)
 }
 
