@@ -9,7 +9,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
-// Actions are the actions that read the log.
+// Actions returns the actions that read the log.
 func Actions(a *Archive, pager *api.Pager) []api.Action {
 	return []api.Action{api.Do("ApiLog", readApiLogs(a, pager))}
 }
@@ -25,7 +25,8 @@ type ReadApiLogsRequest struct {
 // are listed; with one of them, those of the 2 days after or before it.
 type FiltersApiLog struct {
 	QueryAccessKeys []string // The access keys that signed the calls.
-	// The names of the APIs that were called: always oapi for the main API.
+	// The names of the APIs that were called. The name of the main API is
+	// `oapi`.
 	QueryApiNames  []string
 	QueryCallNames []string // The names of the actions that were called.
 	// The date, or date and time (UTC), after which the calls were made.
@@ -34,11 +35,11 @@ type FiltersApiLog struct {
 	QueryDateBefore     *api.DateTime
 	QueryIpAddresses    []string // The addresses that the calls came from.
 	QueryUserAgents     []string // The User-Agent headers of the calls.
-	RequestIds          []string // The request IDs that the answers gave.
-	ResponseStatusCodes []int    // The HTTP status codes of the answers.
+	RequestIds          []string // The request IDs in the responses.
+	ResponseStatusCodes []int    // The HTTP status codes of the responses.
 }
 
-// With says what to show of each call.
+// With selects the information to show of each call.
 type With struct {
 	AccountId          bool `default:"true"` // Whether to show the account ID.
 	CallDuration       bool `default:"true"` // Whether to show the duration.
@@ -54,7 +55,7 @@ type With struct {
 	QueryPayloadSize   bool `default:"true"` // Whether to show the size of the body.
 	QueryUserAgent     bool `default:"true"` // Whether to show the User-Agent header.
 	RequestId          bool `default:"true"` // Whether to show the request ID.
-	ResponseSize       bool `default:"true"` // Whether to show the size of the answer.
+	ResponseSize       bool `default:"true"` // Whether to show the size of the response.
 	ResponseStatusCode bool `default:"true"` // Whether to show the HTTP status code.
 }
 
@@ -64,29 +65,29 @@ type ReadApiLogsResponse struct {
 	api.NextPage
 }
 
-// Log is a call. What was not asked for is not shown.
+// Log is a call, with the information that was asked for.
 type Log struct {
 	AccountId      *string // The account ID of the caller.
-	CallDuration   *int    // The time from the request to its answer, in microseconds.
-	QueryAccessKey *string // The access key that signed the call, if one did.
-	// The name of the API that was called: always oapi for the main API.
+	CallDuration   *int    // The time from the request to its response, in microseconds.
+	QueryAccessKey *string // The access key that signed the call, if any.
+	// The name of the API that was called. The name of the main API is `oapi`.
 	QueryApiName    *string
 	QueryApiVersion *string       // The version of the API that was called.
 	QueryCallName   *string       // The name of the action that was called.
 	QueryDate       *api.DateTime // When the call was made.
-	// The header of the request, without what authenticates it; its start, if the caller was
-	// not proven.
+	// The header of the request, without credentials. If the caller was not
+	// authenticated, only its start is kept.
 	QueryHeaderRaw  *string
 	QueryHeaderSize *int    // The size of the header, in bytes.
 	QueryIpAddress  *string // The address that the call came from.
-	// The body of the request, without secrets; a note in its place, if the caller was not
-	// proven.
+	// The body of the request, without secrets. If the caller was not
+	// authenticated, a note replaces it.
 	QueryPayloadRaw    *string
 	QueryPayloadSize   *int    // The size of the body, in bytes.
 	QueryUserAgent     *string // The User-Agent header of the request.
-	RequestId          *string // The request ID that the answer gave.
-	ResponseSize       *int    // The size of the body of the answer, in bytes.
-	ResponseStatusCode *int    // The HTTP status code of the answer.
+	RequestId          *string // The request ID in the response.
+	ResponseSize       *int    // The size of the body of the response, in bytes.
+	ResponseStatusCode *int    // The HTTP status code of the response.
 }
 
 func readApiLogs(a *Archive, pager *api.Pager) func(*resource.Tx, *ReadApiLogsRequest) (*ReadApiLogsResponse, error) {
@@ -119,16 +120,15 @@ func readApiLogs(a *Archive, pager *api.Pager) func(*resource.Tx, *ReadApiLogsRe
 	}
 }
 
-// The intervals that a request without one of the dates, or without both, asks
-// for. Source: the specification, section 4, ApiLog.
+// The intervals for requests with one date, or with none. Source: the
+// specification, section 4, ApiLog.
 const (
 	lastHours = 48 * time.Hour
 	twoDays   = 2 * 24 * time.Hour
 )
 
-// query is what the filters ask for. The date before which calls were made is
-// not part of the interval; with no date it ends after the calls of this very
-// moment.
+// query returns the query for the filters. Before is not part of the interval;
+// with no date the interval ends after the calls of this second.
 func (f *FiltersApiLog) query(now time.Time) Query {
 	if f == nil {
 		f = &FiltersApiLog{}
@@ -152,22 +152,22 @@ func (f *FiltersApiLog) query(now time.Time) Query {
 	return q
 }
 
-// wire is the position as a page token carries it.
+// wire returns the position in the form of page tokens.
 func (p *Position) wire() api.Position {
 	return api.Position{Seq: uint64(p.Date), Name: string(binary.BigEndian.AppendUint64(nil, uint64(p.Seq)))}
 }
 
 func positionOf(p api.Position) (*Position, error) {
 	if len(p.Name) != 8 {
-		return nil, apierror.InvalidPageToken.Errorf("NextPageToken is not one of the API log.")
+		return nil, apierror.InvalidPageToken.Errorf("NextPageToken is not a token of ReadApiLogs.")
 	}
 	return &Position{Date: int64(p.Seq), Seq: int64(binary.BigEndian.Uint64([]byte(p.Name)))}, nil
 }
 
-// everything is what a request shows that does not say.
+// everything is the default of With.
 var everything = &With{true, true, true, true, true, true, true, true, true, true, true, true, true, true, true, true}
 
-// show is a record as the flags ask for it.
+// show returns a record with the information that the flags ask for.
 func (w *With) show(r *Record) Log {
 	if w == nil {
 		w = everything
@@ -194,8 +194,9 @@ func (w *With) show(r *Record) Log {
 	}
 }
 
-// size is how many bytes the record takes in an answer, as the flags ask for it;
-// what is not a text of the caller's is reckoned at its largest.
+// size returns an upper bound for the bytes that the record takes in a
+// response. Only texts sent by the caller are measured; the rest counts with
+// its largest size.
 func (w *With) size(r *Record) int {
 	const rest = 600
 	if w == nil {
@@ -213,7 +214,7 @@ func (w *With) size(r *Record) int {
 	return size
 }
 
-// shown is the value, if the flag says so.
+// shown returns the value if the flag is set, and nil otherwise.
 func shown[T any](flag bool, value *T) *T {
 	if !flag {
 		return nil

@@ -1,25 +1,24 @@
-// Package apilog keeps the record of every call, for 32 days, and finds it
-// again by account, time and what the call was.
+// Package apilog keeps the record of every call for 32 days, and finds it by
+// account, time and properties of the call.
 //
-// A row is copied into a slab of memory that all callers share, and the slab
-// is written at most 100 ms later: the path of a request never waits for a
-// disk that keeps pace. Whoever queries sees every row appended before. A
-// process that is killed loses at most the rows of the last 100 ms, and of the
-// time that one write takes: those not handed to the disk or the database yet.
-// When the machine loses power, a file also lacks what its operating system had
-// not written.
+// A row is copied into a slab of memory that all callers share, and the slab is
+// written at most 100 ms later: the path of a request never waits for a disk
+// that keeps up. A query sees every row appended before it. A process that is
+// killed loses at most the rows of the last 100 ms and of the duration of one
+// write: those not handed to the disk or the database yet. When the machine
+// loses power, a file also lacks what its operating system had not written.
 //
-// The rows of a UTC day are one SQLite file, so forgetting a day is
-// unlinking it, and an operator can look inside with sqlite3.
+// The rows of a UTC day are one SQLite file, so a day is removed by unlinking
+// its file, and an operator can look inside with sqlite3.
 //
 // Or they are one table in PostgreSQL, which the nodes of a region share. Then
-// whoever queries also sees the rows that other nodes appended 100 ms before. A
-// row that was written is on the disk of the database, once, even when the
-// answer to that was lost. Rows wait in memory while the database is away; those
-// that have waited for a minute are given up.
+// a query also sees the rows that other nodes appended 100 ms earlier. A
+// written row is on the disk of the database, once, even if the database's
+// reply was lost. Rows wait in memory while the database is away; rows that
+// have waited for a minute are dropped.
 //
-// The package keeps what it is given: who calls decides what is worth a row
-// and masks it first, with [MaskHeader] and [MaskPayload].
+// The caller decides which calls deserve a row, and masks secrets first with
+// [MaskHeader] and [MaskPayload].
 package apilog
 
 import (
@@ -34,94 +33,93 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Options say where an Archive is kept, and on whose time. Now, After and Log must
-// be given.
+// Options configures an Archive. Now, After and Log are required.
 type Options struct {
-	// Dir is the directory of the files, made when absent. When it is empty
-	// the days are kept in memory, at most 1 GiB each, and end with Close.
+	// Dir is the directory of the files, created if it does not exist. If it is
+	// empty, the days are kept in memory, at most 1 GiB each, until Close.
 	Dir string
 
-	// Postgres leads to the database that has the days instead, for all nodes of
-	// a region. The log makes its tables there. It takes a connection for its
+	// Postgres is the database to use instead of files, shared by all nodes of
+	// a region. The log creates its tables there. It takes a connection for its
 	// writes and one for each query, and does not close the pool.
 	Postgres *pgxpool.Pool
 
-	// The clock of the region: it says which rows are too old.
+	// Now is the clock of the region, which decides which rows are too old.
 	Now func() time.Time
-	// The pause before a flush: time.After, or a test's own.
+	// After is the timer for pauses: time.After, or a test's own.
 	After func(d time.Duration) <-chan time.Time
-	Log   *slog.Logger  // Where rows lost and files damaged are told.
-	Keep  time.Duration // How long a row can be found: 32 days when zero.
-	// How long a row waits to be written: 100 ms when zero.
+	Log   *slog.Logger  // reports lost rows and damaged files
+	Keep  time.Duration // how long a row can be found; 32 days if zero
+	// Every is how long a row waits to be written; 100 ms if zero.
 	Every time.Duration
 
-	// Size is the room that the log may take, in bytes; zero: as much as there is.
-	// It is measured after each 16 MiB written, so the log may take a little more.
-	// The oldest days go first. When only today is left its oldest rows go, as new
-	// ones come; on PostgreSQL all rows of today go and it begins anew, because
-	// rows that are deleted there leave the disk much later.
+	// Size is the maximum size of the log in bytes; zero: unlimited. It is
+	// measured after each 16 MiB written, so the log may exceed it a little.
+	// The oldest days are dropped first. When only today is left, its oldest
+	// rows are dropped as new ones come; on PostgreSQL all rows of today are
+	// dropped, because deleted rows leave the disk much later there.
 	Size int64
 
-	// Patience is how long rows or a query wait for a database that is away: a
-	// minute when zero. Then the rows are lost.
+	// Patience is how long rows or a query wait for a database that is away; a
+	// minute if zero. Then the rows are lost.
 	Patience time.Duration
 
-	// Memory is how many bytes of rows may wait or be under way to the
-	// disk: 64 MiB when zero. At the bound, Append waits.
+	// Memory is the maximum size in bytes of the rows that wait or are being
+	// written; 64 MiB if zero. Append waits while it is reached.
 	Memory int
 }
 
-// lastChance is how long Close waits for a database that is away, in the time
-// that a supervisor leaves a process to end.
-const lastChance = 5 * time.Second
+// closePatience is how long Close waits for a database that is away, within the
+// time that a supervisor gives a process to end.
+const closePatience = 5 * time.Second
 
 var errClosed = errors.New("the API log is closed")
 
-// An Archive is safe for concurrent use.
+// Archive is the API log. It is safe for concurrent use.
 type Archive struct {
 	keep     time.Duration
 	every    time.Duration
 	patience time.Duration
-	size     int64 // that the days may have in all; 0: any
-	// of the slab: a third of Options.Memory, as another and its copy may be under way to the
-	// disk
+	size     int64 // maximum size of all days; 0: unlimited
+	// maximum size of the slab: a third of Options.Memory, because another slab
+	// and its copy may be being written
 	bound int
 	now   func() time.Time
 	after func(time.Duration) <-chan time.Time
 	log   *slog.Logger
 	days  days
 
-	writing context.Context // what is written and dropped ends with it
+	writing context.Context // writes and drops end with it
 	giveUp  context.CancelCauseFunc
 
-	// turn is held by whoever writes rows or takes files away; a channel, so
-	// that waiting for it can be given up. It comes before mu.
-	turn   chan struct{}
-	spare  slab      // the slab that was written last, to be filled again
-	oldest day       // what is before was dropped
-	again  time.Time // no day is dropped before, because one could not be
+	// turn is the lock for writing rows and removing files; a channel, so that
+	// waiting for it can be abandoned. It is taken before mu.
+	turn    chan struct{}
+	spare   slab      // the slab that was written last, for reuse
+	oldest  day       // earlier days were dropped
+	retryAt time.Time // when to try again to drop days, after a failure
 
-	unmeasured int64 // bytes that were written since the days were measured
+	unmeasured int64 // bytes written since the days were measured
 	trimmed    day   // the last day that was trimmed
 
-	mu     sync.Mutex // guards the rest, for the time of a copy and never of I/O
-	room   sync.Cond  // the slab was taken, or the log closed
+	mu     sync.Mutex // guards the fields below; never held during I/O
+	room   sync.Cond  // the slab has room again, or the log is closed
 	slab   slab
 	closed bool
 
 	wake chan struct{} // the slab has its first row
-	full chan struct{} // somebody waits for room
+	full chan struct{} // an Append waits for room
 	stop chan struct{}
 	done chan struct{}
 }
 
-// Open opens the log kept in o.Dir and drops the days that are too old.
+// Open opens the log and drops the days that are too old.
 func Open(o Options) (*Archive, error) {
 	if o.Now == nil || o.After == nil || o.Log == nil {
-		return nil, errors.New("the API log needs Now, After and Log to be given")
+		return nil, errors.New("the API log needs the options Now, After and Log")
 	}
 	if o.Dir != "" && o.Postgres != nil {
-		return nil, errors.New("the API log is kept in a directory or in a database, and both were given")
+		return nil, errors.New("the API log is kept in either a directory or a database, but both were given")
 	}
 	if o.Keep == 0 {
 		o.Keep = 32 * 24 * time.Hour
@@ -173,16 +171,16 @@ func Open(o Options) (*Archive, error) {
 	return l, nil
 }
 
-// Append adds a row, and keeps nothing of r. It returns before the row is
+// Append adds a row. It does not retain r, and returns before the row is
 // written.
 //
 // When the disk is slower than the callers, Append waits for room rather than
 // drop the row: an audit trail with holes where the region was busiest would
-// hide just what it is for. The wait ends even if the disk fails, for then
-// the rows it refuses are counted, told and given up. Rows for a database that
-// is away are given up after Options.Patience.
+// hide just what it is for. The wait ends even if the disk fails, because the
+// rows that it refuses are counted, logged and dropped. Rows for a database
+// that is away are dropped after Options.Patience.
 //
-// A row appended once Close was called is lost.
+// A row appended after Close is lost.
 func (l *Archive) Append(r *Record) {
 	l.mu.Lock()
 	for l.slab.size() >= l.bound && !l.closed {
@@ -197,9 +195,9 @@ func (l *Archive) Append(r *Record) {
 	}
 }
 
-// Flush returns when every row appended before it is written, or could not
-// be: then the error says why, and the rows are lost. Rows whose flush is not
-// waited for any more are written all the same.
+// Flush returns when every row appended before it is written, or an error if
+// rows could not be written and are lost. When ctx ends, Flush returns and the
+// rows are written all the same.
 func (l *Archive) Flush(ctx context.Context) error {
 	select {
 	case l.turn <- struct{}{}:
@@ -224,8 +222,8 @@ func (l *Archive) Flush(ctx context.Context) error {
 	}
 }
 
-// DropBefore forgets the days before the UTC day of t. The log does so by
-// itself for days older than Options.Keep.
+// DropBefore removes the days before the UTC day of t. The log itself removes
+// days older than Options.Keep.
 func (l *Archive) DropBefore(t time.Time) error {
 	l.turn <- struct{}{}
 	defer func() { <-l.turn }()
@@ -240,7 +238,7 @@ func (l *Archive) Close() error {
 	defer l.giveUp(errClosed)
 	go func() {
 		select {
-		case <-l.after(lastChance):
+		case <-l.after(closePatience):
 			l.giveUp(errClosed)
 		case <-l.writing.Done():
 		}
@@ -248,7 +246,7 @@ func (l *Archive) Close() error {
 	l.turn <- struct{}{}
 	defer func() {
 		<-l.turn
-		<-l.done // of the turn first: run may be waiting for it
+		<-l.done // after the turn, which run may wait for
 	}()
 	if l.isClosed() {
 		return errClosed
@@ -275,13 +273,13 @@ func (l *Archive) run() {
 		case <-l.stop:
 			return
 		}
-		// What went wrong was told where it happened; nobody waits here.
+		// An error was logged where it happened.
 		_ = l.Flush(context.Background())
 	}
 }
 
 // flush writes the slab, and drops the days that have become too old. The
-// caller has the turn.
+// caller holds the turn.
 func (l *Archive) flush() error {
 	l.mu.Lock()
 	taken := l.slab
@@ -292,7 +290,7 @@ func (l *Archive) flush() error {
 	ctx, cancel := l.limited(l.writing)
 	defer cancel()
 	err, size := l.write(ctx, &taken), taken.size()
-	if cap(taken.text) <= max(4*len(taken.text), 1<<20) { // a rare burst should not hold its memory for ever
+	if cap(taken.text) <= max(4*len(taken.text), 1<<20) { // a rare burst must not keep its memory for ever
 		taken.reset()
 		l.spare = taken
 	}
@@ -301,8 +299,8 @@ func (l *Archive) flush() error {
 	return err
 }
 
-// write writes the rows of s. Those that cannot be written are lost: the region
-// goes on.
+// write writes the rows of s. Rows that cannot be written are lost, because the
+// region must go on.
 func (l *Archive) write(ctx context.Context, s *slab) error {
 	rows := rowReader{numbers: s.numbers, text: string(s.text)}
 	var lost []error
@@ -316,22 +314,23 @@ func (l *Archive) write(ctx context.Context, s *slab) error {
 	return errors.Join(lost...)
 }
 
-// dropOld drops the days of which no row can be found any more. The caller has
+// dropOld drops the days whose rows can no longer be found. The caller holds
 // the turn.
 func (l *Archive) dropOld(ctx context.Context) {
 	first, now := dayOf(l.horizon()), l.now()
-	if first <= l.oldest || now.Before(l.again) {
+	if first <= l.oldest || now.Before(l.retryAt) {
 		return
 	}
 	if err := l.days.drop(ctx, first); err != nil {
-		l.again = now.Add(time.Hour)
-		l.log.Error("days of the API log that are too old could not be dropped, which is tried again in an hour", "before", first.String(), "cause", err)
+		l.retryAt = now.Add(time.Hour)
+		l.log.Error("days of the API log that are too old could not be dropped: the next attempt is in an hour", "before", first.String(),
+			"cause", err)
 		return
 	}
 	l.oldest = first
 }
 
-// limited is a context for what waits no longer than the log has patience.
+// limited returns a context that ends after the log's patience.
 func (l *Archive) limited(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	limit := l.after(l.patience)
@@ -351,17 +350,17 @@ func (l *Archive) isClosed() bool {
 	return l.closed
 }
 
-// horizon is the date of the oldest row that can be found.
+// horizon returns the date of the oldest row that can be found.
 func (l *Archive) horizon() int64 {
 	return milli(l.now().Add(-l.keep))
 }
 
-// milli is the first millisecond that is not before t.
+// milli returns the first millisecond that is not before t.
 func milli(t time.Time) int64 {
 	return t.Add(time.Millisecond - 1).UnixMilli()
 }
 
-// signal leaves a token in c, unless one is there already.
+// signal puts a token into c, unless there is one already.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

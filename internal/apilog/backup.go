@@ -12,16 +12,17 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// Backup copies the log to a directory, which it makes, with every row appended
-// before it was called. Rows are appended and found meanwhile. A day that is
-// dropped or found damaged meanwhile is not in the copy, which ends on the disk
-// before Backup returns. A log in PostgreSQL is copied with the tools of that.
+// Backup copies the log, with every row appended before the call, to a
+// directory that it creates. Rows are appended and found meanwhile. A day that
+// is dropped or found to be damaged meanwhile is not in the copy, which is on
+// the disk when Backup returns. A log in PostgreSQL is copied with PostgreSQL's
+// own tools.
 func (l *Archive) Backup(ctx context.Context, dir string) error {
 	files, ok := l.days.(*files)
 	if !ok {
 		return errors.New("the API log is in a database, and is copied with the rest of it")
 	}
-	// Rows that cannot be written are lost, and that was told. The copy has what
+	// Rows that cannot be written are lost, which was logged. The copy has what
 	// the log has.
 	if err := l.Flush(ctx); errors.Is(err, errClosed) {
 		return err
@@ -45,9 +46,10 @@ func (l *Archive) Backup(ctx context.Context, dir string) error {
 	return errors.Join(made.Sync(), made.Close())
 }
 
-// copyDay leaves nothing when it fails.
+// copyDay copies a day to a new file, and removes the file if it fails.
 func copyDay(conn *sqlite.Conn, to string) (err error) {
-	// SQLite would let everybody read what it makes, and takes an empty file.
+	// SQLite would create a file that every user can read. It accepts an empty
+	// file.
 	f, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
 		return err

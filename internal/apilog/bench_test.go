@@ -125,8 +125,11 @@ func BenchmarkQuery48h(b *testing.B) {
 
 func BenchmarkMaskPayload(b *testing.B) {
 	for _, bench := range []struct{ name, body string }{
-		{"no secret", `{"SubregionName":"eu-west-2a","ImageId":"ami-12345678","VmType":"tinav5.c1r1p1","PrivateIps":["10.0.0.4"],"BsuOptimized":true,"SecurityGroupIds":["sg-12345678"],"SubnetId":"subnet-12345678","KeypairName":"backbone","MinVmsCount":1,"MaxVmsCount":1,"BlockDeviceMappings":[]}`},
-		{"secret", `{"Description":"for the night shift","Name":"front","CertificateBody":"a certificate","PrivateKey":"a key of some length","Path":"/example/"}`},
+		{"no secret", `{"SubregionName":"eu-west-2a","ImageId":"ami-12345678","VmType":"tinav5.c1r1p1","PrivateIps":["10.0.0.4"],` +
+			`"BsuOptimized":true,"SecurityGroupIds":["sg-12345678"],"SubnetId":"subnet-12345678","KeypairName":"backbone",` +
+			`"MinVmsCount":1,"MaxVmsCount":1,"BlockDeviceMappings":[]}`},
+		{"secret", `{"Description":"for the night shift","Name":"front","CertificateBody":"a certificate","PrivateKey":"a key of ` +
+			`some length","Path":"/example/"}`},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			b.SetBytes(int64(len(bench.body)))

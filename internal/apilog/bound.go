@@ -5,19 +5,19 @@ import (
 	"fmt"
 )
 
-// maxUnmeasured bounds what is written between two measurements of a log that
-// has a bound, in bytes. Measuring takes microseconds, and what must go then is
+// maxUnmeasured is the maximum number of bytes written between two measurements
+// of a log with a bound. Measuring takes microseconds, and the excess is
 // deleted within a second.
 const maxUnmeasured = 16 << 20
 
-// A daySize is the room that a day takes, in bytes.
+// A daySize is the size of a day in bytes.
 type daySize struct {
 	day   day
 	bytes int64
 }
 
-// grown notes that bytes were written, and makes the log fit when there are
-// enough of them. The caller has the turn.
+// grown counts written bytes, and fits the log to its bound when there are
+// enough of them. The caller holds the turn.
 func (l *Archive) grown(ctx context.Context, bytes int) {
 	l.unmeasured += int64(bytes)
 	if l.size > 0 && l.unmeasured >= min(maxUnmeasured, l.size/64) {
@@ -25,12 +25,12 @@ func (l *Archive) grown(ctx context.Context, bytes int) {
 	}
 }
 
-// fit drops the oldest days until the log takes no more room than it may, or
-// only today is left; then it trims today. The caller has the turn.
+// fit drops the oldest days until the log is within its bound or only today is
+// left, which it then trims. The caller holds the turn.
 func (l *Archive) fit(ctx context.Context) {
 	l.unmeasured = 0
 	if err := l.makeFit(ctx); err != nil {
-		l.log.Error("the API log takes more room than it may, and could not be made smaller", "bound", l.size, "cause", err)
+		l.log.Error("the API log exceeds its bound and could not be made smaller", "bound", l.size, "cause", err)
 	}
 }
 

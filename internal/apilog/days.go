@@ -22,39 +22,41 @@ func (d day) String() string {
 	return time.UnixMilli(int64(d) * dayMillis).UTC().Format(time.DateOnly)
 }
 
-// parseDay is the day that String writes so.
+// parseDay is the inverse of String.
 func parseDay(date string) (day, error) {
 	t, err := time.Parse(time.DateOnly, date)
 	return dayOf(t.UnixMilli()), err
 }
 
-// days keep the rows, those of each day apart, so that a day is forgotten as a
-// whole. They are files of SQLite or tables in PostgreSQL.
+// days stores the rows by day, so that a day is dropped as a whole. The
+// implementations are SQLite files and PostgreSQL tables.
 //
-// Whoever writes or drops has the Archive's turn; the rest may be done meanwhile.
+// Callers of write, drop and trim hold the Archive's turn; the other methods
+// may run meanwhile.
 type days interface {
-	// write writes rows of one day: all, or with an error none.
+	// write writes rows of one day: all of them, or none if it returns an
+	// error.
 	write(ctx context.Context, on day, rows rowReader) error
 
-	// between lists the days there are from first to last, in their order.
+	// between lists the days that exist from first to last, in order.
 	between(ctx context.Context, first, last day) ([]day, error)
 
-	// find adds rows of a day to a page until it is full. A day that is not there
-	// has none.
+	// find adds rows of a day to a page until it is full. A day that does not
+	// exist has none.
 	find(ctx context.Context, on day, s *search, p *page) error
 
-	// drop forgets the days before first.
+	// drop removes the days before first.
 	drop(ctx context.Context, first day) error
 
-	// sizes are the days there are, in their order, and the room that each takes
-	// with all that is kept beside it.
+	// sizes returns the days that exist, in order, with the size of each
+	// including its auxiliary files.
 	sizes(ctx context.Context) ([]daySize, error)
 
-	// trim forgets the oldest rows of a day so that it takes at most bytes. One
-	// call may do a part of that, and where rows cannot be forgotten without the
-	// day, all of them go.
+	// trim deletes the oldest rows of a day so that its size is at most bytes.
+	// One call may do a part of that. Where rows cannot be deleted apart, it
+	// deletes all of them.
 	trim(ctx context.Context, on day, bytes int64) error
 
-	// close waits for what is under way.
+	// close waits for running operations.
 	close() error
 }

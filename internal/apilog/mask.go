@@ -16,44 +16,45 @@ const (
 	// mask stands for a secret.
 	mask = `*****`
 
-	// unreadable stands for a body that might hold one where we cannot see.
+	// unreadable replaces a body that may hold a secret but cannot be parsed.
 	unreadable = `(not kept: the body could not be read, and it may hold a secret)`
 
-	// unproven stands for the body of a call whose caller has not proven its
-	// identity: an account does not have its log filled with what strangers send.
+	// unproven replaces the body of a call whose caller was not authenticated,
+	// so that strangers cannot fill an account's log.
 	unproven = `(not kept: the caller has not proven its identity)`
 
-	// maxRaw bounds a header or a body in the log, in bytes.
+	// maxRaw is the maximum size of a header or a body in the log, in bytes.
 	maxRaw = 64 << 10
 
-	// maxUnproven bounds the header of a call whose caller has not proven its
-	// identity, in bytes; maxUnprovenAgent bounds its User-Agent.
+	// maxUnproven is the maximum size in bytes of the header of a call whose
+	// caller was not authenticated; maxUnprovenAgent is the maximum size of its
+	// User-Agent.
 	maxUnproven      = 1 << 10
 	maxUnprovenAgent = 256
 )
 
-// secretWords are what the names of secrets have in common: SecretKey,
-// secretAccessKey, AdminPassword, BgpKey, authKey and so on. The signature of a
-// URL gives the right to read what it leads to. A certificate is public, so CaPem
-// and CertificateBody are not here. A public key is too, but who imports one may
-// paste the private half, in a form that looks like nothing. User data is what a
-// VM does first, and passwords are put there.
+// secretWords are the words in names of secrets: SecretKey, secretAccessKey,
+// AdminPassword, BgpKey, authKey and so on. The signature of a URL grants
+// access to its target. A certificate is public, so CaPem and CertificateBody
+// are not here. A public key is public too, but a caller may paste the private
+// half by mistake. User data runs at a VM's first boot and often contains
+// passwords.
 var secretWords = []string{
 	"authkey", "bgpkey", "passphrase", "passwd", "password", "presharedkey", "privatekey", "publickey",
 	"secret", "signature", "token", "userdata",
 }
 
-// harmless are names that have a secret word and are of no secret: the tokens
+// harmless are names that contain a secret word without being secret: tokens
 // that make a page or a creation repeatable.
 var harmless = []string{"ClientToken", "ClientTokens", "NextPageToken", "NextToken"}
 
-// secretHeaders are the headers whose value proves who calls, besides those
-// whose name has a secret word, as X-Amz-Security-Token has, and Referer: the
-// page that it names may be opened by its URL alone.
+// secretHeaders are the headers that authenticate the caller, besides those
+// whose name contains a secret word, such as X-Amz-Security-Token. Referer is
+// one, because the page that it names may be accessible by its URL alone.
 var secretHeaders = []string{"Authorization", "Cookie", "Proxy-Authorization", "Referer", "X-Api-Key"}
 
-// knownHeaders are what nearly all requests have, and whether it is masked: to
-// find out takes much longer than to look it up.
+// knownHeaders caches, for the headers of nearly all requests, whether they are
+// masked, because isSecretHeader is much slower than a lookup.
 var knownHeaders = func() map[string]bool {
 	known := map[string]bool{}
 	for _, name := range []string{
@@ -69,11 +70,11 @@ func isSecretHeader(name string) bool {
 	return slices.ContainsFunc(secretHeaders, func(secret string) bool { return strings.EqualFold(secret, name) }) || isSecret(name)
 }
 
-// MaskHeader writes a header as the log shows it: the lines are joined by a
-// backslash and an n, Host comes first and the rest sorted by name, and what
-// proves who calls is masked. It is cut after 64 KiB.
+// MaskHeader returns a header as the log shows it: its lines are joined by a
+// backslash and an n, Host comes first and the rest is sorted by name, and
+// credentials are masked. It is cut after 64 KiB.
 func MaskHeader(h http.Header, host string) string {
-	var room [16]string // as many as most requests have
+	var room [16]string // enough for most requests
 	names, length := room[:0], len("Host: ")+len(host)
 	for name, values := range h {
 		names = append(names, name)
@@ -104,14 +105,13 @@ func MaskHeader(h http.Header, host string) string {
 	return cut(b.String(), maxRaw)
 }
 
-// MaskPayload is the body of a request as the log shows it: as it was sent,
-// byte for byte, except that the values of secrets are masked, at any depth of
-// a JSON document or a form, and in documents within their texts. It is cut
-// after 64 KiB.
+// MaskPayload returns the body of a request as the log shows it: byte for byte,
+// except that the values of secrets are masked, at any depth of a JSON document
+// or a form, and in documents within their strings. It is cut after 64 KiB.
 //
-// A body that is neither, and has the name of a secret anywhere, is not shown
-// at all, nor is a binary one: a client that sends half a document must not
-// find its password in the log.
+// A body that is neither and contains the name of a secret is not shown at all,
+// nor is a binary one: a client that sends half a document must not find its
+// password in the log.
 func MaskPayload(body []byte, contentType string) string {
 	text := string(body)
 	if !isBinary(text) && !hasSecretWord(text) {
@@ -130,11 +130,11 @@ func MaskPayload(body []byte, contentType string) string {
 	return cut(text, maxRaw)
 }
 
-// maskJSON masks the secrets of a valid document. It gives up where the name of
-// a secret is so odd that it may hold one itself.
+// maskJSON masks the secrets of a valid document. It returns false if the name
+// of a secret is so odd that it may contain one itself.
 func maskJSON(doc string) (string, bool) {
 	var out strings.Builder
-	kept := 0 // where the part of doc begins that is not in out
+	kept := 0 // doc[kept:] is not in out yet
 	replace := func(start, end int, by string) {
 		out.WriteString(doc[kept:start])
 		out.WriteString(by)
@@ -167,8 +167,8 @@ func maskJSON(doc string) (string, bool) {
 	return out.String() + doc[kept:], true
 }
 
-// maskForm masks the secrets of a form. It gives up on what no client would
-// have written as one.
+// maskForm masks the secrets of a form. It returns false for text that no
+// client would have encoded as a form.
 func maskForm(form string) (string, bool) {
 	if strings.ContainsFunc(form, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"<>\{}`, r) }) {
 		return "", false
@@ -194,9 +194,9 @@ func maskForm(form string) (string, bool) {
 	return strings.Join(pairs, "&"), true
 }
 
-// maskText masks a text that is no secret by its name, and yet may hold one: a
-// document within the document, or something like Password=hunter2. Talk of
-// secrets is left alone, such as the name of the action ReadSecretAccessKey.
+// maskText masks a text that is not a secret by its name, but may contain one:
+// a document within the document, or something like Password=hunter2. Plain
+// mentions of secrets stay, such as the name of the action ReadSecretAccessKey.
 func maskText(text string) string {
 	if !hasSecretWord(text) {
 		return text
@@ -213,7 +213,8 @@ func maskText(text string) string {
 	return text
 }
 
-// isBinary says whether s has control characters, other than those of lines.
+// isBinary reports whether s has control characters other than tabs and line
+// ends.
 func isBinary(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' && c != '\t' && c != '\n' && c != '\r' {
@@ -223,21 +224,21 @@ func isBinary(s string) bool {
 	return false
 }
 
-// isSecret says whether what has this name is a secret.
+// isSecret reports whether the value with this name is a secret.
 func isSecret(name string) bool {
 	return hasSecretWord(name) && !slices.ContainsFunc(harmless, func(word string) bool { return strings.EqualFold(name, word) })
 }
 
-// isPlain says whether a name is made of what names are made of.
+// isPlain reports whether a name has only the characters of ordinary names.
 func isPlain(name string) bool {
 	return !strings.ContainsFunc(name, func(r rune) bool {
 		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune(" -._[]", r))
 	})
 }
 
-// hasSecretWord says whether one of the secretWords is in s: in any case, with
-// or without dashes, underscores, spaces and backslashes between the letters,
-// and escaped for a form or for JSON or not.
+// hasSecretWord reports whether s contains one of the secretWords: in any case,
+// with or without dashes, underscores, spaces and backslashes between the
+// letters, and escaped for a form or for JSON or not.
 func hasSecretWord(s string) bool {
 	for i := 0; i < len(s); i++ {
 		c, size := s[i], 1
@@ -253,7 +254,7 @@ func hasSecretWord(s string) bool {
 	return false
 }
 
-// wordsFrom are the secretWords by their first letter, small or capital.
+// wordsFrom maps a first letter, in either case, to its secretWords.
 var wordsFrom = func() (from [256][]string) {
 	for _, word := range secretWords {
 		from[word[0]] = append(from[word[0]], word)
@@ -262,8 +263,8 @@ var wordsFrom = func() (from [256][]string) {
 	return from
 }()
 
-// startsWith says whether s goes on with the letters of word. What is between
-// them is skipped only after a first letter was found, or a long row of
+// startsWith reports whether s starts with the letters of word. Separators are
+// skipped only here, after a first letter was found: otherwise a long row of
 // backslashes would be read again from each of them.
 func startsWith(s, word string) bool {
 	for s != "" {
@@ -285,8 +286,8 @@ func startsWith(s, word string) bool {
 	return false
 }
 
-// unescape is the byte that a form spells %53 and a JSON text \u0053, and the
-// length of that; anything else is itself.
+// unescape returns the byte that a form writes as %53 and a JSON string as
+// \u0053, and the length of that escape; any other byte is returned as it is.
 func unescape(s string) (c byte, size int) {
 	prefix := "%"
 	if s[0] == '\\' {
@@ -301,15 +302,15 @@ func unescape(s string) (c byte, size int) {
 	return s[0], 1
 }
 
-// isJSON says whether s is one JSON value. What our decoders refuse, such as a
-// name said twice, is JSON all the same.
+// isJSON reports whether s is one JSON value. Documents that our decoders
+// refuse, for example because of a duplicate name, are JSON too.
 func isJSON(s string) bool {
 	return jsontext.Value(s).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
-// stringEnd, skipSpace and valueEnd find their way in valid JSON: the end of
-// the string that starts at i, the first byte from i on that is no space, and
-// the end of the value that starts at i.
+// stringEnd, skipSpace and valueEnd navigate valid JSON: they return the end of
+// the string that starts at i, the first byte from i on that is not white
+// space, and the end of the value that starts at i.
 func stringEnd(doc string, i int) int {
 	for i++; doc[i] != '"'; i++ {
 		if doc[i] == '\\' {
@@ -350,7 +351,7 @@ func unquote(s string) string {
 	if strings.IndexByte(s, '\\') < 0 {
 		return s[1 : len(s)-1]
 	}
-	text, _ := jsontext.AppendUnquote(nil, s) // an error tells of bytes that were no UTF-8 and were replaced
+	text, _ := jsontext.AppendUnquote(nil, s) // an error only means that invalid UTF-8 was replaced
 	return string(text)
 }
 
@@ -359,22 +360,22 @@ func quote(s string) string {
 	return string(text)
 }
 
-// Unproven reduces r to what is kept of a call whose caller has not proven its
-// identity: about 2 kB in all, whatever was sent, and in place of the body a
-// text that says why. The sizes stay those of what was sent.
+// Unproven reduces r to what is kept of a call whose caller was not
+// authenticated: about 2 kB, whatever was sent, and a note in place of the
+// body. The sizes stay those of the request.
 func (r *Record) Unproven() {
 	r.HeaderRaw = cut(r.HeaderRaw, maxUnproven)
 	r.UserAgent = cut(r.UserAgent, maxUnprovenAgent)
 	r.PayloadRaw = unproven
 }
 
-// cut bounds what goes into the log, in bytes, between two characters.
-func cut(s string, most int) string {
-	if len(s) <= most {
+// cut shortens s to at most a number of bytes, between two characters.
+func cut(s string, limit int) string {
+	if len(s) <= limit {
 		return s
 	}
-	end := most
-	for end > most-utf8.UTFMax && !utf8.RuneStart(s[end]) {
+	end := limit
+	for end > limit-utf8.UTFMax && !utf8.RuneStart(s[end]) {
 		end--
 	}
 	return s[:end]

@@ -17,25 +17,26 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// tables keep the days in PostgreSQL, in a table each, which the nodes of a
-// region share. A list of them counts the rows of each day.
+// tables stores the days in PostgreSQL, in a table each, which the nodes of a
+// region share. A list of them has the last sequence number of each day.
 //
-// They are tables of their own and not partitions of one. CockroachDB cannot
-// drop a partition. PostgreSQL can, but to make or drop one it locks the whole,
-// and all nodes wait behind whoever reads any day. And a query has no use for the
-// whole: it takes the days one after the other until its page is full.
+// They are separate tables and not partitions of one. CockroachDB cannot drop a
+// partition. PostgreSQL can, but locks the whole table to create or drop one,
+// so all nodes wait for any reader. And a query has no use for the whole: it
+// reads one day after the other until its page is full.
 type tables struct {
 	pool  *pgxpool.Pool
 	after func(time.Duration) <-chan time.Time
 	log   *slog.Logger
 
-	// up to it this node has made the tables; for the holder of the Archive's turn
+	// this node has created the tables up to this day; guarded by the Archive's
+	// turn
 	ahead day
-	away  atomic.Bool // the database could not do the last that it was asked for
+	away  atomic.Bool // the last operation did not reach the database
 }
 
-// The version of the schema is told where the journal tells its own: a newer one
-// must not be written to. Versions so far have this list and tableOfDay.
+// The version of the schema is stored beside the journal's: a newer one must
+// not be written to. All versions so far have this list and tableOfDay.
 const (
 	schemaVersion  = 1
 	readVersion    = `SELECT version FROM schema_version WHERE part = 'api log'`
@@ -48,18 +49,19 @@ CREATE TABLE IF NOT EXISTS api_log_day (
 );`
 )
 
-// tableOfDay makes the table of a day. Whoever makes or drops one holds its row
-// in the list, so two nodes may make it at once. It is sent as one message, and
-// so is one transaction: a node that stops in the middle holds nothing.
+// tableOfDay creates the table of a day. Creating and dropping a table locks
+// its row in the list, so two nodes may create it at once. The statements are
+// sent as one message, and so are one transaction: a node that stops in the
+// middle holds no lock.
 //
-// Texts are bytea because strangers wrote them: text takes no zero byte and
-// nothing but UTF-8, and one row that is refused takes all rows beside it along.
-// And bytes compare as bytes in every collation. An operator says
-// SET bytea_output = 'escape' to read them, and action = 'ReadVms' to find them.
+// Texts are bytea because strangers write them: text refuses zero bytes and
+// anything but UTF-8, and one refused row fails all rows of its batch. And
+// bytes compare as bytes in every collation. An operator uses SET bytea_output
+// = 'escape' to read them, and action = 'ReadVms' to find them.
 //
-// The index has an account's rows in the order of a query, and with what filters
-// look at, as that of SQLite does. It also refuses a row that is there already.
-// It is no primary key, which cannot have further columns everywhere.
+// The index has an account's rows in the order of a query, with the columns of
+// filters, like the index in SQLite. It also refuses duplicate rows. It is not
+// a primary key, which cannot include further columns everywhere.
 const tableOfDay = `
 INSERT INTO api_log_day (day, last) VALUES ('%[1]v', 0) ON CONFLICT (day) DO UPDATE SET last = api_log_day.last;
 CREATE TABLE IF NOT EXISTS %[2]s (
@@ -84,25 +86,25 @@ CREATE TABLE IF NOT EXISTS %[2]s (
 CREATE UNIQUE INDEX IF NOT EXISTS %[2]s_account_date
 	ON %[2]s (account, date, seq) INCLUDE (status, action, access_key, api, ip, request_id);`
 
-// dropDay gives up when somebody reads the day for long, such as a backup: the
-// rows of all callers wait behind it.
+// dropDay times out when a long transaction reads the day, such as a backup,
+// because the rows of all callers wait behind it.
 const dropDay = `
 SET LOCAL lock_timeout = '1s';
 DELETE FROM api_log_day WHERE day = '%[1]v';
 DROP TABLE IF EXISTS %[2]s;`
 
-// giveSeqs takes some numbers for rows, so that a batch whose answer was lost can
-// be written again and is there once.
+// giveSeqs reserves sequence numbers, so that a batch whose reply was lost can
+// be written again without duplicates.
 const giveSeqs = `
 INSERT INTO api_log_day (day, last) VALUES ($1, $2)
 ON CONFLICT (day) DO UPDATE SET last = api_log_day.last + excluded.last RETURNING last`
 
-// table is the name of a day's table.
+// table returns the name of a day's table.
 func (d day) table() string {
 	return "api_log_" + strings.ReplaceAll(d.String(), "-", "")
 }
 
-// The codes of PostgreSQL that mean more here than that something went wrong.
+// The error codes of PostgreSQL that are handled.
 const (
 	uniqueViolation = "23505"
 	undefinedTable  = "42P01"
@@ -117,7 +119,7 @@ func openTables(ctx context.Context, pool *pgxpool.Pool, after func(time.Duratio
 		err := conn.QueryRow(ctx, readVersion).Scan(&version)
 		switch {
 		case version > schemaVersion:
-			return fmt.Errorf("it was written by a newer program: its schema has version %d, and this program knows %d", version, schemaVersion)
+			return fmt.Errorf("it was written by a newer program: its schema has version %d, and this program supports %d", version, schemaVersion)
 		case errors.Is(err, pgx.ErrNoRows) || sqlState(err) == undefinedTable:
 			return run(ctx, conn, makeListOfDays)
 		}
@@ -129,8 +131,8 @@ func openTables(ctx context.Context, pool *pgxpool.Pool, after func(time.Duratio
 	return t, nil
 }
 
-// run runs statements that make what is not there. If another node made the same
-// at once, they can be run again.
+// run runs statements that create what does not exist. If another node does the
+// same at once, it returns errAgain.
 func run(ctx context.Context, conn *pgx.Conn, statements string) error {
 	_, err := conn.Exec(ctx, statements)
 	if code := sqlState(err); code == uniqueViolation || code == duplicateTable {
@@ -143,10 +145,10 @@ func makeDay(ctx context.Context, conn *pgx.Conn, on day) error {
 	return run(ctx, conn, fmt.Sprintf(tableOfDay, on, on.table()))
 }
 
-// write implements [days]. The first rows of a day also make the table of the
-// next, so that at midnight nobody waits for it.
+// write implements [days]. The first rows of a day also create the table of the
+// next day, so that no row waits for it at midnight.
 func (t *tables) write(ctx context.Context, on day, rows rowReader) error {
-	var last int64 // seq of the rows; 0: they have none yet
+	var last int64 // last seq of the rows; 0: none reserved yet
 	unsure := false
 	err := t.patiently(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		if last == 0 {
@@ -157,7 +159,7 @@ func (t *tables) write(ctx context.Context, on day, rows rowReader) error {
 		err := insertRows(ctx, conn, on, last-int64(rows.rows()), rows)
 		switch {
 		case sqlState(err) == undefinedTable:
-			// It was never made or is dropped, and then its numbers begin anew.
+			// The table was never created, or was dropped and its numbers start anew.
 			last, unsure = 0, false
 			if err := makeDay(ctx, conn, on); err != nil {
 				return err
@@ -171,31 +173,31 @@ func (t *tables) write(ctx context.Context, on day, rows rowReader) error {
 	})
 	if err == nil && t.ahead <= on {
 		t.ahead = on + 1
-		// What goes wrong is told when the table is needed.
+		// An error comes back when the table is needed.
 		_ = t.once(ctx, func(ctx context.Context, conn *pgx.Conn) error { return makeDay(ctx, conn, on+1) })
 	}
 	return err
 }
 
-// insertRows copies rows, whose seqs follow one, in a transaction: elsewhere than
-// in PostgreSQL a COPY of its own may leave a part of them.
+// insertRows copies rows, numbered from seq+1, in a transaction: in databases
+// other than PostgreSQL a COPY without one may leave a part of them.
 func insertRows(ctx context.Context, conn *pgx.Conn, on day, seq int64, rows rowReader) error {
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		_, err := tx.Conn().PgConn().CopyFrom(ctx, &copyReader{rows: rows, seq: seq, left: []byte(copyHeader)}, "COPY "+on.table()+" FROM STDIN BINARY")
+		_, err := tx.Conn().PgConn().CopyFrom(ctx, &copyReader{rows: rows, seq: seq, left: []byte(copyHeader)},
+			"COPY "+on.table()+" FROM STDIN BINARY")
 		return err
 	})
 }
 
-// copyHeader says that what follows is in the binary format of COPY, without
-// anything special.
+// copyHeader starts the binary format of COPY, without options.
 const copyHeader = "PGCOPY\n\xff\r\n\x00" + "\x00\x00\x00\x00" + "\x00\x00\x00\x00"
 
-// copyReader reads as rows in the binary format of COPY.
+// copyReader reads rows in the binary format of COPY.
 type copyReader struct {
 	rows  rowReader
-	seq   int64  // of the row that was encoded last
-	row   []byte // the memory of rows
-	left  []byte // what is encoded and was not read yet
+	seq   int64  // of the row encoded last
+	row   []byte // buffer
+	left  []byte // encoded and not read yet
 	ended bool
 }
 
@@ -206,7 +208,7 @@ func (c *copyReader) Read(b []byte) (n int, err error) {
 		case c.rows.more():
 			c.encode()
 		case !c.ended:
-			c.left, c.ended = []byte("\xff\xff"), true // no row has -1 columns
+			c.left, c.ended = []byte("\xff\xff"), true // the end: a row of -1 columns
 		case n == 0:
 			return 0, io.EOF
 		default:
@@ -264,8 +266,8 @@ func (t *tables) find(ctx context.Context, on day, s *search, p *page) error {
 	before := *p
 	err := t.patiently(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		*p = before
-		sql, args := s.postgres(on, p.room()+1) // one more tells whether the page is the last
-		found, err := conn.Query(ctx, sql, slices.Concat(asked, args)...)
+		sql, args := s.postgres(on, p.room()+1) // one more shows whether another page follows
+		found, err := conn.Query(ctx, sql, slices.Concat(queryMode, args)...)
 		if err != nil {
 			return err
 		}
@@ -295,7 +297,7 @@ func (t *tables) find(ctx context.Context, on day, s *search, p *page) error {
 	return err
 }
 
-// postgres is the statement of the search and its arguments. What matches is
+// postgres returns the statement of the search and its arguments. Matches are
 // found in the index first, and then only the rows of the page are read.
 func (s *search) postgres(on day, limit int) (string, []any) {
 	sql := fmt.Sprintf(`SELECT r.* FROM %[1]s AS r JOIN (
@@ -317,12 +319,12 @@ func (s *search) postgres(on day, limit int) (string, []any) {
 	) AS k ON r.account = $1 AND r.date = k.date AND r.seq = k.seq ORDER BY r.date, r.seq`, args
 }
 
-// asked plans a search anew each time, because a plan that is good for one
-// account may be bad for another, and has the values as find reads them.
-var asked = []any{pgx.QueryExecModeCacheDescribe, pgx.QueryResultFormats{pgx.BinaryFormatCode}}
+// queryMode plans each search anew, because a plan that is good for one account
+// may be bad for another, and asks for binary values, which find decodes.
+var queryMode = []any{pgx.QueryExecModeCacheDescribe, pgx.QueryResultFormats{pgx.BinaryFormatCode}}
 
-// drop implements [days]. Where somebody reads a day, the later ones wait, too:
-// it may well be a backup of all.
+// drop implements [days]. It stops at a day that is being read, because the
+// reader may be a backup of all days.
 func (t *tables) drop(ctx context.Context, first day) error {
 	list, err := t.between(ctx, math.MinInt64, first-1)
 	if err != nil {
@@ -342,7 +344,7 @@ func (t *tables) dropDay(ctx context.Context, on day) error {
 		return err
 	})
 	if sqlState(err) == lockNotGranted {
-		return fmt.Errorf("somebody reads the table %s: %w", on.table(), err)
+		return fmt.Errorf("the table %s is being read: %w", on.table(), err)
 	}
 	if err != nil {
 		return fmt.Errorf("dropping the table %s: %w", on.table(), err)
@@ -350,7 +352,7 @@ func (t *tables) dropDay(ctx context.Context, on day) error {
 	return nil
 }
 
-// sizesOfDays has no size for a table that is not there yet or was just dropped.
+// sizesOfDays returns 0 for a table that is not there yet or was just dropped.
 const sizesOfDays = `
 SELECT day, coalesce(pg_total_relation_size(to_regclass('api_log_' || replace(day, '-', ''))), 0) FROM api_log_day ORDER BY day`
 
@@ -373,9 +375,9 @@ func (t *tables) sizes(ctx context.Context) (list []daySize, err error) {
 	return list, err
 }
 
-// trim implements [days]. It drops the day, because the room of deleted rows is
-// only used again after a vacuum, and is in the size of the table for good. The
-// day is measured again: another node may just have done the same.
+// trim implements [days]. It drops the whole day, because the space of deleted
+// rows is only reused after a vacuum and always counts as the table's size. The
+// day is measured again, because another node may just have dropped it.
 func (t *tables) trim(ctx context.Context, on day, bytes int64) error {
 	sizes, err := t.sizes(ctx)
 	if err != nil {
@@ -387,6 +389,6 @@ func (t *tables) trim(ctx context.Context, on day, bytes int64) error {
 	return t.dropDay(ctx, on)
 }
 
-// close implements [days]. The pool is its owner's, who closes it when nothing is
-// under way.
+// close implements [days]. The owner of the pool closes it when no operation is
+// running.
 func (t *tables) close() error { return nil }

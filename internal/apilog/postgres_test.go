@@ -82,7 +82,7 @@ func (h *hourglass) after(d time.Duration) <-chan time.Time {
 		return h.flush
 	case patience:
 		return h.patience
-	case lastChance:
+	case closePatience:
 		return h.last
 	}
 	signal(h.paused)
@@ -158,7 +158,8 @@ func TestNodesBeginTogether(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if names := tablesIn(t, logs[0].days.(*tables).pool); !slices.Equal(names, []string{"api_log_20261123", "api_log_20261124", "api_log_20261125"}) {
+	if names := tablesIn(t, logs[0].days.(*tables).pool); !slices.Equal(names,
+		[]string{"api_log_20261123", "api_log_20261124", "api_log_20261125"}) {
 		t.Errorf("the tables are %q", names)
 	}
 	if told.Len() > 0 {
@@ -263,8 +264,8 @@ func TestADayThatIsReadIsDroppedLater(t *testing.T) {
 	}
 	now = now.AddDate(0, 0, 34)
 	has("while it is read", "api_log_20261120")
-	if !strings.Contains(told.String(), "somebody reads the table api_log_20261120") {
-		t.Errorf("the operator was told %q, want who is in the way", told.String())
+	if !strings.Contains(told.String(), "the table api_log_20261120 is being read") {
+		t.Errorf("the operator was told %q, want the table that is being read", told.String())
 	}
 	if err := reader.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
@@ -394,7 +395,8 @@ func TestTheDatabaseIsAway(t *testing.T) {
 			t.Error(err)
 		}
 		found(t, l, "before", "0", "1")
-		if warned, eased := strings.Count(told.String(), "level=WARN"), strings.Count(told.String(), "answers again"); warned != 1 || eased != 1 {
+		if warned, eased := strings.Count(told.String(), "level=WARN"), strings.Count(told.String(), "can be reached again"); warned != 1 ||
+			eased != 1 {
 			t.Errorf("the operator was told %s, want once that the database is away and once that it is back", told.String())
 		}
 	})
@@ -518,7 +520,8 @@ func TestDatabasesThatAreRefused(t *testing.T) {
 		options string
 		want    string
 	}{
-		{"a newer program's", "UPDATE schema_version SET version = 2 WHERE part = 'api log'", "", "it was written by a newer program: its schema has version 2, and this program knows 1"},
+		{"a newer program's", "UPDATE schema_version SET version = 2 WHERE part = 'api log'", "",
+			"it was written by a newer program: its schema has version 2, and this program supports 1"},
 		{"one to read", "DROP TABLE api_log_day, schema_version", "&default_transaction_read_only=on", "read-only transaction"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -539,7 +542,8 @@ func TestDatabasesThatAreRefused(t *testing.T) {
 	t.Run("one too many", func(t *testing.T) {
 		t.Parallel()
 		_, err := Open(Options{
-			Postgres: connect(t, postgrestest.Start(t)), Dir: t.TempDir(), Now: time.Now, After: newHourglass().after, Log: slog.New(slog.DiscardHandler),
+			Postgres: connect(t, postgrestest.Start(t)), Dir: t.TempDir(), Now: time.Now, After: newHourglass().after,
+			Log: slog.New(slog.DiscardHandler),
 		})
 		if err == nil || !strings.Contains(err.Error(), "both were given") {
 			t.Errorf("Open: %v, want that both were given", err)
@@ -552,7 +556,8 @@ func TestRowsThatADatabaseRefuses(t *testing.T) {
 	t.Parallel()
 	var told bytes.Buffer
 	url := postgrestest.Start(t)
-	l := openLog(t, Options{Postgres: connect(t, url), After: newHourglass().after, Patience: patience, Log: slog.New(slog.NewTextHandler(&told, nil))})
+	l := openLog(t, Options{Postgres: connect(t, url), After: newHourglass().after, Patience: patience,
+		Log: slog.New(slog.NewTextHandler(&told, nil))})
 	postgrestest.Exec(t, url, "ALTER TABLE api_log_day RENAME TO mine")
 	l.Append(call(alice, "0", start))
 	l.Append(call(alice, "1", start))
@@ -597,7 +602,8 @@ func TestAQueryReadsOnlyItsPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	q := query("account 5")
-	q.AccessKeys, q.Actions, q.APIs, q.IPs, q.RequestIDs, q.Statuses = []string{"a"}, []string{"b", "c"}, []string{"c"}, []string{"d"}, []string{"e"}, []int{1, 2}
+	q.AccessKeys, q.Actions, q.APIs, q.IPs, q.RequestIDs, q.Statuses = []string{"a"}, []string{"b", "c"}, []string{"c"}, []string{"d"},
+		[]string{"e"}, []int{1, 2}
 	for name, s := range map[string]*search{
 		"with all filters": {Query: &q, until: 1 << 60},
 		"without any":      {Query: &Query{AccountID: "account 5"}, until: 1 << 60},
@@ -612,7 +618,8 @@ func TestAQueryReadsOnlyItsPage(t *testing.T) {
 			t.Fatal(err)
 		}
 		plan := strings.Join(lines, "\n")
-		if !strings.Contains(plan, "Index Only Scan using api_log_20261120_account_date") || strings.Contains(plan, "Seq Scan") || strings.Contains(plan, "Sort") {
+		if !strings.Contains(plan, "Index Only Scan using api_log_20261120_account_date") || strings.Contains(plan, "Seq Scan") ||
+			strings.Contains(plan, "Sort") {
 			t.Errorf("%s, the plan is\n%s", name, plan)
 		}
 	}

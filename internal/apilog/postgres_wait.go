@@ -12,19 +12,18 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// The pauses before something is tried again grow from the first to the longest.
+// The pauses between attempts grow from the first to the longest.
 const (
 	firstPause   = 5 * time.Millisecond
 	longestPause = time.Second
 )
 
 var (
-	errAgain = errors.New("it can be done again at once")
+	errAgain = errors.New("it can be retried at once")
 	errLost  = errors.New("the connection was lost")
 )
 
-// patiently does something until it succeeds, fails in a way that waiting does
-// not mend, or ctx ends.
+// patiently runs do until it succeeds, fails for good, or ctx ends.
 func (t *tables) patiently(ctx context.Context, do func(context.Context, *pgx.Conn) error) error {
 	var last error
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
@@ -32,7 +31,7 @@ func (t *tables) patiently(ctx context.Context, do func(context.Context, *pgx.Co
 		switch {
 		case err == nil:
 			if t.away.Swap(false) {
-				t.log.Info("the database of the API log answers again")
+				t.log.Info("the database of the API log can be reached again")
 			}
 			return nil
 		case ctx.Err() != nil:
@@ -44,7 +43,7 @@ func (t *tables) patiently(ctx context.Context, do func(context.Context, *pgx.Co
 		}
 		last = err
 		if !t.away.Swap(true) {
-			t.log.Warn("the database of the API log does not answer, and is waited for", "cause", err)
+			t.log.Warn("the database of the API log cannot be reached: waiting for it", "cause", err)
 		}
 		select {
 		case <-t.after(pause):
@@ -54,7 +53,7 @@ func (t *tables) patiently(ctx context.Context, do func(context.Context, *pgx.Co
 	}
 }
 
-// gaveUp is why waiting ended, and what was waited for.
+// gaveUp returns why waiting ended, with the error of the last attempt.
 func gaveUp(ctx context.Context, last error) error {
 	if last == nil {
 		return context.Cause(ctx)
@@ -62,7 +61,7 @@ func gaveUp(ctx context.Context, last error) error {
 	return fmt.Errorf("%w: %w", context.Cause(ctx), last)
 }
 
-// once does something on a connection.
+// once runs do on a connection.
 func (t *tables) once(ctx context.Context, do func(context.Context, *pgx.Conn) error) error {
 	conn, err := t.pool.Acquire(ctx)
 	if err != nil {
@@ -76,25 +75,25 @@ func (t *tables) once(ctx context.Context, do func(context.Context, *pgx.Conn) e
 	return err
 }
 
-// passes reports whether an error is that the database cannot be reached, cannot
-// serve now, or had another transaction in the way.
+// passes reports whether an error may pass: the database cannot be reached,
+// cannot serve now, or had a conflicting transaction.
 func passes(err error) bool {
 	switch code := sqlState(err); {
 	case code == "":
 		_, connecting := errors.AsType[*pgconn.ConnectError](err)
 		return connecting || errors.Is(err, errLost)
-	case strings.HasPrefix(code, "08"): // what stands for the database could not reach it
+	case strings.HasPrefix(code, "08"): // a proxy could not reach the database
 		return true
 	default:
 		return slices.Contains([]string{
-			"57P01", "57P02", "57P03", // it stops, crashed, or starts
+			"57P01", "57P02", "57P03", // it stops, has crashed, or starts
 			"53300",          // it has no connection left
 			"40001", "40P01", // serialization failure, deadlock
 		}, code)
 	}
 }
 
-// sqlState is the code of a server's error, empty if it is no such error.
+// sqlState returns the code of a server's error; empty for other errors.
 func sqlState(err error) string {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return e.Code

@@ -6,14 +6,13 @@ import (
 	"time"
 )
 
-// A Query asks for calls of one account. A row matches when, for each set that
-// is not empty, it has one of the set's values.
+// A Query selects calls of one account. A row matches when it has one of the
+// values of each list that is not empty.
 type Query struct {
 	AccountID string
 
-	// After and Before are the interval: After belongs to it, Before does
-	// not. What is older than Options.Keep is not found even where its day
-	// is still there.
+	// After and Before bound the date: After is included, Before is not. Rows
+	// older than Options.Keep are not found even if their day still exists.
 	After, Before time.Time
 
 	AccessKeys []string
@@ -24,17 +23,16 @@ type Query struct {
 	RequestIDs []string
 	Statuses   []int
 
-	From  *Position // The position the page before gave; nil for the first page.
-	Limit int       // How many rows a page has at most; one at least.
+	From  *Position // the position returned with the previous page; nil for the first page
+	Limit int       // maximum number of rows of a page; at least 1
 
-	// Bytes is how many bytes a page has at most, by the Size of its records; zero:
-	// as many as its rows have. One row is in a page whatever its size.
+	// Bytes is the maximum size of a page, by the Size of its records; zero:
+	// unlimited. A page has at least one row, whatever its size.
 	Bytes int
 	Size  func(*Record) int
 }
 
-// A Position is where a page ended. It means the same on every page of the
-// log, whatever was appended since.
+// A Position is where a page ended. It stays valid whatever is appended later.
 type Position struct {
 	Date int64 // milliseconds since 1970
 	Seq  int64 // orders the rows of a day that have the same date
@@ -44,17 +42,17 @@ func (p Position) before(q Position) bool {
 	return p.Date < q.Date || p.Date == q.Date && p.Seq < q.Seq
 }
 
-// Query finds the rows that q asks for, oldest first, and the position to go
-// on from; it is nil when there is no more.
+// Query returns the rows that match q, oldest first, and the position to
+// continue from, which is nil at the end.
 //
-// The service documents no order. Its own log follower takes the date of the
-// last row of an answer as the start of its next interval, which only works
-// oldest first; and it skips the row it has seen, so After is in the interval.
+// The service documents no order. Its own log follower uses the date of the
+// last row as the start of its next interval, which only works oldest first;
+// and it skips the row that it has seen, so After is included.
 //
-// Pages do not shift while calls come in: a row is on one page only. A call
-// that took long is appended late, with the date it began, and one that another
-// node answered is there when that node has flushed; when its date is before the
-// position, a walk already past it does not meet it.
+// Pages do not shift while calls come in: a row is on one page only. A long
+// call is appended late, with the date of its beginning, and a call that
+// another node served appears when that node has flushed; a walk that has
+// passed its date does not find it.
 func (l *Archive) Query(ctx context.Context, q Query) ([]Record, *Position, error) {
 	ctx, cancel := l.limited(ctx)
 	defer cancel()
@@ -81,21 +79,21 @@ func (l *Archive) Query(ctx context.Context, q Query) ([]Record, *Position, erro
 	return p.records, nil, nil
 }
 
-// A search is a query with its bounds made exact: it is for rows that come after
-// from and before until.
+// A search is a query with exact bounds: its rows are after from and before
+// until.
 type search struct {
 	*Query
 	from  Position
 	until int64
 }
 
-// A filter lets pass what has one of the values in a column.
+// A filter selects the rows with one of the values in a column.
 type filter struct {
 	column string
 	set    any
 }
 
-// filters are those that are not empty.
+// filters returns the filters that are not empty.
 func (q *Query) filters() []filter {
 	var list []filter
 	add := func(column string, set any, size int) {
@@ -113,21 +111,21 @@ func (q *Query) filters() []filter {
 	return list
 }
 
-// A page is what a query has found so far.
+// A page is the result of a query so far.
 type page struct {
 	limit   int
-	bytes   int // 0: any
+	bytes   int // 0: unlimited
 	size    func(*Record) int
-	filled  int // bytes of the records
+	filled  int // size of the records in bytes
 	records []Record
 	end     Position // of the last record
-	more    bool     // a row follows it
+	more    bool     // another row follows
 }
 
 func (p *page) room() int { return p.limit - len(p.records) }
 
-// add adds the record that read makes of a row, and reports whether it did: it
-// does not when the page is full.
+// add adds the record that read decodes, and reports whether it did: not if the
+// page is full.
 func (p *page) add(at Position, read func(*Record)) bool {
 	if p.more = p.room() == 0; p.more {
 		return false

@@ -4,35 +4,36 @@ import "time"
 
 // A Record is one call, as ReadApiLogs shows it. Sizes are in bytes.
 type Record struct {
-	AccountID string // AccountId: whose call it was, by its credentials.
-	AccessKey string // QueryAccessKey: the key that signed, as sent; empty when none did.
+	AccountID string // AccountId: the account of the credentials.
+	AccessKey string // QueryAccessKey: the access key that signed, as sent; empty if none.
 	Action    string // QueryCallName: the action, such as ReadVms.
 	API       string // QueryApiName: oapi for the main API.
 	Version   string // QueryApiVersion: the version that was asked for, such as 1.42.
 	IP        string // QueryIpAddress: the caller's address, without the port.
 	UserAgent string // QueryUserAgent: the header of that name, as sent.
-	RequestID string // RequestId: the id that the answer gave in its ResponseContext.
+	RequestID string // RequestId: the ID in the response's ResponseContext.
 
-	Date time.Time // QueryDate: when the request came; kept in UTC, to the millisecond.
-	// CallDuration: until the answer was sent; kept and published in microseconds.
+	Date time.Time // QueryDate: when the request arrived; UTC, in milliseconds.
+	// CallDuration: until the response was sent; in microseconds.
 	Duration time.Duration
 
-	HeaderRaw  string // QueryHeaderRaw: what MaskHeader made of the request's header.
-	PayloadRaw string // QueryPayloadRaw: what MaskPayload made of the request's body.
+	HeaderRaw  string // QueryHeaderRaw: the result of MaskHeader.
+	PayloadRaw string // QueryPayloadRaw: the result of MaskPayload.
 
 	HeaderSize   int // QueryHeaderSize: the header as it was sent, before masking.
 	PayloadSize  int // QueryPayloadSize: the body as it was sent, before masking and cutting.
-	ResponseSize int // ResponseSize: the body of the answer.
-	Status       int // ResponseStatusCode: the HTTP status of the answer.
+	ResponseSize int // ResponseSize: the size of the response's body.
+	Status       int // ResponseStatusCode: the HTTP status of the response.
 }
 
-// numberCount and textCount are how many columns of each sort follow seq.
+// numberCount and textCount are the numbers of integer and text columns after
+// seq.
 const (
 	numberCount = 6
 	textCount   = 10
 )
 
-// numbers are the columns that are numbers, in their order.
+// numbers returns the integer columns in order.
 func (r *Record) numbers() [numberCount]int64 {
 	return [...]int64{
 		r.Date.UnixMilli(), r.Duration.Microseconds(),
@@ -40,7 +41,7 @@ func (r *Record) numbers() [numberCount]int64 {
 	}
 }
 
-// texts are the columns that are texts, in their order.
+// texts returns pointers to the text columns in order.
 func (r *Record) texts() [textCount]*string {
 	return [...]*string{
 		&r.AccountID, &r.AccessKey, &r.Action, &r.API, &r.Version,
@@ -48,23 +49,23 @@ func (r *Record) texts() [textCount]*string {
 	}
 }
 
-// inIndex are the texts that a day's index has: account, access_key, action, api,
+// inIndex marks the texts in a day's index: account, access_key, action, api,
 // ip and request_id.
 var inIndex = [textCount]bool{0: true, 1: true, 2: true, 3: true, 5: true, 7: true}
 
-// maxName is how many bytes such a text keeps. In PostgreSQL all that the index
-// has of a row must fit into 2704, or the row and those beside it are refused.
-// Only strangers send longer names.
+// maxName is the maximum length of such a text in bytes; longer ones are cut.
+// In PostgreSQL an index entry must fit into 2704 bytes, or the whole batch is
+// refused. Only strangers send longer names.
 const maxName = 255
 
-// A slab holds rows without a pointer in it, so that the garbage collector
-// passes over it and taking a row in costs two copies.
+// A slab holds rows without pointers, so that the garbage collector skips it
+// and adding a row costs two copies.
 type slab struct {
-	numbers []int64 // of each row: its numbers, then the length of each of its texts
-	text    []byte  // the texts, one after the other
+	numbers []int64 // per row: its numbers, then the lengths of its texts
+	text    []byte  // the concatenated texts
 }
 
-// rowWidth is how many numbers a row has in a slab.
+// rowWidth is the number of integers per row in a slab.
 const rowWidth = numberCount + textCount
 
 func (s *slab) rows() int { return len(s.numbers) / rowWidth }

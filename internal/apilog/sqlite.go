@@ -22,11 +22,11 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// schema makes a day's table. seq counts the rows of the day as they were
-// written. The index has an account's rows in the order of a query, and with
-// what filters look at, so that rows that do not match are passed over without
-// being read: ten times faster when few match, for a quarter more disk. The
-// user agent is too long for that.
+// schema creates a day's table. seq counts the rows of the day in the order of
+// writing. The index has an account's rows in the order of a query, with the
+// columns of filters, so that rows that do not match are skipped without being
+// read: ten times faster when few match, for a quarter more disk. The user
+// agent is too long for that.
 const schema = `
 CREATE TABLE IF NOT EXISTS call (
 	seq           INTEGER PRIMARY KEY,
@@ -51,45 +51,44 @@ CREATE INDEX IF NOT EXISTS call_account_date
 	ON call (account, date, seq, status, action, access_key, api, ip, request_id);
 `
 
-// rowsAtOnce is how many rows a statement inserts, as long as there are so many:
-// that costs a fifth less than a statement each.
+// rowsAtOnce is how many rows one statement inserts, which costs a fifth less
+// than a statement each.
 const rowsAtOnce = 32
 
 var insertOne, insertMany = insertion(1), insertion(rowsAtOnce)
 
-// insertion lets SQLite count seq on. If a row fails, those before it stay, as
-// far as SQLite goes: to be able to take them back would cost more than they
-// do, and the transaction is given up in any case.
+// insertion returns a statement in which SQLite assigns seq. OR FAIL keeps the
+// rows before one that fails: being able to undo them would cost more than they
+// do, and the transaction is rolled back in any case.
 func insertion(rows int) string {
 	row := ", (NULL" + strings.Repeat(", ?", numberCount+textCount) + ")"
 	return "INSERT OR FAIL INTO call VALUES " + strings.Repeat(row, rows)[len(", "):]
 }
 
-// files keep the days in SQLite, in a database each.
+// files stores the days in SQLite, in a database each.
 //
-// Each has a connection that writes and some that read. Whoever holds the
-// Archive's turn writes, and takes files away; a query takes a reader and gives
-// it back. SQLite's write-ahead log keeps the two out of each other's way. Days
-// in memory have none, and there a write waits for the queries of its day.
+// Each has one connection for writing and some for reading. The holder of the
+// Archive's turn writes and removes files; a query borrows a reader. SQLite's
+// write-ahead log keeps the two from blocking each other. Days in memory have
+// none: a write waits for the queries of its day.
 type files struct {
 	dir  string // empty for days in memory
-	uri  string // of the days in memory, up to the date
+	uri  string // prefix of the databases in memory
 	log  *slog.Logger
-	turn chan struct{} // the Archive's; it comes before mu
+	turn chan struct{} // the Archive's; taken before mu
 
-	mu    sync.Mutex    // guards the rest
-	files map[day]*file // those that can be read
-	idle  []reader      // no query has them; the one that was used longest ago is first
-	freed sync.Cond     // a reader of a file that is taken away was closed
+	mu    sync.Mutex    // guards the fields below
+	files map[day]*file // open for queries
+	idle  []reader      // not in use, least recently used first
+	freed sync.Cond     // a reader was returned
 }
 
-// A file is the database of a day, until the day is dropped or its file is
-// found damaged.
+// A file is the database of a day.
 type file struct {
 	day    day
 	path   string
-	writer *sqlite.Conn // nil when not open; for the holder of the turn
-	busy   int          // readers that queries have; guarded by files.mu
+	writer *sqlite.Conn // nil if not open; guarded by the turn
+	busy   int          // readers in use; guarded by files.mu
 }
 
 // A reader is a connection for queries.
@@ -98,12 +97,12 @@ type reader struct {
 	conn *sqlite.Conn
 }
 
-// idleReaders is how many readers wait for a query, so that four callers can
-// read the last 48 hours, which touch three days, without opening a file.
+// idleReaders is the maximum number of idle readers: enough for four callers
+// that read the last 48 hours, which touch three days, without opening a file.
 const idleReaders = 12
 
 // logsInMemory numbers the logs of this process that are kept in memory,
-// whose databases share one space of names.
+// because their databases share a namespace.
 var logsInMemory atomic.Int64
 
 func openFiles(dir string, turn chan struct{}, log *slog.Logger) (*files, error) {
@@ -114,7 +113,7 @@ func openFiles(dir string, turn chan struct{}, log *slog.Logger) (*files, error)
 		return d, nil
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("making the directory of the API log: %w", err)
+		return nil, fmt.Errorf("creating the directory of the API log: %w", err)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -128,17 +127,17 @@ func openFiles(dir string, turn chan struct{}, log *slog.Logger) (*files, error)
 	return d, nil
 }
 
-// dayOfName is the day a name in the directory belongs to. A day has its
-// database, what SQLite keeps beside it, and what was set aside as damaged;
-// rest tells them apart and is empty for the database.
+// dayOfName returns the day that a name in the directory belongs to. rest is
+// empty for the day's database, and not for SQLite's auxiliary files and
+// damaged databases that were set aside.
 func dayOfName(name string) (d day, rest string, ok bool) {
 	date, rest, ok := strings.Cut(name, ".db")
 	d, err := parseDay(date)
 	return d, rest, ok && err == nil
 }
 
-// write implements [days]. A disk is not waited for. A file that turns out to be
-// unusable is set aside, and its day starts anew.
+// write implements [days]. A file that turns out to be unusable is set aside,
+// and its day starts anew.
 func (d *files) write(_ context.Context, on day, rows rowReader) error {
 	f := d.file(on)
 	err := d.insert(f, rows)
@@ -151,7 +150,7 @@ func (d *files) write(_ context.Context, on day, rows rowReader) error {
 	return d.insert(d.file(on), rows)
 }
 
-// file is the file of a day, which may be new.
+// file returns the file of a day, which may be new.
 func (d *files) file(on day) *file {
 	if f := d.files[on]; f != nil {
 		return f
@@ -170,8 +169,8 @@ func (d *files) insert(f *file, rows rowReader) (err error) {
 		}
 	}
 	defer func() {
-		// A connection that failed is not trusted again. Closing it also
-		// takes back what it had written of the rows.
+		// A connection that failed is not used again. Closing it rolls back the
+		// transaction.
 		if err != nil {
 			_ = f.writer.Close()
 			f.writer = nil
@@ -202,7 +201,7 @@ func (d *files) insert(f *file, rows rowReader) (err error) {
 	return sqlitex.Execute(f.writer, "COMMIT", nil)
 }
 
-// bind gives the next row to stmt, as the one at i of those it inserts.
+// bind binds the next row to the parameters of row i of stmt.
 func bind(stmt *sqlite.Stmt, i int, rows *rowReader) {
 	numbers, texts := rows.next()
 	param := 1 + i*(numberCount+textCount)
@@ -214,12 +213,12 @@ func bind(stmt *sqlite.Stmt, i int, rows *rowReader) {
 	}
 }
 
-// openWriter opens f to write, and lets it be read from then on. It closes
-// the writers of days that are not its neighbours: around midnight two days
-// are written, and never three.
+// openWriter opens f for writing, and makes it visible to queries. It closes
+// the writers of days that are not its neighbours: around midnight two days are
+// written, and never three.
 func (d *files) openWriter(f *file) error {
 	if d.dir != "" {
-		// SQLite would let everybody read what it makes.
+		// SQLite would create a file that every user can read.
 		made, err := os.OpenFile(f.path, os.O_CREATE, 0o600)
 		if err != nil {
 			return err
@@ -246,12 +245,12 @@ func (d *files) openWriter(f *file) error {
 	d.mu.Unlock()
 
 	if d.dir == "" {
-		return nil // where a day lasts as long as a connection to it
+		return nil // a day in memory lasts as long as its writer
 	}
 	for _, other := range d.files {
 		if other.writer != nil && (other.day < f.day-1 || f.day+1 < other.day) {
 			if err := other.writer.Close(); err != nil {
-				d.log.Warn("a day of the API log was not closed well", "file", other.path, "cause", err)
+				d.log.Warn("closing a day of the API log failed", "file", other.path, "cause", err)
 			}
 			other.writer = nil
 		}
@@ -266,7 +265,7 @@ func (d *files) connect(f *file, flags sqlite.OpenFlags) (*sqlite.Conn, error) {
 	return sqlite.OpenConn(f.path, sqlite.OpenReadWrite, flags)
 }
 
-// list lists the files of the days from first to last, in their order.
+// list lists the files of the days from first to last, in order.
 func (d *files) list(first, last day) []*file {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -300,8 +299,8 @@ func (d *files) find(ctx context.Context, on day, s *search, p *page) error {
 	return d.read(ctx, f, func(conn *sqlite.Conn) error { return fill(conn, s, p) })
 }
 
-// read calls fn with a connection to f, unless f was taken away. A file that
-// turns out to be unusable is set aside, as if it had no rows.
+// read calls fn with a connection to f, unless f was removed. A file that turns
+// out to be unusable is set aside, as if it had no rows.
 func (d *files) read(ctx context.Context, f *file, fn func(*sqlite.Conn) error) error {
 	r, ok, err := d.take(f)
 	if ok {
@@ -323,7 +322,7 @@ func (d *files) read(ctx context.Context, f *file, fn func(*sqlite.Conn) error) 
 		return context.Cause(ctx)
 	}
 	if d.files[f.day] != f {
-		return nil // somebody was faster
+		return nil // another caller has set it aside
 	}
 	return d.setAside(f, err)
 }
@@ -368,9 +367,9 @@ func fill(conn *sqlite.Conn, s *search, p *page) error {
 	}
 }
 
-// sqlite is the statement of the search, and the sets it is to be given as JSON
-// lists. Searches with sets for the same columns share a statement, so few are
-// ever prepared.
+// sqlite returns the statement of the search, and the values of its filters as
+// JSON lists. Searches with the same filters share a statement, so few are ever
+// prepared.
 func (s *search) sqlite() (string, []string, error) {
 	sql := `SELECT * FROM call WHERE account = ?1 AND date >= ?2 AND (date > ?2 OR seq > ?3) AND date < ?4`
 	var sets []string
@@ -385,7 +384,7 @@ func (s *search) sqlite() (string, []string, error) {
 	return sql + ` ORDER BY date, seq LIMIT ?5`, sets, nil
 }
 
-// take gives a reader of f, or nothing when f was taken away meanwhile.
+// take borrows a reader of f; ok is false if f was removed meanwhile.
 func (d *files) take(f *file) (r reader, ok bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -400,12 +399,12 @@ func (d *files) take(f *file) (r reader, ok bool, err error) {
 		}
 	}
 
-	// After a crash this reads the whole write-ahead log: not under mu.
+	// After a crash this reads the whole write-ahead log, so mu is not held.
 	d.mu.Unlock()
 	conn, err := d.connect(f, 0)
 	if err != nil && d.dir != "" {
 		if _, missing := os.Stat(f.path); missing != nil {
-			err = missing // SQLite only says that it cannot open it
+			err = missing // SQLite only reports that it cannot open it
 		}
 	}
 	d.mu.Lock()
@@ -416,7 +415,7 @@ func (d *files) take(f *file) (r reader, ok bool, err error) {
 	return reader{f, conn}, err == nil, err
 }
 
-// give takes a reader back.
+// give returns a reader.
 func (d *files) give(r reader) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -430,7 +429,7 @@ func (d *files) give(r reader) {
 	d.freed.Broadcast()
 }
 
-// forget closes f, once the queries that read it are done.
+// forget closes f once the queries that read it are done.
 func (d *files) forget(f *file) error {
 	d.mu.Lock()
 	delete(d.files, f.day)
@@ -450,7 +449,7 @@ func (d *files) forget(f *file) error {
 	return f.writer.Close()
 }
 
-// drop implements [days], and forgets what was set aside, too.
+// drop implements [days]. It also removes databases that were set aside.
 func (d *files) drop(_ context.Context, first day) error {
 	var failed []error
 	for _, f := range d.list(math.MinInt64, first-1) {
@@ -475,7 +474,7 @@ func (d *files) sizes(context.Context) ([]daySize, error) {
 	if d.dir == "" {
 		for _, f := range d.list(math.MinInt64, math.MaxInt64) {
 			if f.writer == nil {
-				continue // it failed, and the day with it
+				continue // the day was lost with its writer
 			}
 			used, err := usedBy(f.writer)
 			if err != nil {
@@ -510,8 +509,8 @@ func (d *files) sizes(context.Context) ([]daySize, error) {
 	return list, nil
 }
 
-// usedBy is the size of a database without the pages that are free. A database
-// never becomes smaller: new rows take the free pages.
+// usedBy returns the size of a database without its free pages. A database
+// never shrinks: new rows reuse the free pages.
 func usedBy(conn *sqlite.Conn) (bytes int64, err error) {
 	const used = `SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size`
 	err = sqlitex.Execute(conn, used, &sqlitex.ExecOptions{ResultFunc: func(stmt *sqlite.Stmt) error {
@@ -521,8 +520,8 @@ func usedBy(conn *sqlite.Conn) (bytes int64, err error) {
 	return bytes, err
 }
 
-// A trim deletes some rows at a time, so that it is seen early that enough have
-// gone, and a number of times, so that new rows do not wait for long.
+// A trim deletes a few rows at a time, so that it does not delete too many, and
+// a limited number of times, so that new rows do not wait for long.
 const (
 	trimSteps = 16
 	trimRows  = 4096
@@ -558,8 +557,8 @@ func (d *files) trim(ctx context.Context, on day, bytes int64) (err error) {
 	return nil
 }
 
-// unusable says whether err is of the file itself, so that trying again is no
-// use: it is damaged, or somebody removed it.
+// unusable reports whether err is about the file itself, so that a retry is
+// useless: it is damaged, or was removed.
 func unusable(err error) bool {
 	switch sqlite.ErrCode(err).ToPrimary() {
 	case sqlite.ResultCorrupt, sqlite.ResultNotADB:
@@ -568,11 +567,11 @@ func unusable(err error) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// setAside renames the file of a day, for an operator to look into, so that the
-// day can start anew. The write-ahead log is part of the file, where SQLite left
-// one, and goes with it.
+// setAside renames the file of a day, so that an operator can examine it and
+// the day can start anew. If SQLite has left a write-ahead log, it is renamed
+// too.
 func (d *files) setAside(f *file, cause error) error {
-	_ = d.forget(f) // what a damaged file says when it is closed adds nothing
+	_ = d.forget(f) // the error of closing a damaged file adds nothing
 	aside := f.path + ".damaged"
 	for n := 2; exists(aside); n++ {
 		aside = fmt.Sprintf("%s.damaged-%d", f.path, n)
@@ -582,7 +581,8 @@ func (d *files) setAside(f *file, cause error) error {
 			return fmt.Errorf("setting the damaged %s aside: %w", f.path, err)
 		}
 	}
-	d.log.Error("a day of the API log is damaged or missing: it was set aside, and the day starts anew", "file", f.path, "aside", aside, "cause", cause)
+	d.log.Error("a day of the API log is damaged or missing: it was set aside, and the day starts anew", "file", f.path, "aside", aside,
+		"cause", cause)
 	return nil
 }
 

@@ -36,7 +36,8 @@ func TestAQueryReadsOnlyItsAccount(t *testing.T) {
 		t.Fatal(err)
 	}
 	q := query(alice)
-	q.AccessKeys, q.Actions, q.APIs, q.IPs, q.RequestIDs, q.Statuses = []string{"a"}, []string{"b"}, []string{"c"}, []string{"d"}, []string{"e"}, []int{1}
+	q.AccessKeys, q.Actions, q.APIs, q.IPs, q.RequestIDs, q.Statuses = []string{"a"}, []string{"b"}, []string{"c"}, []string{"d"},
+		[]string{"e"}, []int{1}
 	sql, _, err := (&search{Query: &q}).sqlite()
 	if err != nil {
 		t.Fatal(err)
@@ -114,7 +115,8 @@ func TestRowsAreWrittenAfterAWhile(t *testing.T) {
 			appended int
 			passed   time.Duration
 			want     int
-		}{{2, 0, 0}, {1, 99 * time.Millisecond, 0}, {0, time.Millisecond, 3}, {0, time.Hour, 3}, {1, 99 * time.Millisecond, 3}, {0, time.Millisecond, 4}} {
+		}{{2, 0, 0}, {1, 99 * time.Millisecond, 0}, {0, time.Millisecond, 3}, {0, time.Hour, 3}, {1, 99 * time.Millisecond, 3},
+			{0, time.Millisecond, 4}} {
 			for range step.appended {
 				l.Append(call(alice, "a", start))
 			}
