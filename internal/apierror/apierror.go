@@ -1,7 +1,6 @@
 // Package apierror is the catalogue of errors that callers get. An Error is a
-// code of the published catalogue and a sentence that helps the caller; every
-// other error is for the operator, and a caller only learns that something
-// failed inside.
+// code of the published catalogue and a sentence that helps the caller. Every
+// other error is for the operator, and its caller only sees an internal error.
 package apierror
 
 import (
@@ -11,12 +10,12 @@ import (
 	"strings"
 )
 
-// Code is a number of the published catalogue. Its range gives its type.
-// Source of the numbers: the error page of the real service's documentation
-// and what its clients act on.
+// Code is a number of the published catalogue. Its range determines its type.
+// Source of the numbers: the error page of the real service's documentation and
+// what its clients act on.
 type Code int
 
-// The codes that rules and the request path use. A comment says when.
+// The codes that rules and the request path use.
 const (
 	AuthenticationFailed        Code = 1    // a signature or a password is wrong or missing
 	MethodNotAllowed            Code = 2    // a method other than POST
@@ -32,7 +31,7 @@ const (
 	NetHasPublicIps             Code = 1004 // the Net still has mapped public IPs
 	InternetServiceNotLinked    Code = 1007
 	NetHasNatService            Code = 1018
-	Internal                    Code = 2000 // our fault
+	Internal                    Code = 2000 // the cause is in the region's log
 	UnknownParameter            Code = 3001 // a parameter or filter that the action does not have
 	IncompatibleParameters      Code = 3002 // parameters that cannot be given together
 	RequestExpired              Code = 4000 // the signature is too old, or the client's clock is off
@@ -44,7 +43,7 @@ const (
 	InvalidBlock                Code = 4013 // an IP range that is not one
 	InvalidNetSize              Code = 4014 // the range of a Net is not between /16 and /28
 	InvalidRangeSize            Code = 4015 // the length of a prefix is out of bounds
-	InvalidConfiguration        Code = 4017 // what is not offered, such as BSU optimisation
+	InvalidConfiguration        Code = 4017 // an option that is not offered, such as BSU optimisation
 	InvalidCount                Code = 4018
 	InvalidDeviceName           Code = 4019
 	InvalidEmail                Code = 4020 // an email address that is not one
@@ -58,7 +57,7 @@ const (
 	InvalidManifestFormat       Code = 4041
 	UnknownAction               Code = 4042 // no such action
 	InvalidName                 Code = 4043
-	InvalidParameter            Code = 4045 // a value that does not go with the others or with the resource
+	InvalidParameter            Code = 4045 // a value that is not compatible with the others or with the resource
 	InvalidParameterSet         Code = 4046 // parameters that exclude each other
 	InvalidValue                Code = 4047 // a value outside those allowed
 	InvalidPorts                Code = 4051 // ports that are no range, or that the protocol does not have
@@ -79,8 +78,8 @@ const (
 	MalformedID                 Code = 4105 // an id of the right prefix and the wrong form
 	InvalidLength               Code = 4106 // a text that is too long or too short
 	InvalidType                 Code = 4108 // a value of the wrong JSON type
-	InvalidPageToken            Code = 4117 // a page token we did not give out for this call
-	UnknownCredentials          Code = 4120 // an access key or login that is not known here
+	InvalidPageToken            Code = 4117 // a page token of another call or region
+	UnknownCredentials          Code = 4120 // an access key or login that does not exist
 	VolumeTooSmall              Code = 4125
 	InvalidIP                   Code = 4133 // an IP address that is not one
 	InvalidCertificate          Code = 4177 // a certificate that cannot be used
@@ -205,7 +204,7 @@ const (
 	TooMuchMemory               Code = 10042
 )
 
-// Type is the name of the code's family, as the wire shows it.
+// Type returns the name of the code's family, as responses show it.
 func (c Code) Type() string {
 	switch {
 	case c == 0:
@@ -240,8 +239,9 @@ func (c Code) Type() string {
 	return "TooManyResources (QuotaExceded)" // the real service spells it so
 }
 
-// Status is the HTTP status of the code. Clients of the main API decode 409
-// and 424 on some actions only; that protocol answers 400 on the others.
+// Status returns the HTTP status of the code. Clients of the main API decode
+// 409 and 424 on some actions only; its protocol responds with 400 on the
+// others.
 func (c Code) Status() int {
 	switch {
 	case c == MethodNotAllowed:
@@ -266,11 +266,11 @@ func (c Code) Status() int {
 
 func (c Code) String() string { return strconv.Itoa(int(c)) }
 
-// Error is a refusal on its way to the caller.
+// Error is a refusal for the caller.
 type Error struct {
 	Code     Code
 	Details  string // a sentence for the caller; may be empty
-	NotFound string // the id or the name of what does not exist, if that is why
+	NotFound string // the ID or the name that does not exist, if that is the reason
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("%s (%s): %s", e.Code.Type(), e.Code, e.Details) }
@@ -287,15 +287,15 @@ func (c Code) Errorf(format string, args ...any) error {
 	return &Error{Code: c, Details: details}
 }
 
-// NotFound returns the error of a parameter whose value nothing has that the caller
-// may know of. It is worded here only, as the real service words it, so that an
-// absent id and another account's look alike.
+// NotFound returns the error for a parameter whose value names nothing that the
+// caller may see. All of them have this wording, which is the real service's,
+// so that an absent ID and another account's look alike.
 func (c Code) NotFound(parameter, value string) error {
 	return &Error{Code: c, Details: fmt.Sprintf("The %s '%.255s' doesn't exist.", parameter, value), NotFound: value}
 }
 
-// Bare returns an error without a sentence: where the real service gives none
-// because it would help a guesser.
+// Bare returns an error without a sentence. The real service gives none where
+// it would help an attacker to guess.
 func (c Code) Bare() error { return &Error{Code: c} }
 
 // Is reports whether err is an Error of this code.
@@ -304,8 +304,8 @@ func (c Code) Is(err error) bool {
 	return ok && f.Code == c
 }
 
-// From returns the Error in err. An error without one is our own failure, whose
-// cause the caller must not see.
+// From returns the Error in err. Any other error becomes an internal error,
+// because the caller must not see its cause.
 func From(err error) *Error {
 	if f, ok := errors.AsType[*Error](err); ok {
 		return f
@@ -313,7 +313,7 @@ func From(err error) *Error {
 	return &Error{Code: Internal, Details: "An internal error occurred. Its cause is in the region's log under this request id."}
 }
 
-// In puts the name of a parameter before the sentence of an error.
+// In prefixes the sentence of an error with the name of a parameter.
 func In(parameter string, err error) error {
 	f, ok := errors.AsType[*Error](err)
 	if !ok {

@@ -102,7 +102,8 @@ var differences = []struct {
 		"clients decode the error with the status 401 and show raw text with 403; an older catalogue says 401, too",
 	},
 	{
-		func(c apierror.Code) bool { return c == apierror.AccountThrottled || c == apierror.CallThrottled }, func(a *answer) { a.typ = "RequestLimitExceeded" },
+		func(c apierror.Code) bool { return c == apierror.AccountThrottled || c == apierror.CallThrottled },
+		func(a *answer) { a.typ = "RequestLimitExceeded" },
 		"one name for being throttled in all APIs: the others have no code to tell it by",
 	},
 	{
@@ -265,8 +266,10 @@ func TestIn(t *testing.T) {
 		says string
 	}{
 		{"a fault", apierror.In("PublicIp", inner), apierror.InvalidIP, "InvalidParameterValue (4133): PublicIp: 'x' is no address."},
-		{"twice", apierror.In("Nics", apierror.In("PublicIp", inner)), apierror.InvalidIP, "InvalidParameterValue (4133): Nics: PublicIp: 'x' is no address."},
-		{"wrapped", apierror.In("PublicIp", fmt.Errorf("linking: %w", inner)), apierror.InvalidIP, "InvalidParameterValue (4133): PublicIp: 'x' is no address."},
+		{"twice", apierror.In("Nics", apierror.In("PublicIp", inner)), apierror.InvalidIP,
+			"InvalidParameterValue (4133): Nics: PublicIp: 'x' is no address."},
+		{"wrapped", apierror.In("PublicIp", fmt.Errorf("linking: %w", inner)), apierror.InvalidIP,
+			"InvalidParameterValue (4133): PublicIp: 'x' is no address."},
 		{"no fault", apierror.In("PublicIp", errDisk), 0, "PublicIp: the disk is gone"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -1,26 +1,26 @@
-// Package clock gives a region its time: the machine's, or one that stands
+// Package clock is the time of a region: the machine's, or a clock that stands
 // still until it is moved. Nothing below cmd reads the time from elsewhere, so
-// a region whose clock is moved is moved as a whole.
+// moving the clock moves the whole region.
 package clock
 
 import "time"
 
-// Clock tells the time and calls back when a time has come.
+// Clock returns the time and calls back at a given time.
 type Clock interface {
 	Now() time.Time
-	// At calls f once the time is t, or right away if it is already. The call
-	// comes on a goroutine that At's caller does not wait for, and must return
-	// at once: other timers may wait behind it.
+	// At calls f at time t, or immediately if t has passed. The call runs on
+	// another goroutine, and f must not block, because other timers may wait
+	// for it.
 	At(t time.Time, f func()) Timer
 }
 
-// Timer is a call that is still to come.
+// Timer is a pending call.
 type Timer interface {
-	// Stop prevents the call. It reports false if the call was made already.
+	// Stop prevents the call. It returns false if the call was made already.
 	Stop() bool
 }
 
-// System is the clock of the machine.
+// System returns the clock of the machine.
 func System() Clock { return system{} }
 
 type system struct{}

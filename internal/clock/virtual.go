@@ -8,14 +8,14 @@ import (
 )
 
 // Virtual is a clock that stands still until it is moved. It makes the calls
-// that become due on the goroutine that moves it, in order of their time and
-// then of their making, each while the clock shows its time: the same moves
-// always do the same.
+// that become due on the goroutine that moves it, in the order of their times
+// and then of their creation, each while the clock shows its time. So the same
+// moves always have the same effects.
 type Virtual struct {
-	mu     sync.Mutex // guards what follows; never held during a call
+	mu     sync.Mutex // guards the fields below; never held during a call
 	now    time.Time
 	made   int
-	timers []*timer // in the order in which they become due
+	timers []*timer // by due time
 }
 
 type timer struct {
@@ -25,7 +25,7 @@ type timer struct {
 	f     func()
 }
 
-// NewVirtual makes a clock that shows the given time.
+// NewVirtual returns a clock that shows the given time.
 func NewVirtual(now time.Time) *Virtual { return &Virtual{now: now} }
 
 // Now implements [Clock].
@@ -68,15 +68,15 @@ func (t *timer) Stop() bool {
 func (v *Virtual) Advance(d time.Duration) { v.AdvanceTo(v.Now().Add(d)) }
 
 // AdvanceTo moves the clock forward to a time, stopping at each timer on the
-// way. A time that has passed already moves nothing.
+// way. It does nothing if the time has passed already.
 func (v *Virtual) AdvanceTo(t time.Time) {
 	for due := v.next(t); due != nil; due = v.next(t) {
 		due.f()
 	}
 }
 
-// next moves the clock to the first timer that is due by t and takes it, or
-// moves it to t if there is none.
+// next moves the clock to the first timer that is due by t and removes the
+// timer, or moves the clock to t if there is none.
 func (v *Virtual) next(t time.Time) *timer {
 	v.mu.Lock()
 	defer v.mu.Unlock()

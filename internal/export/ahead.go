@@ -6,9 +6,8 @@ import (
 	"github.com/bastide-cloud/bastide/internal/store"
 )
 
-// Ahead yields what batches yields, and lets the next ones be made on another
-// processor while the consumer works. A consumer that stops waits for the batch
-// that is being made.
+// Ahead yields the same batches, and prefetches the next ones on another
+// goroutine. A consumer that stops waits for the batch being fetched.
 func Ahead(batches iter.Seq2[store.Batch, error]) iter.Seq2[store.Batch, error] {
 	return func(yield func(store.Batch, error) bool) {
 		type made struct {
@@ -28,7 +27,7 @@ func Ahead(batches iter.Seq2[store.Batch, error]) iter.Seq2[store.Batch, error] 
 		}()
 		defer func() {
 			close(stop)
-			for range queue { // until it is closed: nobody reads the source any more
+			for range queue { // until it is closed, so that the source is no longer read
 			}
 		}()
 		for m := range queue {

@@ -30,7 +30,8 @@ func benchBatches(b *testing.B) iter.Seq2[store.Batch, error] {
 			batch := store.Batch{Account: fmt.Sprintf("%012d", a), Version: 1}
 			for n := range benchRows / benchAccounts {
 				id := House(fmt.Sprintf("house-%08x", n))
-				doc, err := codec.Encode(store.Place{}, &house{HouseId: id, Name: fmt.Sprint("name ", n), Text: text, Floors: []floor{{1, "a"}, {2, "b"}, {3, "c"}}})
+				doc, err := codec.Encode(store.Place{}, &house{HouseId: id, Name: fmt.Sprint("name ", n), Text: text,
+					Floors: []floor{{1, "a"}, {2, "b"}, {3, "c"}}})
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -72,7 +73,8 @@ func BenchmarkSQLite(b *testing.B) {
 			return export.Write(f, export.Header{Secrets: export.Sealed}, j.Dump(b.Context()), recode)
 		}
 	}
-	run("export/secrets", write(export.NewRecoder(resource.Codecs(kinds, masterKey(1)), resource.Codecs(resource.WithSecrets(kinds), resource.AsIs))))
+	run("export/secrets", write(export.NewRecoder(resource.Codecs(kinds, masterKey(1)),
+		resource.Codecs(resource.WithSecrets(kinds), resource.AsIs))))
 	run("export", write(nil))
 	if err := j.Close(); err != nil {
 		b.Fatal(err)

@@ -1,18 +1,18 @@
-// Package export writes all that a store holds as lines of JSON, and reads such
-// lines for another store to be filled with: the way between two engines.
+// Package export writes the content of a store as lines of JSON, and reads such
+// lines to fill another store: the way between two engines.
 //
-// The first line is a [Header]. Then comes a line for each account, in the order
-// of their ids, and after it a line for each of its rows, in the order of their
-// kinds and ids; both compare byte by byte. The last line counts the accounts and
-// the rows: a dump that lacks it was cut off.
+// The first line is a [Header]. Then comes a line for each account, in the
+// order of their ids, and after it a line for each of its rows, in the order of
+// their kinds and ids; both compare byte by byte. The last line counts the
+// accounts and the rows: an export without it was cut off.
 //
 //	{"format":1,"region":"eu-west-2","time":"2026-11-20T12:00:00Z","secrets":"sealed"}
 //	{"account":"123456789012","version":7,"pending":1}
 //	{"kind":"Net","id":"vpc-12345678","version":7,"seq":6291457,"doc":{"NetId":"vpc-12345678",…}}
 //	{"end":{"accounts":1,"rows":1}}
 //
-// What a document means is a [store.Codec]'s matter. A [Recoder] joins two sets
-// of them, to check documents and to seal or open the secrets in them.
+// A [store.Codec] gives documents their meaning. A [Recoder] combines two sets
+// of codecs, to check documents and to seal or open the secrets in them.
 package export
 
 import (
@@ -25,24 +25,24 @@ import (
 // Format is the version of the format that this program writes and reads.
 const Format = 1
 
-// Header is the first line of a dump.
+// Header is the first line of an export.
 type Header struct {
 	Format  int       `json:"format"`
-	Region  string    `json:"region"` // its name, for people
-	Time    time.Time `json:"time"`   // when the dump was made
+	Region  string    `json:"region"` // the name of the region
+	Time    time.Time `json:"time"`   // when the export was made
 	Secrets Secrets   `json:"secrets"`
 }
 
-// Secrets says how the secrets in a dump can be read.
+// Secrets is the form of the secrets in an export.
 type Secrets string
 
-// The ways of keeping secrets.
+// The forms of secrets.
 const (
-	Sealed Secrets = "sealed" // with the master key of the region
-	Open   Secrets = "open"   // by everybody
+	Sealed Secrets = "sealed" // encrypted with the master key of the region
+	Open   Secrets = "open"   // in plain text
 )
 
-// Totals count what a dump holds.
+// Totals counts the content of an export.
 type Totals struct {
 	Accounts int `json:"accounts"`
 	Rows     int `json:"rows"`
@@ -55,8 +55,8 @@ func (t Totals) String() string {
 // Recoder reads documents with one set of codecs and writes them with another.
 type Recoder struct{ read, write map[string]store.Codec }
 
-// NewRecoder makes a Recoder that knows the kinds of read. A document whose kind
-// is not in write is checked, and stays as it is to the byte.
+// NewRecoder returns a Recoder for the kinds of read. A document whose kind is
+// not in write is checked and stays the same, to the byte.
 func NewRecoder(read, write []store.Codec) *Recoder {
 	return &Recoder{byName(read), byName(write)}
 }
@@ -69,8 +69,8 @@ func byName(codecs []store.Codec) map[string]store.Codec {
 	return m
 }
 
-// Row gives the row the document that is to be written, and reports whether a
-// loop must look at its object.
+// Row replaces the document of the row by the one to write, and reports whether
+// a loop must look at its object.
 func (c *Recoder) Row(account string, row *store.Row) (pending bool, err error) {
 	read, ok := c.read[row.Kind]
 	if !ok {

@@ -133,7 +133,8 @@ func TestRoundTrip(t *testing.T) {
 	text := rapid.StringN(1, 8, -1)
 	values := map[string]*rapid.Generator[any]{
 		"House": rapid.Custom(func(t *rapid.T) any {
-			return &house{HouseId: House(text.Draw(t, "own id")), Name: rapid.String().Draw(t, "name"), Burning: rapid.Bool().Draw(t, "burning"), Floors: []floor{{rapid.Int().Draw(t, "floor"), ""}}}
+			return &house{HouseId: House(text.Draw(t, "own id")), Name: rapid.String().Draw(t, "name"), Burning: rapid.Bool().Draw(t, "burning"),
+				Floors: []floor{{rapid.Int().Draw(t, "floor"), ""}}}
 		}),
 		"Key": rapid.Custom(func(t *rapid.T) any { return &key{Teeth: resource.Secret(rapid.String().Draw(t, "teeth"))} }),
 	}
@@ -152,7 +153,8 @@ func TestRoundTrip(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					r := store.Row{Kind: name, ID: id, Version: rapid.Uint64Range(1, b.Version).Draw(t, "row version"), Seq: seq, DeletedAt: rapid.SampledFrom([]int64{0, 0, 1, 1_700_000_000_123}).Draw(t, "gone"), Doc: doc}
+					r := store.Row{Kind: name, ID: id, Version: rapid.Uint64Range(1, b.Version).Draw(t, "row version"), Seq: seq,
+						DeletedAt: rapid.SampledFrom([]int64{0, 0, 1, 1_700_000_000_123}).Draw(t, "gone"), Doc: doc}
 					if b.Rows = append(b.Rows, r); r.DeletedAt != 0 || codecs[name].Pending(v) {
 						b.Pending++
 					}
@@ -184,7 +186,8 @@ func TestLargeAccount(t *testing.T) {
 				pieces = append(pieces, store.Batch{Account: "a", Version: 1, Pending: rows})
 			}
 			last := &pieces[len(pieces)-1]
-			last.Rows = append(last.Rows, store.Row{Kind: "House", ID: fmt.Sprintf("%06d", n), Version: 1, Seq: at(1, uint64(n)), Doc: []byte(`{"Burning":true}`)})
+			last.Rows = append(last.Rows, store.Row{Kind: "House", ID: fmt.Sprintf("%06d", n), Version: 1, Seq: at(1, uint64(n)),
+				Doc: []byte(`{"Burning":true}`)})
 		}
 		text := write(t, header, nil, append(pieces, store.Batch{Account: "b", Version: 1})...)
 		r, err := export.NewReader(strings.NewReader(text))
@@ -266,7 +269,8 @@ func TestBrokenLines(t *testing.T) {
 		{"kinds out of order", order(1, 2, 5, 3), `line 4: House "house-1" comes after Key "key-1"`},
 		{"a row twice", order(1, 2, 3, 3), `line 4: House "house-1" comes after House "house-1"`},
 		{"a seq twice", edit(4, "3145730", "2097153"), "line 5: Key key-1 has the seq of another row"},
-		{"a row that is newer than its account", edit(3, `"version":7`, `"version":8`), "line 3: House house-1 has the version 8, and its account only 7"},
+		{"a row that is newer than its account", edit(3, `"version":7`, `"version":8`),
+			"line 3: House house-1 has the version 8, and its account only 7"},
 		{"a seq that is yet to come", edit(3, "6291457", "8388609"), "line 3: House house-1 has the version 7, and a seq of version 8"},
 		{"cut off after a line", strings.Join(lines[:4], ""), "the export was cut off after line 4"},
 		{"cut off in a line", exampleText[:len(exampleText)-10], "line 9: "},
@@ -316,11 +320,13 @@ func TestWriteRefuses(t *testing.T) {
 		recode  *export.Recoder
 		want    string
 	}{
-		{"a document that is no JSON", one(store.Row{Kind: "House", ID: "house-1", Doc: []byte(`{"a":`)}), nil, "account one: the document of House house-1 is no JSON"},
+		{"a document that is not JSON", one(store.Row{Kind: "House", ID: "house-1", Doc: []byte(`{"a":`)}), nil,
+			"account one: the document of House house-1 is not JSON"},
 		{"an id that is no text", one(store.Row{Kind: "House", ID: "\xff", Doc: []byte(`{}`)}), nil, `account one: the id "\xff"`},
 		{"a kind that is no text", one(store.Row{Kind: "\xff", ID: "a", Doc: []byte(`{}`)}), nil, `account one: the kind "\xff"`},
 		{"an account that is no text", yielding(nil, store.Batch{Account: "\xff"}), nil, `the account "\xff"`},
-		{"a kind that is not known", one(store.Row{Kind: "Garden", ID: "a", Doc: []byte(`{}`)}), checked(), "account one: a is of the kind Garden, which this program does not know"},
+		{"a kind that is not known", one(store.Row{Kind: "Garden", ID: "a", Doc: []byte(`{}`)}), checked(),
+			"account one: a is of the kind Garden, which this program does not know"},
 		{"a store that breaks", yielding(broken, example()...), nil, broken.Error()},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -401,7 +407,8 @@ func TestSealedSecrets(t *testing.T) {
 			t.Errorf("the rows are not as they were (-want +got):\n%s", diff)
 		}
 	}
-	if _, _, err := read(text, export.NewRecoder(resource.Codecs(kinds, masterKey(2)), nil)); err == nil || !strings.HasPrefix(err.Error(), "line 4: the document of Key key-1: ") || !strings.Contains(err.Error(), "another master key") {
+	if _, _, err := read(text, export.NewRecoder(resource.Codecs(kinds, masterKey(2)), nil)); err == nil ||
+		!strings.HasPrefix(err.Error(), "line 4: the document of Key key-1: ") || !strings.Contains(err.Error(), "another master key") {
 		t.Errorf("with another key it was answered %v", err)
 	}
 }
@@ -417,7 +424,8 @@ func TestOpenSecrets(t *testing.T) {
 	from := teeth(t, 1, secret)
 	h := header
 	h.Secrets = export.Open
-	text := write(t, h, export.NewRecoder(resource.Codecs(kinds, masterKey(1)), resource.Codecs(secretive, resource.AsIs)), teeth(t, 1, secret))
+	text := write(t, h, export.NewRecoder(resource.Codecs(kinds, masterKey(1)), resource.Codecs(secretive, resource.AsIs)),
+		teeth(t, 1, secret))
 	if !strings.Contains(text, `"Teeth":"`+secret+`"`) {
 		t.Errorf("the secret is not in the open:\n%s", text)
 	}
@@ -474,7 +482,8 @@ func TestAhead(t *testing.T) {
 func FuzzRead(f *testing.F) {
 	f.Add(exampleText)
 	f.Add(exampleText[:150])
-	f.Add(write(f, header, nil, store.Batch{Account: "\u2028\x00", Version: 1, Rows: []store.Row{{Kind: "Key", ID: "\"\\", Version: 1, Seq: 1, Doc: []byte(`{}`)}}}))
+	f.Add(write(f, header, nil, store.Batch{Account: "\u2028\x00", Version: 1,
+		Rows: []store.Row{{Kind: "Key", ID: "\"\\", Version: 1, Seq: 1, Doc: []byte(`{}`)}}}))
 	f.Fuzz(func(t *testing.T, text string) {
 		first, _, err := read(text, checked())
 		if err != nil {

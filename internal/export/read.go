@@ -13,25 +13,26 @@ import (
 	"github.com/bastide-cloud/bastide/internal/store"
 )
 
-// Reader reads a dump.
+// Reader reads an export.
 type Reader struct {
 	Header Header
-	Totals Totals // what was read so far
+	Totals Totals // read so far
 
 	lines *bufio.Scanner
-	n     int // the number of the line that was read last
+	n     int // number of the last line read
 
 	recode  *Recoder
-	account store.Batch         // of which rows are read, with those not yielded yet
+	account store.Batch         // the account being read, with the rows not yielded yet
 	last    line                // the last row of the account
 	seqs    map[uint64]struct{} // of the account
 	ended   bool                // the last line was read
 }
 
-// maxLine bounds a line, and so what a file that is no dump can make us hold.
+// maxLine is the maximum length of a line, which bounds the memory that a wrong
+// file can take.
 const maxLine = 64 << 20
 
-// NewReader reads the header of a dump.
+// NewReader reads the header of an export.
 func NewReader(from io.Reader) (*Reader, error) {
 	r := &Reader{lines: bufio.NewScanner(from)}
 	r.lines.Buffer(make([]byte, 1<<20), maxLine)
@@ -55,7 +56,7 @@ func NewReader(from io.Reader) (*Reader, error) {
 	return r, nil
 }
 
-// next is the next line, or io.EOF.
+// next returns the next line, or io.EOF.
 func (r *Reader) next() ([]byte, error) {
 	more := r.lines.Scan()
 	switch err := r.lines.Err(); {
@@ -70,10 +71,10 @@ func (r *Reader) next() ([]byte, error) {
 	return r.lines.Bytes(), nil
 }
 
-// Batches yields what the dump holds, for [store.Dumper.Fill]. Every document
-// goes through the Recoder, which also counts what is pending: another program
-// may have counted otherwise. An error names the line that it is about; a dump
-// that was cut off ends in one.
+// Batches yields the content of the export, for [store.Dumper.Fill]. Every
+// document passes through the Recoder, which also counts what is pending,
+// because another program may have counted differently. An error names its
+// line; an export that was cut off ends with one.
 func (r *Reader) Batches(recode *Recoder) iter.Seq2[store.Batch, error] {
 	r.recode = recode
 	return func(yield func(store.Batch, error) bool) {
@@ -89,11 +90,11 @@ func (r *Reader) Batches(recode *Recoder) iter.Seq2[store.Batch, error] {
 	}
 }
 
-// pieceRows bounds the rows of a batch.
+// pieceRows is the maximum number of rows of a batch.
 const pieceRows = 500
 
-// batch reads an account, or a piece of one that has many rows. After the last
-// one it answers io.EOF.
+// batch reads an account, or a part of one that has many rows. After the last
+// one it returns io.EOF.
 func (r *Reader) batch() (store.Batch, error) {
 	r.account.Rows = nil
 	for !r.ended {
@@ -122,8 +123,8 @@ func (r *Reader) batch() (store.Batch, error) {
 	return store.Batch{}, err
 }
 
-// line is any line but the first. Which one it is, is said by the member that
-// only one sort of line has.
+// line is any line but the first. The sort of a line follows from the members
+// that it has.
 type line struct {
 	Account *string        `json:"account"`
 	Pending int            `json:"unsettled"`
@@ -152,7 +153,7 @@ func (r *Reader) line(text []byte) error {
 	return errors.New(`a line has one of "account", "doc" and "end"`)
 }
 
-// begin begins an account.
+// begin starts an account.
 func (r *Reader) begin(id string, version uint64) error {
 	if id == "" || version == 0 {
 		return errors.New("an account has an id and a version")
@@ -175,8 +176,9 @@ func (r *Reader) row(l line) error {
 	case l.Doc.Kind() != '{':
 		return errors.New("the document of a row is an object")
 	case l.Kind < r.last.Kind || l.Kind == r.last.Kind && l.ID <= r.last.ID:
-		return fmt.Errorf("%s %q comes after %s %q: the rows of an account are in order, and each comes once", l.Kind, l.ID, r.last.Kind, r.last.ID)
-	// The store counts on these two: what is made later gets other seqs.
+		return fmt.Errorf("%s %q comes after %s %q: the rows of an account are in order, and each comes once", l.Kind, l.ID, r.last.Kind,
+			r.last.ID)
+	// The store relies on these two for the seqs of later objects to be unique.
 	case l.Version > r.account.Version:
 		return fmt.Errorf("%s %s has the version %d, and its account only %d", l.Kind, l.ID, l.Version, r.account.Version)
 	case store.MadeAt(l.Seq) > l.Version:

@@ -14,9 +14,9 @@ import (
 	"github.com/bastide-cloud/bastide/internal/store"
 )
 
-// Write writes a dump of batches in the order of [store.Dumper.Dump], and answers
-// what it wrote. Without a Recoder it knows no kinds, and documents stay as they
-// are; one that is no JSON is an error.
+// Write writes an export of batches in the order of [store.Dumper.Dump], and
+// returns its totals. Without a Recoder it knows no kinds, and documents stay
+// as they are; one that is not JSON is an error.
 func Write(w io.Writer, h Header, batches iter.Seq2[store.Batch, error], recode *Recoder) (Totals, error) {
 	h.Format = Format
 	out := &writer{recode: recode, w: bufio.NewWriterSize(w, 1<<20)}
@@ -45,7 +45,7 @@ type end struct {
 type writer struct {
 	recode  *Recoder
 	w       *bufio.Writer
-	account string // that was begun
+	account string // the current account
 	totals  Totals
 	line    []byte
 }
@@ -81,7 +81,7 @@ type accountLine struct {
 	Pending int    `json:"unsettled"`
 }
 
-// row writes a line by hand: there are millions of them.
+// row encodes a line by hand, because there are millions of them.
 func (w *writer) row(r *store.Row) (err error) {
 	if w.recode != nil {
 		if _, err := w.recode.Row(w.account, r); err != nil {
@@ -90,9 +90,9 @@ func (w *writer) row(r *store.Row) (err error) {
 	}
 	doc := jsontext.Value(r.Doc)
 	if !doc.IsValid() {
-		return fmt.Errorf("the document of %s %s is no JSON", r.Kind, r.ID)
+		return fmt.Errorf("the document of %s %s is not JSON", r.Kind, r.ID)
 	}
-	if bytes.IndexByte(doc, '\n') >= 0 { // somebody wrote it by hand
+	if bytes.IndexByte(doc, '\n') >= 0 { // it was written by hand
 		if err := doc.Compact(); err != nil {
 			return err
 		}

@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// Event is what happens to something with states of the type S. Its text is a
+// Event is what happens to a resource with states of the type S. Its text is a
 // past participle, so that a refusal can say that a volume "is in-use, so it
-// cannot be deleted". Events are typed constants: one that is misspelt does not
+// cannot be deleted". Events are typed constants, so a misspelt one does not
 // compile.
 type Event[S ~string] string
 
-// Table says for each state which event leads to which next state. The empty
-// state is the one before creation and after the end.
+// Table maps each state and event to the next state. The empty state is the one
+// before creation and after the end.
 type Table[S ~string] map[S]map[Event[S]]S
 
 // Life is a table of any type of state.
@@ -26,15 +26,16 @@ type Life interface {
 	State() reflect.Type
 	// Edges lists all transitions, sorted.
 	Edges() []Edge
-	// Check reports a table that is not one whole.
+	// Check returns an error for a table that is incomplete or has unreachable
+	// states.
 	Check() error
 }
 
 // Edge is one transition.
 type Edge struct{ From, Event, To string }
 
-// Next returns the state that the event leads to, and whether it is allowed in
-// this state.
+// Next returns the state that the event leads to, and whether the event is
+// allowed in this state.
 func (t Table[S]) Next(from S, event Event[S]) (S, bool) {
 	to, ok := t[from][event]
 	return to, ok
@@ -53,8 +54,9 @@ func (t Table[S]) Edges() (edges []Edge) {
 	return edges
 }
 
-// Check reports states that no path from the empty state reaches, and states
-// that lead nowhere although the table names no end for them.
+// Check implements [Life]. It finds states that no path from the empty state
+// reaches, and states without a row in the table, although an end needs an
+// empty one.
 func (t Table[S]) Check() error {
 	reached := map[S]bool{"": true}
 	todo := []S{""}
@@ -81,7 +83,7 @@ func (t Table[S]) Check() error {
 	return nil
 }
 
-// Mermaid draws a life as a state diagram.
+// Mermaid returns a life as a state diagram.
 func Mermaid(l Life) string {
 	name := func(s string) string {
 		if s == "" {

@@ -16,23 +16,23 @@ import (
 	"github.com/bastide-cloud/bastide/internal/driver"
 )
 
-// Exporter writes what is on disks to a store, as files in some format.
+// Exporter writes the content of disks to a store, as files in various formats.
 type Exporter struct {
 	Store Store
-	Dir   string       // where files are made; empty: the directory of the system for such files
-	Image string       // the program that makes formats; empty: the qemu-img that is found
-	Log   *slog.Logger // of failures that are not for whoever asked for the export
+	Dir   string       // for temporary files; empty: the system's directory
+	Image string       // the program that converts formats; empty: qemu-img in the PATH
+	Log   *slog.Logger // for failures that the account must not see
 }
 
-// converted are the formats that qemu-img makes, under its names.
-var converted = []string{"qcow2", "vdi", "vmdk"}
+// convertible are the formats that qemu-img writes, under its names.
+var convertible = []string{"qcow2", "vdi", "vmdk"}
 
-// Write writes the content of an export, of so many bytes, where the export
-// says and as the format that it says. No content is zeroes, of which none is
-// read. It tells how much is done, in percent: the first half is to read, the
-// second one to send. Its errors are sentences for whoever asked for it.
-func (x *Exporter) Write(ctx context.Context, e driver.Export, size int64, content io.Reader, far func(percent int)) error {
-	err := x.write(ctx, e, size, content, far)
+// Write writes the content of an export, size bytes, to the object and in the
+// format that the export names. A nil content stands for zeroes. It reports
+// progress in percent: the first half is reading, the second half sending. Its
+// errors are sentences for the account that owns the export.
+func (x *Exporter) Write(ctx context.Context, e driver.Export, size int64, content io.Reader, progress func(percent int)) error {
+	err := x.write(ctx, e, size, content, progress)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (x *Exporter) Write(ctx context.Context, e driver.Export, size int64, conte
 	if ok && err == error(f) {
 		return complaint(f.Details)
 	}
-	// There is more to it than whoever asked may know.
+	// The cause may have details that the account must not see.
 	x.Log.Error("an export was not written", "account", e.Account, "export", e.ID, "error", err)
 	if ok {
 		return complaint(f.Details)
@@ -48,14 +48,14 @@ func (x *Exporter) Write(ctx context.Context, e driver.Export, size int64, conte
 	return complaint("The region could not write the file.")
 }
 
-// complaint is an error whose text is a sentence for the account that asked.
+// complaint is an error whose text is a sentence for the account.
 type complaint string
 
 func (c complaint) Error() string { return string(c) }
 
-func (x *Exporter) write(ctx context.Context, e driver.Export, size int64, content io.Reader, far func(percent int)) (err error) {
+func (x *Exporter) write(ctx context.Context, e driver.Export, size int64, content io.Reader, progress func(percent int)) (err error) {
 	program := ""
-	if slices.Contains(converted, e.Format) {
+	if slices.Contains(convertible, e.Format) {
 		if program, err = x.program(); err != nil {
 			return apierror.InvalidValue.Errorf("The region cannot make the format %s: the program qemu-img is not installed.", e.Format)
 		}
@@ -72,24 +72,24 @@ func (x *Exporter) write(ctx context.Context, e driver.Export, size int64, conte
 		}
 	}()
 	raw := filepath.Join(dir, "disk.raw")
-	filled, err := spool(ctx, raw, size, content, half(far, 0, size))
+	filled, err := spool(ctx, raw, size, content, half(progress, 0, size))
 	if err != nil {
 		return err
 	}
 	if program == "" {
-		return x.put(ctx, e, raw, filled, far)
+		return x.put(ctx, e, raw, filled, progress)
 	}
 	made := filepath.Join(dir, "disk."+e.Format)
 	if err := convert(ctx, program, e.Format, raw, made); err != nil {
 		return err
 	}
-	return x.put(ctx, e, made, nil, far)
+	return x.put(ctx, e, made, nil, progress)
 }
 
-// half tells of the half of the way that begins at so many percent by how many
-// of its bytes are done.
-func half(far func(percent int), from int, size int64) func(done int64) {
-	return func(done int64) { far(from + int(50*float64(done)/float64(max(size, 1)))) }
+// half returns a function that reports bytes done as percent of one half of the
+// work, which begins at the given percentage.
+func half(progress func(percent int), from int, size int64) func(done int64) {
+	return func(done int64) { progress(from + int(50*float64(done)/float64(max(size, 1)))) }
 }
 
 func (x *Exporter) program() (string, error) {
@@ -99,9 +99,9 @@ func (x *Exporter) program() (string, error) {
 	return exec.LookPath("qemu-img")
 }
 
-// spool writes content of so many bytes to a new file, and answers which of its
-// blocks are filled.
-func spool(ctx context.Context, name string, size int64, content io.Reader, far func(done int64)) (filled []bool, err error) {
+// spool writes content to a new file, and returns which of its blocks are
+// filled.
+func spool(ctx context.Context, name string, size int64, content io.Reader, progress func(done int64)) (filled []bool, err error) {
 	f, err := os.Create(name)
 	if err != nil {
 		return nil, err
@@ -109,43 +109,43 @@ func spool(ctx context.Context, name string, size int64, content io.Reader, far 
 	if content == nil {
 		return make([]bool, (size+blockSize-1)/blockSize), errors.Join(f.Truncate(size), f.Close())
 	}
-	written, filled, err := writeSparse(f, &watched{ctx: ctx, Reader: content, far: far})
+	written, filled, err := writeSparse(f, &progressReader{ctx: ctx, Reader: content, progress: progress})
 	if err == nil && written != size {
 		err = fmt.Errorf("the disk has %d bytes, and %d were read", size, written)
 	}
 	return filled, errors.Join(err, f.Close())
 }
 
-// watched reads until a context ends, and tells how far it is.
-type watched struct {
+// progressReader reads until a context ends, and reports progress.
+type progressReader struct {
 	ctx context.Context
 	io.Reader
-	done int64
-	far  func(done int64)
+	done     int64
+	progress func(done int64)
 }
 
-func (r *watched) Read(p []byte) (int, error) {
+func (r *progressReader) Read(p []byte) (int, error) {
 	if err := r.ctx.Err(); err != nil {
 		return 0, err
 	}
 	n, err := r.Reader.Read(p)
 	r.done += int64(n)
-	r.far(r.done)
+	r.progress(r.done)
 	return n, err
 }
 
-// convert makes a file of a format of a raw one.
+// convert converts a raw file to another format.
 func convert(ctx context.Context, program, format, from, to string) error {
 	made := exec.CommandContext(ctx, program, "convert", "-f", "raw", "-O", format, from, to)
-	if said, err := made.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w: %s", program, err, bytes.TrimSpace(said))
+	if output, err := made.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", program, err, bytes.TrimSpace(output))
 	}
 	return nil
 }
 
-// put puts a file into the store. filled says which of its blocks are, if that is
-// known.
-func (x *Exporter) put(ctx context.Context, e driver.Export, file string, filled []bool, far func(percent int)) error {
+// put puts a file into the store. filled marks the blocks that are not zero;
+// nil: unknown.
+func (x *Exporter) put(ctx context.Context, e driver.Export, file string, filled []bool, progress func(percent int)) error {
 	f, err := os.Open(file)
 	if err != nil {
 		return err
@@ -155,17 +155,17 @@ func (x *Exporter) put(ctx context.Context, e driver.Export, file string, filled
 	if err != nil {
 		return err
 	}
-	return x.Store.Put(ctx, Bucket{Name: e.Bucket, Account: e.Account, AccessKey: e.AccessKey, SecretKey: e.SecretKey}, e.Object, sparse{f, filled, ctx, half(far, 50, is.Size())}, is.Size())
+	return x.Store.Put(ctx, Bucket{Name: e.Bucket, Account: e.Account, AccessKey: e.AccessKey, SecretKey: e.SecretKey}, e.Object,
+		sparse{f, filled, ctx, half(progress, 50, is.Size())}, is.Size())
 }
 
-// sparse is a file of which it may be known where nothing is. To read that from
-// the file takes far longer. It is read until a context ends, and tells up to
-// where.
+// sparse is a file with known holes, which need not be read: that would take
+// far longer. It can be read until a context ends, and reports progress.
 type sparse struct {
 	io.ReaderAt
-	filled []bool // by block; unknown past the end
-	ctx    context.Context
-	far    func(done int64)
+	filled   []bool // by block; unknown past its end
+	ctx      context.Context
+	progress func(done int64)
 }
 
 // ReadAt implements [io.ReaderAt].
@@ -184,21 +184,21 @@ func (s sparse) ReadAt(p []byte, at int64) (n int, err error) {
 		}
 		n, at = n+read, at+int64(read)
 	}
-	s.far(at)
+	s.progress(at)
 	return n, err
 }
 
-// blockSize is that of the parts of a sparse file, in bytes.
+// blockSize is the size of a block of a sparse file, in bytes.
 const blockSize = 1 << 20
 
-// WriteSparse writes a new file, of which long rows of zeroes take no room. It
-// answers how many bytes the file has.
+// WriteSparse writes a new file in which long runs of zeroes are holes. It
+// returns the size of the file in bytes.
 func WriteSparse(f *os.File, content io.Reader) (written int64, err error) {
 	written, _, err = writeSparse(f, content)
 	return written, err
 }
 
-// writeSparse says as well which blocks are filled.
+// writeSparse is WriteSparse that also returns which blocks are filled.
 func writeSparse(f *os.File, content io.Reader) (written int64, filled []bool, err error) {
 	buffer, zeroes := make([]byte, blockSize), make([]byte, blockSize)
 	for {

@@ -59,7 +59,8 @@ func script(t *testing.T, body string) string {
 const copies = `echo "$1 $2 $3 $4 $5" > "$7" && cat "$6" >> "$7"`
 
 func export(format string) driver.Export {
-	return driver.Export{Account: "000000000001", ID: "snap-export-1", Format: format, Bucket: "bucket", Object: "exports/snap-export-1." + format}
+	return driver.Export{Account: "000000000001", ID: "snap-export-1", Format: format, Bucket: "bucket",
+		Object: "exports/snap-export-1." + format}
 }
 
 // What is written is what was on the disk, wherever zeroes are.
@@ -142,12 +143,15 @@ func TestWriteFails(t *testing.T) {
 		said    string // to whoever asked
 		told    string // to the operator
 	}{
-		{"no program", export("qcow2"), "/nowhere/qemu-img", strings.NewReader("content"), "The region cannot make the format qcow2: the program qemu-img is not installed.", ""},
+		{"no program", export("qcow2"), "/nowhere/qemu-img", strings.NewReader("content"),
+			"The region cannot make the format qcow2: the program qemu-img is not installed.", ""},
 		{"an unknown format", export("iso"), fails, strings.NewReader("content"), "The region cannot make the format iso.", ""},
-		{"the program fails", export("vdi"), fails, strings.NewReader("content"), "The region could not write the file.", "no room in /secret/place"},
+		{"the program fails", export("vdi"), fails, strings.NewReader("content"), "The region could not write the file.",
+			"no room in /secret/place"},
 		{"a disk that breaks", export("raw"), fails, broken{}, "The region could not write the file.", "the disk is on fire"},
 		{"a disk that is short", export("raw"), fails, strings.NewReader("cont"), "The region could not write the file.", "4 were read"},
-		{"no bucket", driver.Export{Format: "raw", Bucket: "..", Object: "one"}, fails, strings.NewReader("content"), "The bucket '..' doesn't exist.", ""},
+		{"no bucket", driver.Export{Format: "raw", Bucket: "..", Object: "one"}, fails, strings.NewReader("content"),
+			"The bucket '..' doesn't exist.", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -187,7 +191,8 @@ func TestWriteTellsHowFarItIs(t *testing.T) {
 	w := newWorkshop(t, script(t, `cat "$6" > "$7"`))
 	var told []int
 	content := bytes.Repeat([]byte("content!"), 1<<20)
-	if err := w.Write(t.Context(), export("vdi"), int64(len(content)), bytes.NewReader(content), func(percent int) { told = append(told, percent) }); err != nil {
+	if err := w.Write(t.Context(), export("vdi"), int64(len(content)), bytes.NewReader(content),
+		func(percent int) { told = append(told, percent) }); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.IsSorted(told) || !slices.Contains(told, 25) || !slices.Contains(told, 75) || told[len(told)-1] != 100 {

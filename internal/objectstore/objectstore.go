@@ -1,5 +1,5 @@
-// Package objectstore says what a region asks of an object store, and writes
-// exports of disks to one, in the formats that machines read.
+// Package objectstore defines what a region asks of an object store, and writes
+// exports of disks to one, in various formats.
 package objectstore
 
 import (
@@ -8,36 +8,36 @@ import (
 	"time"
 )
 
-// Store keeps objects in buckets. It may be used from many goroutines at once.
-// Its errors are faults, whose sentences are for whoever asked for the object;
-// any other error is the operator's.
+// Store keeps objects in buckets. It is safe for concurrent use. Its errors of
+// package apierror have sentences for the caller; any other error is for the
+// operator.
 type Store interface {
-	// CheckBucket refuses a bucket that objects cannot be put into.
+	// CheckBucket returns an error if objects cannot be put into a bucket.
 	CheckBucket(ctx context.Context, b Bucket) error
 
-	// Put writes an object of so many bytes, in place of one of the same key.
-	// Nobody sees a part of it.
+	// Put writes an object of size bytes, replacing one of the same key. No
+	// reader sees a part of it.
 	Put(ctx context.Context, b Bucket, key string, content io.ReaderAt, size int64) error
 
-	// Sign answers a URL with which anybody can read an object for a time, up
-	// to [MaxLifetime]. The object need not be there yet.
+	// Sign returns a URL with which an object can be read without credentials
+	// for a time, up to [MaxLifetime]. The object need not exist yet.
 	Sign(ctx context.Context, b Bucket, key string, lifetime time.Duration) (string, error)
 
-	// Fetch reads what a URL leads to, if it is at most so many bytes: a URL
-	// that Sign has answered, or one of an object store elsewhere.
-	Fetch(ctx context.Context, url string, most int64) ([]byte, error)
+	// Fetch reads the object at a URL, if it has at most limit bytes: a URL
+	// returned by Sign, or one of an object store elsewhere.
+	Fetch(ctx context.Context, url string, limit int64) ([]byte, error)
 }
 
-// Bucket is a bucket, the account that uses it, and the credentials that it is
-// used with: the operator's if there are none.
+// Bucket is a bucket, the account that uses it, and the credentials to use it
+// with.
 type Bucket struct {
 	Name                 string
-	Account              string // where the store itself knows no owners of buckets
-	AccessKey, SecretKey string // nobody else may learn the secret
+	Account              string // for stores without credentials
+	AccessKey, SecretKey string // empty: the operator's; not disclosed to other parties
 }
 
-// Scheme is that of signed URLs that work in the region only.
+// Scheme is the scheme of signed URLs that work in the region only.
 const Scheme = "object"
 
-// MaxLifetime is how long a signed URL works at most: what S3 allows.
+// MaxLifetime is the maximum lifetime of a signed URL: the maximum in S3.
 const MaxLifetime = 7 * 24 * time.Hour

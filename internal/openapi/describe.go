@@ -10,9 +10,8 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 )
 
-// Describe reads the comments of types and of the fields of structs from the
-// Go files in some directories. What is not a directory, and tests, it passes
-// over.
+// Describe reads the comments of types and of struct fields from the Go files
+// in some directories. It skips tests, and paths that are not directories.
 func Describe(dirs ...string) (api.Comments, error) {
 	comments := api.Comments{}
 	for _, dir := range dirs {
@@ -45,7 +44,7 @@ func describeFile(comments api.Comments, file *ast.File) {
 			name := file.Name.Name + "." + spec.Name.Name
 			doc := text(spec.Doc, spec.Comment)
 			if doc == "" && len(group.Specs) == 1 {
-				doc = text(group.Doc) // where it stands without parentheses
+				doc = text(group.Doc) // its place in a declaration without parentheses
 			}
 			note(comments, name, doc)
 			if fields, ok := spec.Type.(*ast.StructType); ok {
@@ -59,14 +58,14 @@ func describeFile(comments api.Comments, file *ast.File) {
 	}
 }
 
-// note keeps a comment, if there is one.
+// note adds a comment, if there is one.
 func note(comments api.Comments, name, comment string) {
 	if comment != "" {
 		comments[name] = comment
 	}
 }
 
-// text is what comments say, on one line.
+// text returns the text of comments on one line.
 func text(groups ...*ast.CommentGroup) string {
 	var parts []string
 	for _, g := range groups {

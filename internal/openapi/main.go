@@ -24,12 +24,12 @@ func main() {
 	}
 }
 
-// described are the directories of the types that requests and responses are
-// made of, from the root of the source tree.
+// described are the directories of the types of requests and responses, from
+// the root of the source tree.
 var described = []string{"internal/api", "internal/apilog", "internal/resource", "internal/cloud", "internal/cloud/*"}
 
-// generate makes the document from the program's actions and the source code of
-// their types. The region matters to no type.
+// generate returns the document for the program's actions and the source code
+// of their types. No type depends on the region.
 func generate(root string) ([]byte, error) {
 	var dirs []string
 	for _, pattern := range described {

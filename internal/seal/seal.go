@@ -1,7 +1,6 @@
-// Package seal keeps secrets unreadable on the disk. A [Key] seals and opens
-// short texts with AES-256-GCM under a key derived from the region's master
-// key; a sealed text is bound to the place it was sealed for, so that it opens
-// nowhere else.
+// Package seal encrypts secrets at rest. A [Key] seals and opens short texts
+// with AES-256-GCM under a key derived from the region's master key; a sealed
+// text is bound to the place it was sealed for, and opens nowhere else.
 package seal
 
 import (
@@ -30,7 +29,7 @@ type Key struct {
 // masterSize is the length of a master key in bytes, for AES-256.
 const masterSize = 32
 
-// New makes a key of 32 bytes of master key. Nonces come from random.
+// New returns a key for a master key of 32 bytes. Nonces come from random.
 func New(master []byte, random io.Reader) (*Key, error) {
 	if len(master) != masterSize {
 		return nil, fmt.Errorf("a master key has %d bytes, not %d", masterSize, len(master))
@@ -44,8 +43,9 @@ func New(master []byte, random io.Reader) (*Key, error) {
 	return k, err
 }
 
-// Load reads the master key of a file, 64 hexadecimal digits. If there is no
-// such file and create is true, it makes one that only its owner may read.
+// Load reads the master key from a file of 64 hexadecimal digits. If the file
+// does not exist and create is true, it generates one that only its owner can
+// read.
 func Load(file string, create bool, random io.Reader) (*Key, error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) && create {
@@ -67,22 +67,22 @@ func generate(file string, random io.Reader) (*Key, error) {
 		return nil, fmt.Errorf("choosing a master key: %w", err)
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return nil, fmt.Errorf("making a place for the master key: %w", err)
+		return nil, fmt.Errorf("creating the directory of the master key: %w", err)
 	}
 	err := writeSynced(file, hex.EncodeToString(master)+"\n")
 	if errors.Is(err, os.ErrExist) {
-		return Load(file, false, random) // another process made one meanwhile
+		return Load(file, false, random) // another process created one meanwhile
 	}
 	if err != nil {
-		return nil, fmt.Errorf("keeping the master key: %w", err)
+		return nil, fmt.Errorf("writing the master key: %w", err)
 	}
 	return New(master, random)
 }
 
-// writeSynced writes a new file that is either whole or absent after a power
-// cut: what was sealed with a lost key is lost.
+// writeSynced writes a new file that is either complete or absent after a power
+// failure, because everything sealed with a lost key is lost.
 func writeSynced(file, text string) error {
-	f, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*") // that only its owner may read
+	f, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*") // readable by its owner only
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func writeSynced(file, text string) error {
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	// A link does not take the place of a file that is there, as a rename would.
+	// A link does not replace an existing file, as a rename would.
 	if err := os.Link(f.Name(), file); err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func writeSynced(file, text string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// Derive makes a 32-byte key for another purpose.
+// Derive returns a 32-byte key for another purpose.
 func (k *Key) Derive(purpose string) []byte {
 	key, err := hkdf.Key(sha256.New, k.master, nil, "bastide: "+purpose, 32)
 	if err != nil {
@@ -111,7 +111,7 @@ func (k *Key) Derive(purpose string) []byte {
 	return key
 }
 
-// Seal makes a text that only Open with the same place gives back.
+// Seal encrypts a text, for Open with the same place.
 func (k *Key) Seal(text, place string) (string, error) {
 	nonce := make([]byte, k.aead.NonceSize(), k.aead.NonceSize()+len(text)+k.aead.Overhead())
 	if _, err := io.ReadFull(k.random, nonce); err != nil {
@@ -120,10 +120,12 @@ func (k *Key) Seal(text, place string) (string, error) {
 	return base64.StdEncoding.EncodeToString(k.aead.Seal(nonce, nonce, []byte(text), []byte(place))), nil
 }
 
-// ErrOther says that a text was not sealed with this key for this place.
+// ErrOther is the error for a text that was not sealed with this key for this
+// place.
 var ErrOther = errors.New("a sealed text does not open: it was sealed with another master key, or for another place")
 
-// Open gives back a sealed text. One that was sealed otherwise is [ErrOther].
+// Open decrypts a sealed text. It returns [ErrOther] if the text was sealed
+// with another key or for another place.
 func (k *Key) Open(sealed, place string) (string, error) {
 	box, err := base64.StdEncoding.DecodeString(sealed)
 	if err != nil || len(box) < k.aead.NonceSize() {

@@ -142,7 +142,8 @@ func FuzzOpen(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	for _, text := range []string{"", "=", "AAAA", "not base64!", genuine, genuine[:len(genuine)-4], genuine + genuine, strings.Repeat("A", 100)} {
+	for _, text := range []string{"", "=", "AAAA", "not base64!", genuine, genuine[:len(genuine)-4], genuine + genuine,
+		strings.Repeat("A", 100)} {
 		f.Add(text, "here")
 	}
 	f.Add(genuine, "there")

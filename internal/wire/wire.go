@@ -1,6 +1,6 @@
-// Package wire is what protocols have in common: each recognises its requests,
-// makes a named call of the bytes, and bytes of the result. No protocol names
-// a family's type.
+// Package wire is the common interface of protocols: each recognises its
+// requests, decodes them to named calls, and encodes the results. No protocol
+// names a family's type.
 package wire
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 )
 
-// Call is a request as its protocol understands it.
+// Call is a decoded request.
 type Call struct {
 	API     string // the protocol, as ReadApiLogs shows it
 	Action  string
@@ -18,17 +18,18 @@ type Call struct {
 	Body    []byte // the parameters, as a JSON object
 }
 
-// Protocol speaks with one sort of clients.
+// Protocol decodes the requests and encodes the responses of one sort of
+// clients.
 type Protocol interface {
 	// Recognise reports whether a request is for this protocol.
 	Recognise(r *http.Request) bool
-	// Decode makes a call of a request. When it fails, the call it answers
-	// says as much as is known.
+	// Decode decodes a request. If it fails, the call has as much as is known.
 	Decode(r *http.Request, body []byte) (Call, error)
-	// Encode appends the answer to a call. The status is that of success.
+	// Encode appends the response to a call that succeeded.
 	Encode(b []byte, call Call, requestID string, response reflect.Value) []byte
-	// Refuse appends the answer to a call that failed, and says its status.
+	// Refuse appends the response to a call that failed, and returns its
+	// status.
 	Refuse(b []byte, call Call, requestID string, err error) ([]byte, int)
-	// ContentType is the type of all answers.
+	// ContentType returns the media type of all responses.
 	ContentType() string
 }

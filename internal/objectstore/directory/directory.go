@@ -1,6 +1,6 @@
-// Package directory keeps objects as files: a directory for each bucket, which is
-// made when it is needed and belongs to the account that was the first to write to
-// it, and in it a file for each object. They are not served; the URLs that it signs
+// Package directory keeps objects as files: a directory for each bucket, with a
+// file for each object. A bucket is created when it is first written to, and
+// belongs to the account that did. The files are not served; the signed URLs
 // work in the region only.
 package directory
 
@@ -35,11 +35,11 @@ type Store struct {
 	key     []byte
 	now     func() time.Time
 	web     *web.Client
-	writing atomic.Uint64 // how many objects were written, to tell apart those that are
+	writing atomic.Uint64 // number of objects written, for unique file names
 }
 
-// Open opens the store in a directory, which is made if it is not there. The key
-// signs its URLs.
+// Open opens the store in a directory, which is created if it does not exist.
+// The key signs its URLs.
 func Open(dir string, key []byte, now func() time.Time) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -51,11 +51,12 @@ func Open(dir string, key []byte, now func() time.Time) (*Store, error) {
 	return &Store{root: root, key: key, now: now, web: web.New("")}, nil
 }
 
-// Close lets go of the directory.
+// Close closes the directory.
 func (s *Store) Close() error { return s.root.Close() }
 
-// CheckBucket implements [objectstore.Store]. Every bucket that a directory can
-// be called is there, and is the account's unless another one has written to it.
+// CheckBucket implements [objectstore.Store]. Every bucket whose name can be
+// the name of a directory exists, and the account may use it unless it belongs
+// to another one.
 func (s *Store) CheckBucket(_ context.Context, b objectstore.Bucket) error {
 	if !isName(b.Name) {
 		return apierror.BucketNotFound.Errorf("The bucket '%.100s' doesn't exist.", b.Name)
@@ -64,11 +65,11 @@ func (s *Store) CheckBucket(_ context.Context, b objectstore.Bucket) error {
 	if err != nil || !owned || owner == b.Account {
 		return err
 	}
-	// The code is the one of a bucket that an object store refuses.
+	// An object store on the network refuses a bucket with this code, too.
 	return apierror.StoreUnreachable.Errorf("The object store does not let the region use the bucket '%.100s' for this account.", b.Name)
 }
 
-// owner is the account that a bucket belongs to, if it belongs to one.
+// owner returns the account that a bucket belongs to, if any.
 func (s *Store) owner(b objectstore.Bucket) (account string, owned bool, err error) {
 	text, err := s.root.ReadFile(path.Join(b.Name, ownerFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -77,7 +78,8 @@ func (s *Store) owner(b objectstore.Bucket) (account string, owned bool, err err
 	return strings.TrimSpace(string(text)), err == nil, err
 }
 
-// claim makes a bucket the account's. Of those that claim it at once one gets it.
+// claim makes the account the owner of a bucket. If several claim it at once, one
+// of them gets it.
 func (s *Store) claim(ctx context.Context, b objectstore.Bucket) (err error) {
 	if _, owned, err := s.owner(b); err != nil || owned {
 		return cmp.Or(err, s.CheckBucket(ctx, b))
@@ -93,7 +95,7 @@ func (s *Store) claim(ctx context.Context, b objectstore.Bucket) (err error) {
 	if err != nil {
 		return err
 	}
-	// A link does not take the place of a file that is there, as a rename would.
+	// A link does not replace an existing file, as a rename would.
 	if err := s.root.Link(part, path.Join(b.Name, ownerFile)); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
@@ -104,24 +106,25 @@ func (s *Store) claim(ctx context.Context, b objectstore.Bucket) (err error) {
 	return cmp.Or(dir.Sync(), dir.Close(), s.CheckBucket(ctx, b))
 }
 
-// isName reports whether a text can be the name of one file, and is none of the
-// store's own.
+// isName reports whether a text can be the name of a file, and is not reserved
+// by the store.
 func isName(s string) bool {
 	return fs.ValidPath(s) && s != "." && !strings.ContainsAny(s, `/\`) && !strings.HasPrefix(s, partial) && !strings.EqualFold(s, ownerFile)
 }
 
-// The names of the store's own files: those that are being written begin with the
-// first, and in each bucket the second says whose it is.
+// The names of the store's own files: partial is the prefix of files that are
+// being written, and ownerFile in each bucket has the account that it belongs
+// to.
 const (
 	partial   = ".partial-"
 	ownerFile = ".owner"
 )
 
-// file is the name of the file of an object.
+// file returns the path of the file of an object.
 func file(bucket, key string) (string, error) {
 	for part := range strings.SplitSeq(key, "/") {
 		if !isName(part) {
-			return "", apierror.InvalidValue.Errorf("The object store keeps files, and none can be called '%.200s'.", key)
+			return "", apierror.InvalidValue.Errorf("The object store keeps files, and '%.200s' cannot be the name of one.", key)
 		}
 	}
 	return path.Join(bucket, key), nil
@@ -154,7 +157,7 @@ func (s *Store) Put(ctx context.Context, b objectstore.Bucket, key string, conte
 	return err
 }
 
-// write writes a file under a name that no object has.
+// write writes a file under a temporary name.
 func (s *Store) write(content io.Reader, size int64) (part string, err error) {
 	f, err := s.create()
 	if err != nil {
@@ -170,7 +173,7 @@ func (s *Store) write(content io.Reader, size int64) (part string, err error) {
 	return filepath.Base(f.Name()), errors.Join(err, f.Close())
 }
 
-// create makes a file to write to. Another process may have the same directory,
+// create creates a temporary file. Another process may use the same directory,
 // or have ended and left its files.
 func (s *Store) create() (*os.File, error) {
 	for {
@@ -181,11 +184,11 @@ func (s *Store) create() (*os.File, error) {
 	}
 }
 
-// taken explains why there cannot be a file of a key: another key goes on after
-// a slash where this one ends, or the other way round.
+// taken explains why an object cannot have a key: another key continues with a
+// slash where this one ends, or vice versa.
 func taken(key string, err error) error {
 	if errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EISDIR) {
-		return apierror.InvalidValue.Errorf("The object store keeps files, and the name of '%.200s' is taken by a directory or the other way round.", key)
+		return apierror.InvalidValue.Errorf("The object store keeps files, and '%.200s' conflicts with a directory or file of that name.", key)
 	}
 	return err
 }
@@ -197,7 +200,8 @@ func (s *Store) Sign(_ context.Context, b objectstore.Bucket, key string, lifeti
 		return "", err
 	}
 	expires := strconv.FormatInt(s.now().Add(min(lifetime, objectstore.MaxLifetime)).Unix(), 10)
-	u := url.URL{Scheme: objectstore.Scheme, Path: "/" + name, RawQuery: url.Values{"Expires": {expires}, "Signature": {s.signature(name, expires)}}.Encode()}
+	u := url.URL{Scheme: objectstore.Scheme, Path: "/" + name,
+		RawQuery: url.Values{"Expires": {expires}, "Signature": {s.signature(name, expires)}}.Encode()}
 	return u.String(), nil
 }
 
@@ -208,14 +212,14 @@ func (s *Store) signature(name, expires string) string {
 }
 
 // Fetch implements [objectstore.Store].
-func (s *Store) Fetch(ctx context.Context, location string, most int64) ([]byte, error) {
+func (s *Store) Fetch(ctx context.Context, location string, limit int64) ([]byte, error) {
 	u, err := url.Parse(location)
 	if err != nil || u.Scheme != objectstore.Scheme {
-		return s.web.Fetch(ctx, location, most)
+		return s.web.Fetch(ctx, location, limit)
 	}
 	name, expires := strings.TrimPrefix(u.Path, "/"), u.Query().Get("Expires")
 	if !hmac.Equal([]byte(s.signature(name, expires)), []byte(u.Query().Get("Signature"))) {
-		return nil, apierror.ManifestNotFound.Errorf("The signature of the URL is not right.")
+		return nil, apierror.ManifestNotFound.Errorf("The signature of the URL is wrong.")
 	}
 	until, err := strconv.ParseInt(expires, 10, 64)
 	if err != nil {
@@ -232,9 +236,9 @@ func (s *Store) Fetch(ctx context.Context, location string, most int64) ([]byte,
 		return nil, err
 	}
 	defer f.Close()
-	content, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(content)) > most {
-		err = apierror.InvalidManifest.Errorf("It has more than %d bytes.", most)
+	content, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(content)) > limit {
+		err = apierror.InvalidManifest.Errorf("The object has more than %d bytes.", limit)
 	}
 	return content, err
 }

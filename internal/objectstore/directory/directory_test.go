@@ -80,7 +80,8 @@ func TestKeyBelowAnother(t *testing.T) {
 		key  string
 		fine bool
 	}{{"a", true}, {"a/b", false}, {"c/d", true}, {"c", false}} {
-		if err := s.Put(t.Context(), b, test.key, strings.NewReader("x"), 1); (err == nil) != test.fine || err != nil && !apierror.InvalidValue.Is(err) {
+		if err := s.Put(t.Context(), b, test.key, strings.NewReader("x"), 1); (err == nil) != test.fine || err != nil &&
+			!apierror.InvalidValue.Is(err) {
 			t.Errorf("%s: %v", test.key, err)
 		}
 	}

@@ -1,4 +1,4 @@
-// Package objectstoretest tests an object store: every one passes the same tests.
+// Package objectstoretest has the tests that every object store passes.
 package objectstoretest
 
 import (
@@ -13,8 +13,8 @@ import (
 	"github.com/bastide-cloud/bastide/internal/objectstore"
 )
 
-// Run tests a store. open gives an empty one with a bucket that can be written
-// to, which sends parts of no more than [Part] bytes if it sends any.
+// Run tests a store. open returns an empty store that sends parts of at most
+// [Part] bytes, and a bucket that can be written to.
 func Run(t *testing.T, open func(t *testing.T) (objectstore.Store, objectstore.Bucket)) {
 	for name, content := range map[string][]byte{
 		"empty":          {},
@@ -119,18 +119,18 @@ func sign(t *testing.T, s objectstore.Store, b objectstore.Bucket, key string) s
 	return url
 }
 
-func fetch(t *testing.T, s objectstore.Store, url string, most int64) []byte {
+func fetch(t *testing.T, s objectstore.Store, url string, limit int64) []byte {
 	t.Helper()
-	content, err := s.Fetch(t.Context(), url, most)
+	content, err := s.Fetch(t.Context(), url, limit)
 	if err != nil {
 		t.Fatalf("reading %s: %v", url, err)
 	}
 	return content
 }
 
-func refused(t *testing.T, s objectstore.Store, url string, most int64, code apierror.Code) {
+func refused(t *testing.T, s objectstore.Store, url string, limit int64, code apierror.Code) {
 	t.Helper()
-	if content, err := s.Fetch(t.Context(), url, most); !code.Is(err) {
-		t.Errorf("reading %s answers %q, %v", url, content, err)
+	if content, err := s.Fetch(t.Context(), url, limit); !code.Is(err) {
+		t.Errorf("reading %s returns %q, %v", url, content, err)
 	}
 }

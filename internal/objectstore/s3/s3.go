@@ -1,9 +1,9 @@
 // Package s3 keeps objects in any object store that speaks S3, such as
 // OUTSCALE's, MinIO or Ceph.
 //
-// The SDK of AWS spares us the signatures, the retries and the ways in which
-// answers can fail. It signs by the clock that it is given; how long it waits for
-// the network it measures itself.
+// The SDK of AWS spares us the signatures, the retries and the variety of error
+// responses. It signs by the clock that it is given, but measures its network
+// timeouts by the machine's.
 package s3
 
 import (
@@ -26,26 +26,27 @@ import (
 	"github.com/bastide-cloud/bastide/internal/objectstore/web"
 )
 
-// Options says where an object store is.
+// Options configures a Store.
 type Options struct {
 	Endpoint             string // its URL
-	Region               string // what the store takes itself to be in
-	AccessKey, SecretKey string // the operator's credentials; empty: there are none
+	Region               string // the region's name in signatures
+	AccessKey, SecretKey string // the operator's credentials; empty: none
 	Now                  func() time.Time
 
-	// Part is how many bytes are sent at once; 64 MiB if zero. S3 wants 5 MiB or
-	// more. An object of more than 10,000 parts has larger ones.
+	// Part is the size of the parts that large objects are sent in; 64 MiB if
+	// zero. S3 requires 5 MiB or more. An object of more than 10,000 parts has
+	// larger ones.
 	Part int64
 }
 
-// maxParts is how many parts an object has at most: what S3 allows.
+// maxParts is the maximum number of parts of an object: the maximum in S3.
 const maxParts = 10_000
 
-// How long a store may take for an answer, and more for each MiB that it is sent:
-// the way to it may be slow, and it shall not keep us for ever.
+// The timeout of a call, with an allowance for each MiB sent, because the
+// network may be slow.
 const patience, patiencePerMiB = 10 * time.Second, 10 * time.Second
 
-// allow bounds a call with which so many bytes are sent.
+// allow returns a context for a call that sends size bytes.
 func allow(ctx context.Context, size int64) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, patience+time.Duration(size>>20)*patiencePerMiB)
 }
@@ -58,23 +59,25 @@ type Store struct {
 	web    *web.Client
 }
 
-// signer signs by another clock than the machine's.
+// signer signs by the given clock instead of the machine's.
 type signer struct {
 	by  *v4.Signer
 	now func() time.Time
 }
 
 // SignHTTP implements [s3.HTTPSignerV4].
-func (s signer) SignHTTP(ctx context.Context, with aws.Credentials, r *http.Request, payload, service, region string, _ time.Time, how ...func(*v4.SignerOptions)) error {
+func (s signer) SignHTTP(ctx context.Context, with aws.Credentials, r *http.Request, payload, service, region string, _ time.Time,
+	how ...func(*v4.SignerOptions)) error {
 	return s.by.SignHTTP(ctx, with, r, payload, service, region, s.now(), how...)
 }
 
 // PresignHTTP implements [s3.HTTPPresignerV4].
-func (s signer) PresignHTTP(ctx context.Context, with aws.Credentials, r *http.Request, payload, service, region string, _ time.Time, how ...func(*v4.SignerOptions)) (string, http.Header, error) {
+func (s signer) PresignHTTP(ctx context.Context, with aws.Credentials, r *http.Request, payload, service, region string, _ time.Time,
+	how ...func(*v4.SignerOptions)) (string, http.Header, error) {
 	return s.by.PresignHTTP(ctx, with, r, payload, service, region, s.now(), how...)
 }
 
-// Open makes the store. It does not ask whether anybody is there.
+// Open returns the store. It does not connect to it.
 func Open(o Options) (*Store, error) {
 	endpoint, err := url.Parse(o.Endpoint)
 	if err != nil || endpoint.Host == "" || endpoint.Scheme != "https" && endpoint.Scheme != "http" {
@@ -89,14 +92,14 @@ func Open(o Options) (*Store, error) {
 	}
 	s.client = s3.New(s3.Options{
 		BaseEndpoint: &o.Endpoint, Region: o.Region, UsePathStyle: true, Credentials: s.credentials(objectstore.Bucket{}), HTTPSignerV4: s.signer,
-		// Not all stores know the checksums that AWS has added later.
+		// Not all stores support the checksums that AWS has added later.
 		RequestChecksumCalculation: aws.RequestChecksumCalculationWhenRequired,
 		ResponseChecksumValidation: aws.ResponseChecksumValidationWhenRequired,
 	})
 	return s, nil
 }
 
-// withPort is the host and port that a URL is asked at.
+// withPort returns the host and port of a URL.
 func withPort(u *url.URL) string {
 	switch {
 	case u.Port() != "":
@@ -109,7 +112,7 @@ func withPort(u *url.URL) string {
 
 var errNoCredentials = errors.New("the region has no credentials of its own")
 
-// credentials are those that a bucket is used with.
+// credentials returns the credentials for a bucket.
 func (s *Store) credentials(b objectstore.Bucket) aws.CredentialsProvider {
 	if b.AccessKey == "" {
 		b.AccessKey, b.SecretKey = s.AccessKey, s.SecretKey
@@ -148,8 +151,8 @@ func (s *Store) Put(ctx context.Context, b objectstore.Bucket, key string, conte
 	return explain(b, err)
 }
 
-// putParts sends an object part by part. The store has none of it until all are
-// there.
+// putParts sends an object in parts. The object does not exist before the last
+// one.
 func (s *Store) putParts(ctx context.Context, b objectstore.Bucket, key string, content io.ReaderAt, size int64) (err error) {
 	beginning, cancel := allow(ctx, 0)
 	defer cancel()
@@ -161,11 +164,12 @@ func (s *Store) putParts(ctx context.Context, b objectstore.Bucket, key string, 
 		if err == nil {
 			return
 		}
-		// What was sent takes room until it is given up, also when we were
-		// told to end.
+		// Parts take space until the upload is aborted, even if the context has
+		// ended.
 		ending, cancel := allow(context.WithoutCancel(ctx), 0)
 		defer cancel()
-		_, failure := s.client.AbortMultipartUpload(ending, &s3.AbortMultipartUploadInput{Bucket: &b.Name, Key: &key, UploadId: upload.UploadId}, s.with(b))
+		_, failure := s.client.AbortMultipartUpload(ending,
+			&s3.AbortMultipartUploadInput{Bucket: &b.Name, Key: &key, UploadId: upload.UploadId}, s.with(b))
 		err = errors.Join(err, failure)
 	}()
 	var parts []types.CompletedPart
@@ -180,7 +184,7 @@ func (s *Store) putParts(ctx context.Context, b objectstore.Bucket, key string, 
 		}
 		parts = append(parts, types.CompletedPart{ETag: etag, PartNumber: &number})
 	}
-	// The store puts them together, which may take it minutes.
+	// Joining the parts may take minutes.
 	joining, cancel := allow(ctx, s.Part)
 	defer cancel()
 	_, err = s.client.CompleteMultipartUpload(joining, &s3.CompleteMultipartUploadInput{
@@ -189,7 +193,7 @@ func (s *Store) putParts(ctx context.Context, b objectstore.Bucket, key string, 
 	return err
 }
 
-// partOf is how large the parts of an object are.
+// partOf returns the size of the parts of an object.
 func (s *Store) partOf(size int64) int64 { return max(s.Part, (size+maxParts-1)/maxParts) }
 
 func (s *Store) putPart(ctx context.Context, b objectstore.Bucket, part *s3.UploadPartInput) (etag *string, err error) {
@@ -214,28 +218,31 @@ func (s *Store) Sign(ctx context.Context, b objectstore.Bucket, key string, life
 }
 
 // Fetch implements [objectstore.Store].
-func (s *Store) Fetch(ctx context.Context, url string, most int64) ([]byte, error) {
-	return s.web.Fetch(ctx, url, most)
+func (s *Store) Fetch(ctx context.Context, url string, limit int64) ([]byte, error) {
+	return s.web.Fetch(ctx, url, limit)
 }
 
-// explain makes of what the store says a sentence for whoever named the bucket.
+// explain turns an error of the store into a sentence for the caller that named
+// the bucket.
 func explain(b objectstore.Bucket, err error) error {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return err
 	}
 	if errors.Is(err, errNoCredentials) {
-		return apierror.StoreUnreachable.Errorf("The region has no credentials of its own for the object store: give those of the bucket in OsuApiKey.")
+		return apierror.StoreUnreachable.Errorf("The region has no credentials of its own for the object store: give those of the " +
+			"bucket in OsuApiKey.")
 	}
 	answer, ok := errors.AsType[smithy.APIError](err)
 	if !ok {
-		return errors.Join(apierror.StoreUnreachable.Errorf("The object store does not answer."), err)
+		return errors.Join(apierror.StoreUnreachable.Errorf("The object store does not respond."), err)
 	}
 	switch code := answer.ErrorCode(); code {
 	case "NoSuchBucket", "NotFound", "InvalidBucketName":
 		return apierror.BucketNotFound.Errorf("The bucket '%.100s' doesn't exist.", b.Name)
 	case "AccessDenied", "Forbidden", "InvalidAccessKeyId", "SignatureDoesNotMatch", "AllAccessDisabled":
-		return apierror.StoreUnreachable.Errorf("The object store does not let the region use the bucket '%.100s' with these credentials.", b.Name)
+		return apierror.StoreUnreachable.Errorf("The object store does not let the region use the bucket '%.100s' with these credentials.",
+			b.Name)
 	default:
-		return fmt.Errorf("%w %w", apierror.StoreUnreachable.Errorf("The object store answers with the error %.100s.", code), err)
+		return fmt.Errorf("%w %w", apierror.StoreUnreachable.Errorf("The object store returned the error %.100s.", code), err)
 	}
 }

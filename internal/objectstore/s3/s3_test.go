@@ -165,7 +165,8 @@ func TestClock(t *testing.T) {
 	t.Parallel()
 	s, c := openCellar(t, Options{AccessKey: "OPERATOR", SecretKey: "secret", Part: 5 << 20})
 	b := objectstore.Bucket{Name: "bucket"}
-	if err := errors.Join(s.CheckBucket(t.Context(), b), s.Put(t.Context(), b, "one", bytes.NewReader(make([]byte, 6<<20)), 6<<20)); err != nil {
+	if err := errors.Join(s.CheckBucket(t.Context(), b),
+		s.Put(t.Context(), b, "one", bytes.NewReader(make([]byte, 6<<20)), 6<<20)); err != nil {
 		t.Fatal(err)
 	}
 	url, err := s.Sign(t.Context(), b, "one", time.Hour)
@@ -193,7 +194,8 @@ func TestSilence(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for _, size := range []int64{7, 3 << 20} {
-			s, err := Open(Options{Endpoint: "http://oos.example.com", Region: "eu-west-2", AccessKey: "OPERATOR", SecretKey: "secret", Now: now, Part: 1 << 20})
+			s, err := Open(Options{Endpoint: "http://oos.example.com", Region: "eu-west-2", AccessKey: "OPERATOR", SecretKey: "secret", Now: now,
+				Part: 1 << 20})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -235,7 +237,8 @@ func TestCredentials(t *testing.T) {
 		t.Errorf("asked with %s, want %s", got, want)
 	}
 	url, err := s.Sign(t.Context(), objectstore.Bucket{Name: "bucket", AccessKey: "CUSTOMER", SecretKey: "other"}, "one", 1<<62)
-	if err != nil || !strings.Contains(url, "X-Amz-Credential=CUSTOMER%2F") || !strings.Contains(url, "X-Amz-Expires=604800") || strings.Contains(url, "other") {
+	if err != nil || !strings.Contains(url, "X-Amz-Credential=CUSTOMER%2F") || !strings.Contains(url, "X-Amz-Expires=604800") ||
+		strings.Contains(url, "other") {
 		t.Errorf("the URL is %s, %v", url, err)
 	}
 }
@@ -256,10 +259,13 @@ func TestRefusals(t *testing.T) {
 		says   string
 	}{
 		{"no credentials", s, objectstore.Bucket{Name: "bucket"}, apierror.StoreUnreachable, "no credentials of its own"},
-		{"unknown credentials", s, objectstore.Bucket{Name: "bucket", AccessKey: "STRANGER", SecretKey: "x"}, apierror.StoreUnreachable, "with these credentials"},
-		{"no bucket", s, objectstore.Bucket{Name: "barrel", AccessKey: "CUSTOMER", SecretKey: "x"}, apierror.BucketNotFound, "'barrel' doesn't exist"},
-		{"something else", s, objectstore.Bucket{Name: "bucket", AccessKey: "UNLUCKY", SecretKey: "x"}, apierror.StoreUnreachable, "OperationAborted"},
-		{"nobody there", away, objectstore.Bucket{Name: "bucket"}, apierror.StoreUnreachable, "does not answer"},
+		{"unknown credentials", s, objectstore.Bucket{Name: "bucket", AccessKey: "STRANGER", SecretKey: "x"}, apierror.StoreUnreachable,
+			"with these credentials"},
+		{"no bucket", s, objectstore.Bucket{Name: "barrel", AccessKey: "CUSTOMER", SecretKey: "x"}, apierror.BucketNotFound,
+			"'barrel' doesn't exist"},
+		{"something else", s, objectstore.Bucket{Name: "bucket", AccessKey: "UNLUCKY", SecretKey: "x"}, apierror.StoreUnreachable,
+			"OperationAborted"},
+		{"nobody there", away, objectstore.Bucket{Name: "bucket"}, apierror.StoreUnreachable, "does not respond"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -1,5 +1,5 @@
-// Package oapi is the protocol of the main API: POST …/api/v1/<Action> with
-// a JSON object, answered by a JSON object.
+// Package oapi is the protocol of the main API: POST …/api/v1/<Action>, with
+// JSON objects as request and response.
 package oapi
 
 import (
@@ -16,10 +16,11 @@ import (
 // Protocol implements [wire.Protocol].
 type Protocol struct{}
 
-// ContentType implements [wire.Protocol]. Clients decode no other.
+// ContentType implements [wire.Protocol]. Clients decode no other type.
 func (Protocol) ContentType() string { return "application/json" }
 
-// Recognise implements [wire.Protocol]: what no other protocol takes is ours.
+// Recognise implements [wire.Protocol]. Requests that no other protocol
+// recognises belong to this one.
 func (Protocol) Recognise(*http.Request) bool { return true }
 
 // Decode implements [wire.Protocol].
@@ -32,8 +33,8 @@ func (Protocol) Decode(r *http.Request, body []byte) (wire.Call, error) {
 	return call, err
 }
 
-// route reads the action and the version of a path. Clients put any prefix
-// before it, repeat slashes, say latest or a version, or only the action.
+// route returns the action and the version in a path. Clients use any prefix,
+// repeat slashes, and give a version, latest or neither.
 func route(path string) (string, api.Version, error) {
 	parts := slices.DeleteFunc(strings.Split(path, "/"), func(part string) bool { return part == "" })
 	action := ""
@@ -48,8 +49,8 @@ func route(path string) (string, api.Version, error) {
 	}
 	label := strings.TrimPrefix(parts[len(parts)-2], "v")
 	if !isLabel(parts[len(parts)-2]) || !strings.Contains(label, ".") {
-		// v0, v1 and latest are the newest version; anything else is part
-		// of somebody's prefix.
+		// v0, v1 and latest are the newest version; anything else is part of
+		// the client's prefix.
 		return action, api.Latest, nil
 	}
 	version, err := api.ParseVersion(label)
@@ -59,7 +60,7 @@ func route(path string) (string, api.Version, error) {
 	return action, version, nil
 }
 
-// isLabel reports whether a part of a path stands for a version.
+// isLabel reports whether a part of a path is a version.
 func isLabel(part string) bool {
 	digits, ok := strings.CutPrefix(part, "v")
 	return part == "latest" || ok && digits != "" && strings.Trim(digits, "0123456789.") == ""
@@ -85,7 +86,7 @@ func appendContext(b []byte, requestID string) []byte {
 	return append(b, `"}`...)
 }
 
-// refusal is an error as the main API shows it.
+// refusal is an error in the form of the main API.
 type refusal struct{ Errors []problem }
 
 type problem struct {
@@ -102,9 +103,9 @@ func (Protocol) Refuse(b []byte, call wire.Call, requestID string, err error) ([
 	return append(appendContext(b, requestID), '}'), status(call.Action, f.Code)
 }
 
-// decoded lists the actions on which the clients of the main API decode a
-// status other than 400, 401 and 500. On any other they would see raw text in
-// place of an error. Source: facts/observed-behaviour.md, section 1.
+// decoded lists the actions for which the clients of the main API decode a
+// status other than 400, 401 and 500. For any other action they would show raw
+// text instead of the error. Source: facts/observed-behaviour.md, section 1.
 var decoded = map[string]int{
 	"AcceptNetPeering": 409, "RejectNetPeering": 409, "DeleteNetPeering": 409, "CreateKeypair": 409,
 	"CreateLoadBalancer": 409, "UpdateLoadBalancer": 409, "DeleteLoadBalancerPolicy": 409, "CreateNatService": 409,
@@ -113,7 +114,7 @@ var decoded = map[string]int{
 	"AddUserToUserGroup":    404,
 }
 
-// status is the HTTP status of a fault on an action.
+// status returns the HTTP status of an error of an action.
 func status(action string, code apierror.Code) int {
 	s := code.Status()
 	if (s == 409 || s == 424) && decoded[action] != s {

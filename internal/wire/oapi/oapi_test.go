@@ -42,7 +42,8 @@ func TestDecode(t *testing.T) {
 		{"GET", "/", "", api.Latest, apierror.UnknownAction},
 	} {
 		body := []byte(`{"a":1}`)
-		got, err := Protocol{}.Decode(&http.Request{Method: test.method, URL: httptest.NewRequest(test.method, "http://x"+test.path, nil).URL}, body)
+		got, err := Protocol{}.Decode(&http.Request{Method: test.method, URL: httptest.NewRequest(test.method, "http://x"+test.path, nil).URL},
+			body)
 		want := wire.Call{API: "oapi", Action: test.action, Version: test.version, Body: body}
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s %s: got %+v, want %+v", test.method, test.path, got, want)
@@ -83,8 +84,10 @@ func TestRefuse(t *testing.T) {
 	}{
 		{"ReadVms", apierror.AuthenticationFailed.Bare(), 401, `{"Type":"AccessDenied","Details":"","Code":"1"}`},
 		{"CreateNet", apierror.SubnetOverlaps.Errorf("It overlaps."), 409, `{"Type":"ResourceConflict","Details":"It overlaps.","Code":"9058"}`},
-		{"CreateVolume", apierror.SubnetOverlaps.Errorf("It overlaps."), 400, `{"Type":"ResourceConflict","Details":"It overlaps.","Code":"9058"}`},
-		{"ReadVms", errors.New("our cause"), 500, `{"Type":"InternalError","Details":"` + apierror.From(errors.New("")).Details + `","Code":"2000"}`},
+		{"CreateVolume", apierror.SubnetOverlaps.Errorf("It overlaps."), 400,
+			`{"Type":"ResourceConflict","Details":"It overlaps.","Code":"9058"}`},
+		{"ReadVms", errors.New("our cause"), 500, `{"Type":"InternalError","Details":"` + apierror.From(errors.New("")).Details +
+			`","Code":"2000"}`},
 		{"Nothing", apierror.UnknownAction.Errorf("No."), 404, `{"Type":"InvalidParameterValue","Details":"No.","Code":"4042"}`},
 		{"ReadVms", apierror.MethodNotAllowed.Errorf("No."), 405, `{"Type":"AccessDenied","Details":"No.","Code":"2"}`},
 	} {
