@@ -18,47 +18,47 @@ import (
 	"github.com/bastide-cloud/bastide/internal/store/sqljournal"
 )
 
-// Copy is what a backup has made.
+// Copy is the result of a backup.
 type Copy struct {
 	Dir       string
 	Bytes     int64
-	MasterKey string // the file of the master key, if that is not in the copy
+	MasterKey string // the file of the master key, if it is not in the copy
 }
 
-// String tells the operator what to do with the copy.
+// String returns the operator's next steps with the copy.
 func (c *Copy) String() string {
 	text := fmt.Sprintf("The region was copied to %s (%d KiB).\n", c.Dir, (c.Bytes+1023)/1024)
 	restore := "bastide serve --data " + c.Dir
 	if c.MasterKey == "" {
-		text += "The copy has the master key: whoever reads it can open every secret of the region.\n"
+		text += "The copy has the master key: with it every secret of the region can be read.\n"
 	} else {
-		text += fmt.Sprintf("The master key is not in the copy, which is worth nothing without it: keep %s, too.\n", c.MasterKey)
+		text += fmt.Sprintf("The copy is useless without the master key, which is not in it: keep %s, too.\n", c.MasterKey)
 		restore += " --master-key " + c.MasterKey
 	}
 	return text + "To restore, start on the copy, or on a copy of it: " + restore + "\n"
 }
 
-// Backup copies the running region to a directory that is new or empty. All that
-// was answered before is in the copy, and each transaction is, whole, or is not.
-// Calls are answered meanwhile. data is the directory of the region that the
-// caller means; empty: whichever this is.
+// Backup copies the running region to a directory that is new or empty. The
+// copy has every transaction that was answered before the call, and each
+// transaction whole or not at all. Calls continue meanwhile. data is the
+// directory of the region that the caller means; empty: any.
 func (r *Region) Backup(ctx context.Context, data, dir string) (*Copy, error) {
 	journal, ok := r.journal.(*sqljournal.SQLite)
 	if !ok {
-		return nil, errors.New("what this region holds is not in a data directory, where it could be copied from")
+		return nil, errors.New("this region has no data directory that could be copied")
 	}
 	if data != "" && !sameFile(data, r.data) {
 		return nil, fmt.Errorf("this region is the one in %s, and not the one in %s", r.data, data)
 	}
 	if !filepath.IsAbs(dir) {
-		return nil, fmt.Errorf("the directory %q does not say where it is: give its whole path", dir)
+		return nil, fmt.Errorf("the directory %q is a relative path: give an absolute one", dir)
 	}
 	return backup(ctx, r.data, r.keyFile, journal, r.Calls, dir)
 }
 
-// makeToken chooses the token that a backup of a region in a data directory is
-// asked for with, and writes it where [Token] finds it. A copy has the master
-// key, so it is made only for those who can read the original.
+// makeToken generates the token that authorizes backups of the region, and
+// writes it to the file that [Token] reads. A copy has the master key, so only
+// a caller who can read the original may make one.
 func (o *Options) makeToken(journal store.Journal) (string, error) {
 	if _, ok := journal.(*sqljournal.SQLite); !ok {
 		return "", nil
@@ -85,8 +85,8 @@ func (r *Region) backupWith(ctx context.Context, token, data, dir string) (fmt.S
 	return r.Backup(ctx, data, dir)
 }
 
-// Backup copies the region in o.Data, which does not run and does not start
-// meanwhile, as [Region.Backup] does. If it runs, the error is
+// Backup copies the region in o.Data as [Region.Backup] does. The region does
+// not run and cannot start meanwhile. If it runs, the error is
 // [sqljournal.ErrInUse].
 func Backup(ctx context.Context, o Options, dir string) (_ *Copy, err error) {
 	if _, err := os.Stat(filepath.Join(o.Data, sqljournal.File)); err != nil {
@@ -97,7 +97,7 @@ func Backup(ctx context.Context, o Options, dir string) (_ *Copy, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, journal.Close()) }()
-	// It is kept for ever, so that opening it drops nothing.
+	// A retention without end, so that opening the log drops nothing.
 	calls, err := apilog.Open(apilog.Options{
 		Dir: filepath.Join(o.Data, logDir), Now: o.Clock.Now, After: time.After, Log: o.Logger, Keep: math.MaxInt64,
 	})
@@ -108,33 +108,35 @@ func Backup(ctx context.Context, o Options, dir string) (_ *Copy, err error) {
 	return backup(ctx, o.Data, o.keyFile(), journal, calls, dir)
 }
 
-// What a data directory holds, beside the state and [RootFile].
+// The files in a data directory besides the state and [RootFile].
 const (
 	keyFile   = "master.key"
 	logDir    = "apilog"
-	tlsDir    = "tls"         // the authority that clients trust, made by serve
-	tokenFile = "admin.token" // chosen at each start, and not copied
+	tlsDir    = "tls"         // the certificate authority made by serve
+	tokenFile = "admin.token" // generated at each start, and not copied
 )
 
-// incomplete stands where the state will be until the copy is whole, so that no
-// region starts on half of it.
-const incomplete = "This copy of a region is not whole: the backup did not end.\n"
+// incomplete is the content of the state's file until the copy is complete, so
+// that no region starts on half of it.
+const incomplete = "This copy of a region is not complete: the backup did not end.\n"
 
-func backup(ctx context.Context, data, masterKey string, journal *sqljournal.SQLite, calls *apilog.Archive, dir string) (_ *Copy, err error) {
+func backup(ctx context.Context, data, masterKey string, journal *sqljournal.SQLite, calls *apilog.Archive, dir string) (_ *Copy,
+	err error) {
 	undo, err := claim(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
 		if ctx.Err() != nil {
-			err = fmt.Errorf("the backup was given up, or the region ends: %w", ctx.Err())
+			err = fmt.Errorf("the backup was canceled, or the region ends: %w", ctx.Err())
 		}
 		if err != nil {
 			err = errors.Join(err, undo())
 		}
 	}()
 	state := filepath.Join(dir, sqljournal.File)
-	// The state comes before the log, which then knows of every call that made it.
+	// The state is copied before the log, so that the log has every call that
+	// led to it.
 	if err := journal.Backup(ctx, state+".new"); err != nil {
 		return nil, err
 	}
@@ -162,8 +164,8 @@ func backup(ctx context.Context, data, masterKey string, journal *sqljournal.SQL
 	return c, err
 }
 
-// claim takes a directory that is new or empty, and answers how to leave it as it
-// was.
+// claim reserves a directory that is new or empty, and returns how to restore
+// it.
 func claim(dir string) (undo func() error, err error) {
 	err = os.Mkdir(dir, 0o700)
 	isNew := err == nil
@@ -187,14 +189,14 @@ func claim(dir string) (undo func() error, err error) {
 		}
 		return err
 	}
-	// Of two who found the directory empty, one makes the file.
+	// Of two backups that find the directory empty, one creates the file.
 	if err := write(filepath.Join(dir, sqljournal.File), []byte(incomplete)); err != nil {
 		return nil, err
 	}
 	return undo, nil
 }
 
-// copyAll copies a file, or a directory of files, that only the owner may read.
+// copyAll copies a file or a directory. Only the owner can read the copy.
 func copyAll(from, to string) error {
 	entries, err := os.ReadDir(from)
 	if err != nil {
@@ -215,7 +217,7 @@ func copyAll(from, to string) error {
 	return syncFile(to)
 }
 
-// write writes a new file and waits until the disk has it.
+// write writes and syncs a new file.
 func write(file string, text []byte) error {
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -225,7 +227,7 @@ func write(file string, text []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// syncFile waits until the disk has a file, or the names in a directory.
+// syncFile syncs a file or a directory.
 func syncFile(name string) error {
 	f, err := os.Open(name)
 	if err != nil {
@@ -234,7 +236,7 @@ func syncFile(name string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// size is that of all files in a directory.
+// size returns the total size of the files in a directory.
 func size(dir string) (bytes int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -249,7 +251,7 @@ func size(dir string) (bytes int64, err error) {
 	return bytes, err
 }
 
-// sameFile reports whether two names lead to one file or directory.
+// sameFile reports whether two paths are the same file or directory.
 func sameFile(a, b string) bool {
 	x, err := os.Stat(a)
 	if err != nil {

@@ -94,7 +94,8 @@ func TestACopyIsARegion(t *testing.T) {
 		if want := []string{"apilog", "master.key", "region.db", "root-credentials.json", "tls"}; !slices.Equal(names(t, to), want) {
 			t.Errorf("the copy has %q, want %q", names(t, to), want)
 		}
-		if made.Dir != to || made.Bytes < 4096 || made.MasterKey != "" || !strings.Contains(made.String(), "has the master key") || !strings.Contains(made.String(), "bastide serve --data "+to) {
+		if made.Dir != to || made.Bytes < 4096 || made.MasterKey != "" || !strings.Contains(made.String(), "has the master key") ||
+			!strings.Contains(made.String(), "bastide serve --data "+to) {
 			t.Errorf("the backup says %+v: %s", *made, made)
 		}
 		err = filepath.WalkDir(to, func(path string, d os.DirEntry, err error) error {
@@ -164,7 +165,8 @@ func TestBackupLeavesAKeyWhereItIs(t *testing.T) {
 	if slices.Contains(names(t, to), "master.key") {
 		t.Error("the key is in the copy")
 	}
-	if made.MasterKey != o.MasterKey || !strings.Contains(made.String(), "not in the copy") || !strings.Contains(made.String(), "--data "+to+" --master-key "+o.MasterKey) {
+	if made.MasterKey != o.MasterKey || !strings.Contains(made.String(), "not in it") ||
+		!strings.Contains(made.String(), "--data "+to+" --master-key "+o.MasterKey) {
 		t.Errorf("the backup says %+v: %s", *made, made)
 	}
 	without := options(to, 2)
@@ -195,7 +197,7 @@ func TestBackupRefuses(t *testing.T) {
 		{"the region's own directory", t.Context(), data, data, data + " is not empty"},
 		{"a file", t.Context(), data, filepath.Join(full, "file"), "not a directory"},
 		{"a directory in none", t.Context(), data, filepath.Join(free, "in", "none"), "no such file"},
-		{"a directory somewhere", t.Context(), data, "copy", "whole path"},
+		{"a directory somewhere", t.Context(), data, "copy", "absolute"},
 		{"another region", t.Context(), full, free, "this region is the one in " + data},
 		{"who gave up", canceled, data, free, "context canceled"},
 	} {
@@ -218,7 +220,7 @@ func TestBackupRefuses(t *testing.T) {
 	}
 	memory := open(t, options("", 2))
 	_, err = memory.Backup(t.Context(), "", free)
-	says(t, err, "not in a data directory")
+	says(t, err, "no data directory")
 	_, err = Backup(t.Context(), options(filepath.Join(t.TempDir(), "absent"), 3), free)
 	says(t, err, "there is no region in ")
 }

@@ -7,17 +7,16 @@ import (
 	"runtime/metrics"
 )
 
-// The garbage collector waits until the heap has grown by a share of what it
-// holds: by as much again, as Go has it, as long as both together are modest.
-// Where a region holds much, the share is small, and a million resources are in
-// 2.5 GB. Where it holds little, the collector would come many times a second: so
-// it leaves some room in any case.
+// The garbage collector runs when the heap has grown by a share of its live
+// size: 100 %, which is Go's default, while the total is modest. A large region
+// gets a smaller share, so that a million resources fit into 2.5 GB. A small
+// region would be collected many times a second, so it always gets some room.
 const (
-	most     = 100       // percent
-	least    = 30        // percent
-	modest   = 2 << 30   // bytes
-	room     = 192 << 20 // bytes
-	smallest = 4 << 20   // bytes of a heap: the collector takes less for as much
+	maxShare   = 100       // percent
+	minShare   = 30        // percent
+	modestSize = 2 << 30   // bytes
+	minRoom    = 192 << 20 // bytes
+	minHeap    = 4 << 20   // bytes; the collector treats a smaller heap like this one
 )
 
 // TuneCollector sets up the garbage collector of a process that serves a
@@ -29,30 +28,31 @@ func TuneCollector() {
 	tune(struct{}{})
 }
 
-// tune sets the share by what the last collection has left, and is called again
-// after the next one.
+// tune sets the share by the live size after the last collection, and is called
+// again after the next one.
 func tune(struct{}) {
-	found := []metrics.Sample{{Name: "/gc/gogc:percent"}, {Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"}}
+	found := []metrics.Sample{{Name: "/gc/gogc:percent"}, {Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"},
+		{Name: "/gc/scan/globals:bytes"}}
 	metrics.Read(found)
-	is, counted := int(found[0].Value.Uint64()), uint64(0)
+	is, live := int(found[0].Value.Uint64()), uint64(0)
 	for _, part := range found[1:] {
-		counted += part.Value.Uint64()
+		live += part.Value.Uint64()
 	}
-	wanted := share(counted)
-	// To set it stops the driver for a moment: not for nothing.
-	if wanted < is*9/10 || is*11/10 < wanted {
-		debug.SetGCPercent(wanted)
+	percent := share(live)
+	// Setting it stops the world for a moment, so small changes are skipped.
+	if percent < is*9/10 || is*11/10 < percent {
+		debug.SetGCPercent(percent)
 	}
-	runtime.AddCleanup(&collected{}, tune, struct{}{})
+	runtime.AddCleanup(&sentinel{}, tune, struct{}{})
 }
 
-// share is by how many percent of the bytes it counts a heap may grow.
-func share(counted uint64) int {
-	counted = max(counted, smallest)
-	left := 100*float64(modest)/float64(counted) - 100
-	return int(max(100*room/counted, uint64(min(most, max(least, left)))))
+// share returns the percentage by which a heap of the given size may grow.
+func share(live uint64) int {
+	live = max(live, minHeap)
+	left := 100*float64(modestSize)/float64(live) - 100
+	return int(max(100*minRoom/live, uint64(min(maxShare, max(minShare, left)))))
 }
 
-// collected is what the next collection finds. It has a pointer, or it would be
-// collected together with what else is as small.
-type collected struct{ _ *collected }
+// sentinel is garbage for the next collection to find. It has a pointer,
+// because tiny objects without pointers are batched and collected later.
+type sentinel struct{ _ *sentinel }

@@ -18,12 +18,12 @@ func TestShareOfGarbage(t *testing.T) {
 	}{
 		{"nothing yet", 0, 4800},
 		{"an empty region", 20 << 20, 960},
-		{"as much as there is room", room, 100},
-		{"more than that", 2 * room, 100},
-		{"half of what is modest", modest / 2, 100},
-		{"nearly all that is modest", modest * 2 / 3, 50},
-		{"a million resources", modest, 30},
-		{"ten million resources", 10 * modest, 30},
+		{"as much as there is room", minRoom, 100},
+		{"more than that", 2 * minRoom, 100},
+		{"half of what is modest", modestSize / 2, 100},
+		{"nearly all that is modest", modestSize * 2 / 3, 50},
+		{"a million resources", modestSize, 30},
+		{"ten million resources", 10 * modestSize, 30},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -43,7 +43,7 @@ func TestTuneCollector(t *testing.T) {
 	before := debug.SetGCPercent(100)
 	defer debug.SetGCPercent(before)
 	TuneCollector()
-	held := make([]byte, room/2) // it may grow by 200 percent, or a bit less
+	held := make([]byte, minRoom/2) // it may grow by 200 percent, or a bit less
 	percent := func() int {
 		set := []metrics.Sample{{Name: "/gc/gogc:percent"}}
 		metrics.Read(set)

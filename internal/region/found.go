@@ -22,33 +22,32 @@ import (
 	"github.com/bastide-cloud/bastide/internal/seal"
 )
 
-// A founding says that a region was founded, and how. It is kept in an account
-// of the region's own.
+// A founding records that a region was founded, and how. It is stored in an
+// internal account of the region.
 type founding struct {
 	FoundingId   foundingID
 	Region       string
 	RootAccount  id.Account `ref:"-"`
 	CreationDate api.DateTime
-	// opens only with the region's master key, so that a start with another one fails at once
+	// can be opened with the region's master key only, so that a start with
+	// another key fails at once
 	Sealed resource.Secret
 }
 
 type foundingID string
 
-// Form is not that of any id on the wire.
+// Form implements [resource.ID]. No ID on the wire has this form.
 func (foundingID) Form() resource.Form { return resource.Form{} }
 
 var foundings = &resource.Kind[founding, foundingID]{Name: "Founding"}
 
-// The one founding, and the account it is in: no customer's account id has
-// letters.
+// The only founding, and its account: no customer's account ID has letters.
 const (
 	theFounding   foundingID = "founding"
 	regionAccount string     = "region"
 )
 
-// RootFile is where the root account's credentials are kept in the data
-// directory.
+// RootFile is the file of the root account's credentials in the data directory.
 const RootFile = "root-credentials.json"
 
 // Root is the root account of a region and its credentials.
@@ -61,20 +60,20 @@ type Root struct {
 	AccessKey    string `json:"access_key"`
 	SecretKey    string `json:"secret_key"`
 
-	// Given names the secrets that the operator has chosen, by their names in
-	// the file. They are not shown.
+	// Given has the names in the file of the secrets that the operator has
+	// chosen. They are not shown.
 	Given []string `json:"given,omitempty"`
 
-	File string `json:"-"` // where they are kept; empty: nowhere
+	File string `json:"-"` // the file of the credentials; empty: none
 }
 
-// Names of secrets in the file.
+// The names of secrets in the file.
 const (
 	rootPassword  = "password"
 	rootSecretKey = "secret_key"
 )
 
-// String is the root account as a start shows it, once.
+// String returns the text that is printed once after the founding.
 func (r *Root) String() string {
 	shown := func(name, secret string) string {
 		if slices.Contains(r.Given, name) {
@@ -86,7 +85,7 @@ func (r *Root) String() string {
 		r.AccountID, r.Email, shown(rootPassword, r.Password), r.AccessKey, shown(rootSecretKey, r.SecretKey))
 }
 
-// ReadRoot reads the credentials kept in a data directory.
+// ReadRoot reads the credentials in a data directory.
 func ReadRoot(data string) (*Root, error) {
 	text, err := os.ReadFile(filepath.Join(data, RootFile))
 	if err != nil {
@@ -99,8 +98,8 @@ func ReadRoot(data string) (*Root, error) {
 	return &r, nil
 }
 
-// found makes the root account of a region on an empty store. It returns nil if
-// the region was founded before.
+// found creates the root account of a region on an empty store. It returns nil
+// if the region was founded before.
 func found(ctx context.Context, db *resource.DB, facts catalog.Region, o Options) (*Root, error) {
 	before, err := readFounding(ctx, db, o)
 	if err != nil {
@@ -111,11 +110,11 @@ func found(ctx context.Context, db *resource.DB, facts catalog.Region, o Options
 	}
 	root := o.Root
 	root.fill(o.Rand)
-	// They are kept first, under a name that is not read yet: an account whose
-	// secret was lost could not be used.
+	// The credentials are written first, under a temporary name, because an
+	// account whose secret is lost is useless.
 	if o.Data != "" {
 		if err := root.keep(o.Data); err != nil {
-			return nil, fmt.Errorf("keeping the root account's credentials: %w", errors.Join(err, root.forget()))
+			return nil, fmt.Errorf("writing the root account's credentials: %w", errors.Join(err, root.forget()))
 		}
 	}
 	complete := false
@@ -129,10 +128,10 @@ func found(ctx context.Context, db *resource.DB, facts catalog.Region, o Options
 			CompanyName: "Bastide", FirstName: "Root", LastName: "Account", City: "Bastide", Country: "France", ZipCode: "00000",
 		})
 		if err != nil {
-			return fmt.Errorf("making the root account: %w", err)
+			return fmt.Errorf("creating the root account: %w", err)
 		}
 		if _, err := iam.NewAccessKey(tx.In(root.AccountID), account.AccountId, root.AccessKey, root.SecretKey); err != nil {
-			return fmt.Errorf("making the root account's access key: %w", err)
+			return fmt.Errorf("creating the root account's access key: %w", err)
 		}
 		err = foundings.Put(tx, &founding{
 			FoundingId: theFounding, Region: o.Region, RootAccount: account.AccountId, CreationDate: api.At(tx.Now()), Sealed: "open",
@@ -144,8 +143,8 @@ func found(ctx context.Context, db *resource.DB, facts catalog.Region, o Options
 	case err == nil:
 		return &root, nil
 	case complete:
-		// The commit failed, and may have been made all the same: then the next
-		// start finds the credentials.
+		// The commit failed, but may have succeeded in the journal: then the
+		// next start finds the credentials.
 		return nil, err
 	}
 	if err := errors.Join(err, root.forget()); !errors.Is(err, errFounded) {
@@ -157,8 +156,8 @@ func found(ctx context.Context, db *resource.DB, facts catalog.Region, o Options
 	return nil, before.check(o)
 }
 
-// publish makes the images of the region's own what they shall be, at each start:
-// the operator may have chosen others.
+// publish brings the region's own images up to date at each start, because the
+// operator may have changed them.
 func publish(ctx context.Context, db *resource.DB, o Options) error {
 	images := o.Images
 	if images == nil {
@@ -167,10 +166,10 @@ func publish(ctx context.Context, db *resource.DB, o Options) error {
 	return db.Update(ctx, resource.Caller{Account: string(id.Outscale)}, func(tx *resource.Tx) error { return compute.Publish(tx, images) })
 }
 
-// errFounded ends a founding that another node was faster with.
+// errFounded ends a founding because another node was faster.
 var errFounded = errors.New("the region was founded meanwhile")
 
-// readFounding reads how the region was founded; nil: it was not.
+// readFounding returns the region's founding; nil: it was not founded.
 func readFounding(ctx context.Context, db *resource.DB, o Options) (*founding, error) {
 	var before *founding
 	err := db.View(ctx, resource.Caller{Account: regionAccount}, func(tx *resource.Tx) (err error) {
@@ -182,24 +181,26 @@ func readFounding(ctx context.Context, db *resource.DB, o Options) (*founding, e
 	})
 	switch {
 	case errors.Is(err, seal.ErrOther):
-		return nil, fmt.Errorf("the master key is wrong: the one in %s does not open what this region has sealed: start it with the key that it was founded with", o.keyFile())
+		return nil, fmt.Errorf("the master key is wrong: the one in %s does not open what this region has sealed: start it with "+
+			"the key that it was founded with", o.keyFile())
 	case err != nil:
-		return nil, fmt.Errorf("reading what region this is: %w", err)
+		return nil, fmt.Errorf("reading the region's founding: %w", err)
 	}
 	return before, nil
 }
 
-// check makes sure that the store holds this region.
+// check returns an error if the store holds another region.
 func (f *founding) check(o Options) error {
 	if f.Region != o.Region {
-		return fmt.Errorf("the store holds the region %s, not %s: start it with --region %s, or give another --data", f.Region, o.Region, f.Region)
+		return fmt.Errorf("the store holds the region %s, not %s: start it with --region %s, or give another --data", f.Region, o.Region,
+			f.Region)
 	}
 	return nil
 }
 
-// unshown reads the credentials of the root account that no start has shown yet:
-// those of this founding, or of one whose process ended before that; nil: they
-// were shown. It removes those of foundings that were never made.
+// unshown returns the credentials of the root account if no start has shown
+// them yet, because this is the founding or the founding process ended too
+// early; nil otherwise. It removes the credentials of failed foundings.
 func unshown(ctx context.Context, db *resource.DB, o Options) (*Root, error) {
 	entries, err := os.ReadDir(o.Data)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -229,7 +230,7 @@ func unshown(ctx context.Context, db *resource.DB, o Options) (*Root, error) {
 	return root, nil
 }
 
-// fill generates what was not given.
+// fill generates the fields that are empty.
 func (r *Root) fill(random io.Reader) {
 	for name, secret := range map[string]string{rootPassword: r.Password, rootSecretKey: r.SecretKey} {
 		if secret != "" {
@@ -254,8 +255,8 @@ func (r *Root) fill(random io.Reader) {
 	}
 }
 
-// keep writes the credentials where only the owner can read them, under a name
-// that says that they were not shown yet.
+// keep writes the credentials to a file that only the owner can read, under a
+// name that marks them as not shown yet.
 func (r *Root) keep(data string) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
@@ -273,12 +274,12 @@ func (r *Root) keep(data string) error {
 	return errors.Join(err, f.Chmod(0o600), f.Sync(), f.Close(), syncFile(data))
 }
 
-// unconfirmed is the file until the credentials were shown. Nodes that found a
-// region at once may share the directory.
+// unconfirmed is the name of the file until the credentials were shown. It is
+// unique, because nodes that found a region at once may share the directory.
 func (r *Root) unconfirmed() string { return r.File + "." + r.AccessKey }
 
-// Shown notes that the operator has seen the credentials: no later start shows
-// them.
+// Shown records that the operator has seen the credentials, so that no later
+// start shows them.
 func (r *Root) Shown() error {
 	if r.File == "" {
 		return nil
@@ -290,7 +291,7 @@ func (r *Root) Shown() error {
 	return err
 }
 
-// forget removes the file: the account was never made.
+// forget removes the file of an account that was not created.
 func (r *Root) forget() error {
 	if r.File == "" {
 		return nil

@@ -118,7 +118,8 @@ func TestCredentialsAreShownOnce(t *testing.T) {
 			if root == nil || root.SecretKey != first.SecretKey || root.Password != first.Password {
 				t.Fatalf("the second start has %v to show, not %v", root, first)
 			}
-			if text := root.String(); !strings.Contains(text, root.SecretKey) || strings.Contains(text, root.Password) || !strings.Contains(text, "password    (as given)") {
+			if text := root.String(); !strings.Contains(text, root.SecretKey) || strings.Contains(text, root.Password) ||
+				!strings.Contains(text, "password    (as given)") {
 				t.Errorf("it shows\n%s", text)
 			}
 			if err := root.Shown(); err != nil {

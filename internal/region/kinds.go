@@ -10,10 +10,10 @@ import (
 	"github.com/bastide-cloud/bastide/internal/store"
 )
 
-// Kinds are all kinds that are in the store of a region.
+// Kinds returns all kinds in the store of a region.
 func Kinds() []resource.Any { return append(cloud.Kinds(), auth.Attempts, foundings) }
 
-// NameIn is the name of the region that a journal holds; empty: none was founded
+// NameIn returns the name of the region in a journal; empty: none was founded
 // there.
 func NameIn(ctx context.Context, j store.Journal) (name string, err error) {
 	codec := resource.Codecs([]resource.Any{foundings}, resource.AsIs)[0]

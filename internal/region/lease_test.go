@@ -21,7 +21,8 @@ func TestLeasesLastAsLongAsTheRegion(t *testing.T) {
 	}
 	defer conn.Close(t.Context())
 	leased := func() (shares int) {
-		if err := conn.QueryRow(t.Context(), "SELECT count(*) FROM lease WHERE name LIKE 'loops %' AND until > clock_timestamp()").Scan(&shares); err != nil {
+		if err := conn.QueryRow(t.Context(), "SELECT count(*) FROM lease WHERE name LIKE 'loops %' AND until > "+
+			"clock_timestamp()").Scan(&shares); err != nil {
 			t.Fatal(err)
 		}
 		return shares

@@ -13,8 +13,9 @@ import (
 	"github.com/bastide-cloud/bastide/internal/store/sqljournal"
 )
 
-// traces are the files in the data directory that only a region leaves there. A
-// master key is none: it may be put there before the first start.
+// traces returns the files in the data directory that only a region leaves
+// there. The master key does not count, because it may be put there before the
+// first start.
 func (o *Options) traces() (names []string, err error) {
 	if o.Data == "" {
 		return nil, nil
@@ -30,9 +31,9 @@ func (o *Options) traces() (names []string, err error) {
 	return names, nil
 }
 
-// checkLost refuses to found a region where another one was, which has left
-// traces: a disk is not mounted, or a restore went wrong. To found one would
-// replace the credentials of the other one.
+// checkLost refuses to found a region in a directory with traces of another
+// one: perhaps a disk is not mounted, or a restore went wrong. Founding one
+// would replace the other's credentials.
 func (o *Options) checkLost(traces []string) error {
 	if len(traces) == 0 || o.FoundAnew {
 		return nil
@@ -43,17 +44,18 @@ func (o *Options) checkLost(traces []string) error {
 			"correct --store, restore the database, or give another --data; with --found-anew a new region is founded", o.Data, left)
 	}
 	return fmt.Errorf("the directory %s had a region, which has left %s, and its %s is gone or empty: "+
-		"mount or restore it, import an export of the region, or give another --data; with --found-anew a new region is founded", o.Data, left, sqljournal.File)
+		"mount or restore it, import an export of the region, or give another --data; with --found-anew a new region is founded", o.Data, left,
+		sqljournal.File)
 }
 
-// hasNoState reports whether there is nothing in the file of the embedded store.
+// hasNoState reports whether the file of the embedded store is missing or empty.
 func (o *Options) hasNoState() bool {
 	info, err := os.Stat(filepath.Join(o.Data, sqljournal.File))
 	return errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0
 }
 
-// isEmpty reports whether no region was founded in the journal; nil: nothing is
-// kept.
+// isEmpty reports whether no region was founded in the journal. A nil journal
+// is empty.
 func isEmpty(ctx context.Context, journal store.Journal) (bool, error) {
 	if journal == nil {
 		return true, nil

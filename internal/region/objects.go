@@ -13,34 +13,34 @@ import (
 	"github.com/bastide-cloud/bastide/internal/seal"
 )
 
-// ObjectStore says where exports are written to.
+// ObjectStore is the store that exports are written to.
 type ObjectStore struct {
-	// URL is that of an endpoint that speaks S3, with the region in its query if
-	// it is not this one's name, or file:///DIR. Empty: a directory in the data
-	// directory, or one that ends with the process.
+	// URL is the URL of an S3 endpoint, with the region in its query if it has
+	// another name than this one, or file:///DIR. Empty: a directory in the
+	// data directory, or a temporary one.
 	URL string
-	// The operator's credentials at an endpoint; empty: there are none, and
-	// every export needs its own.
+	// The operator's credentials for the endpoint; empty: every export needs
+	// its own.
 	AccessKey, SecretKey string
 }
 
-// objectsDir is where the data directory has the objects.
+// objectsDir is the directory of the objects in the data directory.
 const objectsDir = "objects"
 
 // openObjects opens an object store with the region's key, and returns how to
 // close it.
 type openObjects func(key *seal.Key) (objectstore.Store, closer, error)
 
-// objects checks where the object store is, before anything is made.
+// objects checks the options of the object store, and returns how to open it.
 func (o *Options) objects() (openObjects, error) {
 	u, err := url.Parse(o.ObjectStore.URL)
 	if err != nil {
-		// The whole text may hold a password.
+		// The URL may contain a password, so it is not quoted.
 		return nil, errors.New("the URL of the object store cannot be read")
 	}
 	switch {
 	case u.User != nil:
-		return nil, errors.New("the URL of the object store has credentials in it, where others can see them: they belong in the environment")
+		return nil, errors.New("the URL of the object store contains credentials, which others can see: put them into the environment")
 	case u.Scheme == "https" || u.Scheme == "http":
 		region := u.Query().Get("region")
 		if region == "" {
@@ -75,7 +75,8 @@ func (o *Options) directory(dir string) openObjects {
 	}
 }
 
-// temporaryDirectory opens a directory that is removed in the end.
+// temporaryDirectory opens a directory that is removed when the store is
+// closed.
 func (o *Options) temporaryDirectory(key *seal.Key) (objectstore.Store, closer, error) {
 	dir, err := os.MkdirTemp("", "bastide-objects-")
 	if err != nil {
@@ -88,10 +89,9 @@ func (o *Options) temporaryDirectory(key *seal.Key) (objectstore.Store, closer, 
 	return store, func() error { return errors.Join(end(), os.RemoveAll(dir)) }, nil
 }
 
-// exportingDir is where files are made that are to be put into the object store,
-// and where the data directory has them; empty: where the system has such files.
-// What a process left there that was killed is taken away, unless another node
-// may be at it.
+// exportingDir returns the directory of temporary files for exports; empty: the
+// system's. Files that a killed process has left there are removed, unless
+// another node may use them.
 func (o *Options) exportingDir() (string, error) {
 	if o.Data == "" {
 		return "", nil
@@ -105,7 +105,7 @@ func (o *Options) exportingDir() (string, error) {
 	return dir, os.MkdirAll(dir, 0o700)
 }
 
-// closer is a function that closes something.
+// closer implements [io.Closer].
 type closer func() error
 
 // Close implements [io.Closer].

@@ -60,7 +60,8 @@ func TestImagesOfARegion(t *testing.T) {
 		if err := r.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if fine := names == start.want || start.images == nil && strings.Contains(names, start.want); !fine || (version > before) != start.changes {
+		if fine := names == start.want || start.images == nil && strings.Contains(names, start.want); !fine ||
+			(version > before) != start.changes {
 			t.Errorf("start %d: the images are%s at version %d after %d", n+1, names, version, before)
 		}
 		before = version
@@ -71,7 +72,8 @@ func TestImagesOfARegion(t *testing.T) {
 func export(t *testing.T, r *Region, object string) {
 	t.Helper()
 	e := driver.Export{Format: "raw", Bucket: "bucket", Object: object}
-	if err := r.drivers.(*sim.Driver).Write(context.Background(), e, 5, io.LimitReader(strings.NewReader("content"), 5), func(int) {}); err != nil {
+	if err := r.drivers.(*sim.Driver).Write(context.Background(), e, 5, io.LimitReader(strings.NewReader("content"), 5),
+		func(int) {}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -144,7 +146,7 @@ func TestObjectStoreRefused(t *testing.T) {
 		"objects":                           "neither http:",
 		"file://host/dir":                   "neither http:",
 		"https://":                          "not a URL",
-		"https://key:hunter2@example.com":   "belong in the environment",
+		"https://key:hunter2@example.com":   "into the environment",
 		"https://key:hunter2@exa mple.com/": "cannot be read",
 	} {
 		o := options("", 1)

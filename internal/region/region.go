@@ -1,6 +1,6 @@
-// Package region joins the parts into a region: the store and its journal, the
-// families, the gate, the protocols, the loops and the log of calls. It founds
-// the root account on an empty store.
+// Package region assembles a region from its parts: the store and its journal,
+// the families, authentication, the protocols, the loops and the API log. It
+// founds the root account on an empty store.
 package region
 
 import (
@@ -41,36 +41,37 @@ import (
 
 // Options configures a [Region].
 type Options struct {
-	// the directory of the embedded store, and of the master key; empty: nothing outlives the
-	// process
+	// the directory of the embedded store and of the master key; empty:
+	// everything is in memory
 	Data string
-	// the URL of the database that nodes share, in place of the embedded store
+	// the URL of a database shared by several nodes, instead of the embedded
+	// store
 	Postgres       string
-	Password       string // of that database, if the URL has none
-	Connections    int    // to that database; 0: 16
+	Password       string // for the database, if the URL has none
+	Connections    int    // maximum number of connections to the database; 0: 16
 	Region, Domain string
 	OpenAPI        []byte        // the document served at /openapi.json
-	AdminHost      string        // the name that the administration listens on; empty: none
+	AdminHost      string        // the host of the admin listener; empty: any
 	MasterKey      string        // the file of the master key; empty: master.key in Data
-	Transitions    time.Duration // about how long a change of state takes
-	// the room that the API log may take, in bytes; 0: as much as there is
+	Transitions    time.Duration // approximate duration of a change of state
+	// maximum size of the API log in bytes; 0: unlimited
 	ApiLogSize     int64
-	Limits         *auth.Limits // nil: nobody is throttled
+	Limits         *auth.Limits // nil: no throttling
 	Strangers      *auth.Limits // see [server.Options]
 	TrustedProxies []netip.Prefix
 	Quotas         map[string]int // nil: the catalogue's
-	// how many flexible GPUs there are, by Subregion and model; nil: some of each
+	// number of flexible GPUs, by Subregion and model; nil: some of each
 	Gpus map[string]map[string]int
-	// bytes of documents held in memory; 0: as many as there are
+	// maximum size of the documents in memory, in bytes; 0: unlimited
 	Memory      int64
 	ObjectStore ObjectStore
-	// those of the region's own; nil: those that every region has
+	// the region's own images; nil: the default ones
 	Images []compute.PublicImage
-	// what is empty is generated when the region is founded
+	// empty fields are generated when the region is founded
 	Root Root
-	// whether a region may be founded where another one has left its files
+	// found a region even where another one has left its files
 	FoundAnew bool
-	Driver    func(driver.Host) driver.Drivers // starts what the region runs on
+	Driver    func(driver.Host) driver.Drivers // starts the drivers
 	Clock     clock.Clock
 	Rand      io.Reader
 	Logger    *slog.Logger
@@ -78,12 +79,12 @@ type Options struct {
 	Transitioned func(of string, e lifecycle.Edge) // see [resource.Options]; for tests
 }
 
-// Region is a region that runs.
+// Region is a running region.
 type Region struct {
-	Handler http.Handler // of the public APIs
-	Admin   http.Handler // of health, metrics and profiles
+	Handler http.Handler // the public APIs
+	Admin   http.Handler // health, metrics, profiles and backups
 	Founded *Root        // the root account, if Open founded the region
-	// the root account, if no start has shown its credentials yet: see [Root.Shown]
+	// the root account, if its credentials were not shown yet: see [Root.Shown]
 	Unshown *Root
 
 	API   *api.API
@@ -94,18 +95,18 @@ type Region struct {
 	journal       store.Journal
 	objects       io.Closer
 	drivers       driver.Drivers
-	data, keyFile string // the directory and the file of the master key; empty: there is none
-	token         string // that the administration asks for before it copies the region
+	data, keyFile string // the data directory and the file of the master key; empty: none
+	token         string // authorizes backups
 
-	stop   func() // ends the loops, and answers when they have
+	stop   func() // ends background work and waits for it
 	closed atomic.Bool
 }
 
-// Open opens the region kept in o.Data, or founds one there.
+// Open opens the region in o.Data, or founds one there.
 func Open(ctx context.Context, o Options) (*Region, error) {
 	o.Rand = &lockedReader{r: o.Rand}
 	r := &Region{data: o.Data, keyFile: o.keyFile()}
-	// What was opened is closed again, last first, if something after it fails.
+	// If a step fails, everything opened before is closed, last first.
 	var opened []io.Closer
 	fail := func(err error) (*Region, error) {
 		for i := len(opened); i > 0; i-- {
@@ -117,7 +118,7 @@ func Open(ctx context.Context, o Options) (*Region, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The traces are looked for first, because another node may found the region
+	// The traces are read first, because another node may found the region
 	// meanwhile.
 	traces, err := o.traces()
 	if err != nil {
@@ -128,8 +129,8 @@ func Open(ctx context.Context, o Options) (*Region, error) {
 			return nil, err
 		}
 	}
-	// The embedded journal locks its directory, so it comes before anything
-	// else that is kept there.
+	// The embedded journal locks its directory, so it is opened before anything
+	// else there is written.
 	journal, err := o.openJournal(ctx)
 	if err != nil {
 		return nil, err
@@ -184,7 +185,7 @@ func Open(ctx context.Context, o Options) (*Region, error) {
 		}
 	}
 	if err := publish(ctx, r.DB, o); err != nil {
-		return fail(fmt.Errorf("making the images of the region: %w", err))
+		return fail(fmt.Errorf("creating the images of the region: %w", err))
 	}
 	objects, closeObjects, err := openObjects(key)
 	if err != nil {
@@ -239,19 +240,20 @@ func Open(ctx context.Context, o Options) (*Region, error) {
 	endLoops := start(background, func(ctx context.Context) { r.Loops.Run(ctx, r.DB, cloud.Loops(r.DB, r.drivers, facts, objects)...) })
 	r.stop = endLoops
 	if leases != nil {
-		// No step is under way any more when others take the loops over.
+		// The loops end before other nodes can take them over.
 		endLeases := start(background, leases.Run)
 		r.stop = func() { endLoops(); endLeases() }
 	}
 	if embedded, ok := journal.(*sqljournal.SQLite); ok {
-		// In the background: a large region takes long to read.
+		// In the background, because reading a large region takes long.
 		endCheck := start(background, func(ctx context.Context) { check(ctx, embedded, o.Logger) })
 		r.stop = func() { endCheck(); endLoops() }
 	}
 	return r, nil
 }
 
-// start runs something until it is told to end, which waits for it.
+// start runs a function in the background; end cancels its context and waits
+// for it.
 func start(ctx context.Context, run func(context.Context)) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
@@ -265,9 +267,9 @@ func start(ctx context.Context, run func(context.Context)) (end func()) {
 	}
 }
 
-// leases are this node's part of the loops; nil: it runs all of them, because
-// nobody shares its journal. They go by the time of the machine even if the
-// region's is another one, as the database's clock does.
+// leases returns this node's leases of loops; nil: it runs all of them, because
+// its journal is not shared. They use the machine's clock even if the region
+// has another one, because the database's clock does.
 func (o *Options) leases(journal store.Journal, arrived func()) *reconcile.Leases {
 	shared, ok := journal.(*sqljournal.Postgres)
 	if !ok {
@@ -279,7 +281,7 @@ func (o *Options) leases(journal store.Journal, arrived func()) *reconcile.Lease
 	})
 }
 
-// openJournal opens the journal; nil: nothing is kept.
+// openJournal opens the journal; nil: the region is in memory only.
 func (o *Options) openJournal(ctx context.Context) (store.Journal, error) {
 	switch {
 	case o.Postgres != "":
@@ -292,8 +294,8 @@ func (o *Options) openJournal(ctx context.Context) (store.Journal, error) {
 	return nil, nil
 }
 
-// sweep is how often the loops look for work that nobody told them of. In a
-// shared journal that is what other nodes have written.
+// resyncEvery is the interval of resyncs; 0: the default. In a shared journal
+// only resyncs find what other nodes have written.
 func (o *Options) resyncEvery() time.Duration {
 	if o.Postgres != "" {
 		return time.Second
@@ -309,7 +311,7 @@ func (o *Options) after(d time.Duration) <-chan time.Time {
 	return come
 }
 
-// loopMetrics count the steps of loops.
+// loopMetrics counts the outcomes of loops.
 type loopMetrics struct{ steps *prometheus.CounterVec }
 
 func newLoopMetrics(r prometheus.Registerer) loopMetrics {
@@ -324,7 +326,7 @@ func (m loopMetrics) count(loop string, outcome reconcile.Outcome) {
 	m.steps.WithLabelValues(loop, string(outcome)).Inc()
 }
 
-// memoryLog bounds an API log that is kept in memory, in bytes.
+// memoryLog is the maximum size of an API log in memory, in bytes.
 const memoryLog = 512 << 20
 
 var errClosed = errors.New("the region is closing")
@@ -339,23 +341,23 @@ func (r *Region) ready() error {
 	return nil
 }
 
-// check reads all of the state, so that a region learns of a page that it cannot
-// read before a caller does.
+// check reads the whole state, so that a damaged page is found before a caller
+// needs it.
 func check(ctx context.Context, journal *sqljournal.SQLite, log *slog.Logger) {
 	if err := journal.Check(ctx); err != nil && ctx.Err() == nil {
 		log.Error("the region's state is damaged: it is not ready from now on", "error", err)
 	}
 }
 
-// Drain makes the region say that it is not ready, so that whoever spreads calls
-// over nodes sends it no more. It still answers them.
+// Drain makes the region report that it is not ready, so that load balancers
+// stop sending calls. It still serves calls.
 func (r *Region) Drain() { r.closed.Store(true) }
 
 // Failed delivers the error that makes the region end: see [store.Store.Failed].
 func (r *Region) Failed() <-chan error { return r.DB.Failed() }
 
-// Close ends the loops and leaves them to the other nodes, writes what is left of the API log, and closes the
-// store. Nobody may call the region any more.
+// Close ends the loops and releases them to the other nodes, writes the rest of
+// the API log, and closes the store. The region must not be called after it.
 func (r *Region) Close() error {
 	r.closed.Store(true)
 	r.stop()
@@ -363,7 +365,7 @@ func (r *Region) Close() error {
 	return errors.Join(r.Calls.Close(), r.objects.Close(), r.DB.Close())
 }
 
-// keyFile is the file of the master key; empty: there is none.
+// keyFile returns the file of the master key; empty: none.
 func (o *Options) keyFile() string {
 	if o.MasterKey == "" && o.Data != "" {
 		return filepath.Join(o.Data, keyFile)
@@ -371,9 +373,9 @@ func (o *Options) keyFile() string {
 	return o.MasterKey
 }
 
-// masterKey reads the master key. For a new region it makes one; for a region
-// that was founded a new key would open nothing. Without a data directory and
-// a file, a key is made for as long as the process lives.
+// masterKey reads the master key. It generates one for a new region; in an
+// existing region a new key could open nothing. Without a data directory and a
+// file, it generates one for the lifetime of the process.
 func masterKey(o Options, isNew bool) (*seal.Key, error) {
 	file := o.keyFile()
 	if file == "" {
@@ -386,8 +388,7 @@ func masterKey(o Options, isNew bool) (*seal.Key, error) {
 	return seal.Load(file, isNew, o.Rand)
 }
 
-// lockedReader is a random source that many may read. One with a seed gives
-// each its own part.
+// lockedReader makes a source of randomness safe for concurrent use.
 type lockedReader struct {
 	mu sync.Mutex // guards r
 	r  io.Reader
