@@ -174,8 +174,8 @@ func (l *opsLoop[T, I, W, S]) note(ctx context.Context, account string, id I, fn
 }
 
 func upToDate(v any) bool {
-	u, ok := v.(interface{ Pending() bool })
-	return ok && !u.Pending()
+	_, ok := v.(resource.Pending)
+	return ok && !resource.IsPending(v)
 }
 
 // generation returns the Generation of a resource; 0 if it has none.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bastide-cloud/bastide/internal/resource"
 	"github.com/bastide-cloud/bastide/internal/store"
 )
 
@@ -179,8 +180,7 @@ func (r *Reconciler) eachSnapshot(ctx context.Context, accounts []string, each f
 
 // pending reports whether an object is deleted or waits for the driver.
 func pending(o *store.Object) bool {
-	u, ok := o.Value.(interface{ Pending() bool })
-	return o.DeletedAt != 0 || ok && u.Pending()
+	return o.DeletedAt != 0 || resource.IsPending(o.Value)
 }
 
 // trigger is wake for callers that do not hold the mutex.

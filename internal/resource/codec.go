@@ -91,16 +91,4 @@ func (c *codec[T]) Keys(value any) []store.Key {
 	return keys
 }
 
-// Amounts asks the resource itself, if its kind adds something up.
-func (c *codec[T]) Amounts(value any) store.Amounts {
-	if a, ok := value.(interface{ Amounts() Amounts }); ok {
-		return a.Amounts()
-	}
-	return store.Amounts{}
-}
-
-// Pending asks the resource itself, if it has a life that loops take part in.
-func (c *codec[T]) Pending(value any) bool {
-	u, ok := value.(interface{ Pending() bool })
-	return ok && u.Pending()
-}
+func (c *codec[T]) Pending(value any) bool { return IsPending(value) }

@@ -25,7 +25,8 @@ import (
 
 // Kind states the facts of the resources stored as T and identified by I.
 //
-// A stored struct may tag its fields:
+// A stored struct may have the methods of [Pending], [Hidden] and [Summed], and may
+// tag its fields:
 //   - `json:"-"`: never stored; a view computes it.
 //   - `wire:"-"`: stored and never shown.
 //   - `ref:"-"`: an id that is no reference: another account's, or one that may
@@ -123,6 +124,7 @@ type shape struct {
 	tags     int   // the field that holds the tags, or -1
 	computed []int // the fields that are never stored
 	secrets  bool
+	sums     []string // the names of what the resources add up to; nil: nothing
 
 	// Of a kind with a life: the field that holds the state, the transitions
 	// from each state, and the states at the end.
@@ -188,6 +190,12 @@ func (k *Kind[T, I]) inspect() *shape {
 	}
 	secret := func(f reflect.StructField) bool { e, _ := element(f.Type); return e == reflect.TypeFor[Secret]() }
 	sh.secrets = len(Paths(t, secret)) > 0
+	if err := inspectMethods(t, sh); err != nil {
+		mistake("%v", err)
+	}
+	if k.ToldTags && !hasGeneration(t, generationField) {
+		mistake("its driver is told of tags, and it has no %s", generationField)
+	}
 	if k.Life != nil {
 		if err := k.inspectLife(sh); err != nil {
 			mistake("%v", err)
@@ -257,14 +265,6 @@ func (k *Kind[T, I]) missing(id string) error {
 		code = apierror.ObjectNotFound
 	}
 	return code.NotFound(reflect.TypeFor[I]().Name()+"Id", id)
-}
-
-// IsHidden reports whether a resource is one that the region made for its own
-// needs, as its type says with a method Hidden() bool: nobody is shown it, and
-// to callers it is as good as absent.
-func IsHidden(resource any) bool {
-	h, ok := resource.(interface{ Hidden() bool })
-	return ok && h.Hidden()
 }
 
 // ErrNotFound is the refusal of an id that no living resource has, or none that the
@@ -342,14 +342,6 @@ func ordered(found []*store.Object) []*store.Object {
 
 // Count is the number of living resources.
 func (k *Kind[T, I]) Count(tx *Tx) int { return tx.snapshot().Count(k.Name) }
-
-// Amounts is how much there is of what the resources of a kind add up to, such as
-// gibibytes. A resource of such a kind has a method Amounts() Amounts.
-type Amounts = store.Amounts
-
-// Sums is what the living resources add up to, at no cost that grows with their
-// number.
-func (k *Kind[T, I]) Sums(tx *Tx) Amounts { return tx.snapshot().Sums(k.Name) }
 
 // Insert makes a resource, with an id of its own if it has none yet, and in the
 // state in which its life begins.

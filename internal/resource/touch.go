@@ -27,9 +27,9 @@ func (k *Kind[T, I]) change(tx *Tx, id string, change func(resource reflect.Valu
 
 // touch takes a resource one generation further.
 func touch(resource reflect.Value) {
-	generation := resource.FieldByName("Generation")
-	if !generation.IsValid() {
+	if !hasGeneration(resource.Type(), generationField) {
 		panic(fmt.Sprintf("kind: the driver is told nothing of a %s", resource.Type()))
 	}
+	generation := resource.FieldByName(generationField)
 	generation.SetUint(generation.Uint() + 1)
 }

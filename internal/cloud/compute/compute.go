@@ -91,13 +91,17 @@ func (region Region) checkSubregion(name string) error {
 	return nil
 }
 
-// underWay is what a task or a snapshot adds to how many of its kind have not
-// ended.
-func underWay(ended bool) resource.Amounts {
+// running is the name of the sum that counts the tasks, or snapshots, of a kind
+// that have not ended.
+const running = "running"
+
+// sumRunning is what a task or a snapshot adds to that sum.
+func sumRunning(ended bool) resource.Sums {
+	n := int64(1)
 	if ended {
-		return resource.Amounts{}
+		n = 0
 	}
-	return resource.Amounts{1}
+	return resource.Sums{{Name: running, N: n}}
 }
 
 // Meters read the use of the quotas that do not count the resources of a kind.

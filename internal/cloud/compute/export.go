@@ -159,7 +159,7 @@ func (e *exports[T, I, S]) find(tx *resource.Tx, taskID I) (exportTask, error) {
 }
 
 // running is how many tasks have not ended.
-func (e *exports[T, I, S]) running(tx *resource.Tx) int { return int(e.Sums(tx)[0]) }
+func (e *exports[T, I, S]) running(tx *resource.Tx) int { return e.Sum(tx, running) }
 
 // checkQuota refuses one more task than can run at the same time. The catalogue has
 // no code for too many exports: that of snapshots that are being taken is nearest.

@@ -87,8 +87,8 @@ func (t *ImageExportTask) ended() bool { return len(imageExportLife[t.State]) ==
 // Pending reports whether there is something to do.
 func (t *ImageExportTask) Pending() bool { return !t.ended() }
 
-// Amounts counts the task while it runs. See [exports].
-func (t *ImageExportTask) Amounts() resource.Amounts { return underWay(t.ended()) }
+// Sums implements [resource.Summed]: it counts the task while it runs.
+func (t *ImageExportTask) Sums() resource.Sums { return sumRunning(t.ended()) }
 
 // manifestKey is the key of the manifest.
 func (t *ImageExportTask) manifestKey() string { return t.Target.object(string(t.TaskId) + ".json") }

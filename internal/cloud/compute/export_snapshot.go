@@ -74,8 +74,8 @@ var snapshotExportLife = lifecycle.Table[SnapshotExportState]{
 
 func (t *SnapshotExportTask) ended() bool { return len(snapshotExportLife[t.State]) == 0 }
 
-// Amounts counts the task while it runs. See [exports].
-func (t *SnapshotExportTask) Amounts() resource.Amounts { return underWay(t.ended()) }
+// Sums implements [resource.Summed]: it counts the task while it runs.
+func (t *SnapshotExportTask) Sums() resource.Sums { return sumRunning(t.ended()) }
 
 // CreateSnapshotExportTaskRequest asks for a snapshot of the account to be written
 // to an object store.

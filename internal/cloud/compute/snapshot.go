@@ -203,13 +203,14 @@ func (s *snapshotSet) taken(tx *resource.Tx) error {
 	return nil
 }
 
-// Amounts counts the snapshot while it is being taken. See [activeSnapshots].
-func (s *Snapshot) Amounts() resource.Amounts {
-	return underWay(s.State != SnapshotInQueue && s.State != SnapshotPending)
+// Sums implements [resource.Summed]: it counts the snapshot while it is being
+// taken.
+func (s *Snapshot) Sums() resource.Sums {
+	return sumRunning(s.State != SnapshotInQueue && s.State != SnapshotPending)
 }
 
 // activeSnapshots is how many snapshots are being taken.
-func activeSnapshots(tx *resource.Tx) int { return int(Snapshots.Sums(tx)[0]) }
+func activeSnapshots(tx *resource.Tx) int { return Snapshots.Sum(tx, running) }
 
 func snapshotMeters() []resource.Meter {
 	return []resource.Meter{resource.GlobalMeter("concurrent_snapshot_limit", activeSnapshots)}

@@ -14,12 +14,12 @@ type storage struct {
 }
 
 func storageOf(tx *resource.Tx) storage {
-	sums := Volumes.Sums(tx)
-	standard, gp2, io1 := int(sums[0]), int(sums[1]), int(sums[2])
-	return storage{
-		size: standard + gp2 + io1, iops: int(sums[3]),
-		types: map[VolumeType]int{VolumeStandard: standard, VolumeGp2: gp2, VolumeIo1: io1},
+	s := storage{types: map[VolumeType]int{}, iops: Volumes.Sum(tx, volumeIops)}
+	for _, t := range []VolumeType{VolumeStandard, VolumeGp2, VolumeIo1} {
+		s.types[t] = Volumes.Sum(tx, string(t))
+		s.size += s.types[t]
 	}
+	return s
 }
 
 func (s *storage) add(p VolumeUpdateParameters, sign int) {

@@ -122,8 +122,13 @@ type Vm struct {
 // Pending reports whether the driver is behind.
 func (v *Vm) Pending() bool { return v.ObservedGeneration < v.Generation }
 
-// Amounts are the vCores and the memory of the VM. See [fleetOf].
-func (v *Vm) Amounts() resource.Amounts { return resource.Amounts{int64(v.Vcores), int64(v.Memory)} }
+// The names of the sums of the VMs of an account: vCores, and GiB of memory.
+const vmCores, vmMemory = "cores", "memory"
+
+// Sums implements [resource.Summed].
+func (v *Vm) Sums() resource.Sums {
+	return resource.Sums{{Name: vmCores, N: int64(v.Vcores)}, {Name: vmMemory, N: int64(v.Memory)}}
+}
 
 // Vms are the VMs of the region.
 var Vms = &resource.Kind[Vm, id.Vm]{

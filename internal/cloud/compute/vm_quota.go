@@ -9,8 +9,7 @@ import (
 type fleet struct{ vms, cores, memory int }
 
 func fleetOf(tx *resource.Tx) fleet {
-	sums := Vms.Sums(tx)
-	return fleet{vms: Vms.Count(tx), cores: int(sums[0]), memory: int(sums[1])}
+	return fleet{vms: Vms.Count(tx), cores: Vms.Sum(tx, vmCores), memory: Vms.Sum(tx, vmMemory)}
 }
 
 // grow refuses more cores and memory than the quotas allow. Only an increase is

@@ -51,23 +51,26 @@ type Volume struct {
 // Pending reports whether the driver is behind.
 func (v *Volume) Pending() bool { return v.ObservedGeneration < v.Generation }
 
-// Amounts are the size of the volume, by its type, and its operations per second;
-// of one that is being deleted, nothing. See [storageOf].
-func (v *Volume) Amounts() (a resource.Amounts) {
-	if v.State == VolumeDeleting {
-		return a
-	}
+// Sums implements [resource.Summed]: the size of the volume in GiB, by its type,
+// and its operations per second; of one that is being deleted, nothing.
+func (v *Volume) Sums() resource.Sums {
 	p := v.wanted()
-	switch p.VolumeType {
-	case VolumeStandard:
-		a[0] = int64(p.Size)
-	case VolumeGp2:
-		a[1] = int64(p.Size)
-	case VolumeIo1:
-		a[2], a[3] = int64(p.Size), int64(p.Iops)
+	of := func(t VolumeType, n int) int64 {
+		if p.VolumeType != t || v.State == VolumeDeleting {
+			return 0
+		}
+		return int64(n)
 	}
-	return a
+	return resource.Sums{
+		{Name: string(VolumeStandard), N: of(VolumeStandard, p.Size)},
+		{Name: string(VolumeGp2), N: of(VolumeGp2, p.Size)},
+		{Name: string(VolumeIo1), N: of(VolumeIo1, p.Size)},
+		{Name: volumeIops, N: of(VolumeIo1, p.Iops)},
+	}
 }
+
+// volumeIops is the name of the sum of the operations per second of io1 volumes.
+const volumeIops = "iops"
 
 // parameters are what an update can change, as they are.
 func (v *Volume) parameters() VolumeUpdateParameters {
