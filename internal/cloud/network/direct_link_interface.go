@@ -192,8 +192,12 @@ func (i *DirectLinkInterfaces) isOver(now time.Time) bool {
 	return i.State == InterfaceConfirming && !i.ConfirmBefore.Time().After(now)
 }
 
-// sides are the accounts that keep the interface.
-func (i *DirectLinkInterfaces) sides() []id.Account { return sides(i.LinkOwner, i.AccountId) }
+// interfaceCopies are the copies that the accounts of an interface keep.
+var interfaceCopies = &twoSided[DirectLinkInterfaces, id.DirectLinkInterface, InterfaceState]{
+	kind:  Interfaces,
+	id:    func(i *DirectLinkInterfaces) id.DirectLinkInterface { return i.DirectLinkInterfaceId },
+	sides: func(i *DirectLinkInterfaces) []id.Account { return distinctAccounts(i.LinkOwner, i.AccountId) },
+}
 
 // isOwners reports whether it is the copy of the owner of the interface.
 func (i *DirectLinkInterfaces) isOwners(tx *resource.Tx) bool {
@@ -287,18 +291,18 @@ func newInterface(tx *resource.Tx, linkID id.DirectLink, owner id.Account, want 
 		AccountId: owner, BgpAsn: want.BgpAsn, DirectLinkId: linkID, DirectLinkInterfaceName: want.DirectLinkInterfaceName,
 		Location: link.Location, Mtu: defaultMtu, Vlan: want.Vlan,
 		LinkOwner: id.Account(tx.Account()), OwnLink: linkID, Key: resource.Secret(want.BgpKey),
-		DirectLinkInterfaceId: Interfaces.NewID(tx, tx.In(string(owner))),
 	}
-	i.OutscalePrivateIp, i.ClientPrivateIp, err = want.ends(tx, owner)
+	i.DirectLinkInterfaceId = interfaceCopies.newID(tx, i)
+	i.OutscalePrivateIp, i.ClientPrivateIp, err = want.addresses(tx, owner)
 	return i, err
 }
 
-// ends are the addresses of both ends: those that were asked for, or chosen.
-func (want DirectLinkInterface) ends(tx *resource.Tx, owner id.Account) (ours, clients LinkIp, err error) {
+// addresses returns the requested addresses of both ends, or chooses them.
+func (want DirectLinkInterface) addresses(tx *resource.Tx, owner id.Account) (ours, clients LinkIp, err error) {
 	ours, clients = want.OutscalePrivateIp, want.ClientPrivateIp
 	switch {
 	case ours == "" && clients == "":
-		return chooseEnds(tx, owner)
+		return chooseAddresses(tx, owner)
 	case ours == "":
 		return "", "", apierror.MissingParameter.Errorf("DirectLinkInterface.OutscalePrivateIp is required with ClientPrivateIp.")
 	case clients == "":
@@ -311,15 +315,14 @@ func (want DirectLinkInterface) ends(tx *resource.Tx, owner id.Account) (ours, c
 	return ours, clients, nil
 }
 
-// linkLocal is where ends are chosen: addresses that mean something on one link
-// only. Those around 169.254.169.254 are left to what machines ask there.
+// linkLocal is the range of chosen addresses, which mean something on one link only. Those around 169.254.169.254 are left to what machines ask there.
 var linkLocal, metadata = netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("169.254.169.0/24")
 
-// chooseEnds finds a /30 for both ends that no interface has of those in the
+// chooseAddresses finds a /30 for both ends that no interface has of those in the
 // account and in that of the owner, beginning anywhere.
-func chooseEnds(tx *resource.Tx, owner id.Account) (ours, clients LinkIp, err error) {
+func chooseAddresses(tx *resource.Tx, owner id.Account) (ours, clients LinkIp, err error) {
 	taken := map[netip.Prefix]bool{metadata: true}
-	for _, account := range sides(id.Account(tx.Account()), owner) {
+	for _, account := range distinctAccounts(id.Account(tx.Account()), owner) {
 		for i := range Interfaces.All(tx.In(string(account))) {
 			if p := i.OutscalePrivateIp.Prefix().Masked(); p.Overlaps(linkLocal) {
 				taken[p] = true
@@ -357,7 +360,7 @@ func chooseEnds(tx *resource.Tx, owner id.Account) (ours, clients LinkIp, err er
 // values in want are valid: Check and Bounds of their types say so. The answer
 // is as the API shows it.
 func AllocateInterface(tx *resource.Tx, link id.DirectLink, owner id.Account, want DirectLinkInterface) (*DirectLinkInterfaces, error) {
-	if !isResident(tx, owner) {
+	if !isRegistered(tx, owner) {
 		return nil, apierror.ObjectNotFound.Errorf("The account '%s' doesn't exist.", owner)
 	}
 	i, err := newInterface(tx, link, owner, want)
@@ -365,15 +368,14 @@ func AllocateInterface(tx *resource.Tx, link id.DirectLink, owner id.Account, wa
 		return nil, err
 	}
 	i.ConfirmBefore = api.At(tx.Now().Add(interfacePatience))
-	theirs := *i
-	theirs.OwnLink = ""
-	if err := resource.Transition(tx, Interfaces, i, interfaceAllocated); err != nil {
-		return nil, err
-	}
-	if owner != i.LinkOwner {
-		if err := resource.Transition(tx.In(string(owner)), Interfaces, &theirs, interfaceAllocated); err != nil {
-			return nil, err
+	err = interfaceCopies.create(tx, i, interfaceAllocated, func(in *resource.Tx, own *DirectLinkInterfaces) error {
+		if in.Account() != string(own.LinkOwner) {
+			own.OwnLink = ""
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return viewInterface(tx, i), nil
 }
@@ -401,7 +403,7 @@ func ConfirmInterface(tx *resource.Tx, which id.DirectLinkInterface, gateway id.
 	if _, err := VirtualGateways.Get(tx, gateway); err != nil {
 		return nil, err
 	}
-	err = i.happens(tx, interfaceConfirmed, func(tx *resource.Tx, own *DirectLinkInterfaces) error {
+	err = interfaceCopies.transition(tx, i, interfaceConfirmed, func(tx *resource.Tx, own *DirectLinkInterfaces) error {
 		own.ConfirmBefore = 0
 		if own.isOwners(tx) {
 			own.VirtualGatewayId = gateway
@@ -416,27 +418,16 @@ func ConfirmInterface(tx *resource.Tx, which id.DirectLinkInterface, gateway id.
 	return viewInterface(tx, i), err
 }
 
-// happens lets an event happen to an interface, in both accounts, after a function
-// has changed what goes along with it.
-func (i *DirectLinkInterfaces) happens(
-	tx *resource.Tx, event lifecycle.Event[InterfaceState], along func(tx *resource.Tx, own *DirectLinkInterfaces) error,
-) error {
-	return onBothSidesLet(tx, Interfaces, i, i.DirectLinkInterfaceId, i.sides(), event, along)
-}
-
 // expire ends an interface that was not confirmed in time.
 func (i *DirectLinkInterfaces) expire(tx *resource.Tx) error {
-	return i.happens(tx, interfaceExpired, onlyThat)
+	return interfaceCopies.transition(tx, i, interfaceExpired, nil)
 }
-
-// onlyThat is nothing along with an event.
-func onlyThat(*resource.Tx, *DirectLinkInterfaces) error { return nil }
 
 // touchInterfaces makes the driver hear of a change in what interfaces depend
 // on: the DirectLink that they are on, or the virtual gateway that they lead to.
 func touchInterfaces(tx *resource.Tx, of any) error {
 	for i := range Interfaces.Of(tx, of) {
-		err := onBothSides(tx, Interfaces, i.DirectLinkInterfaceId, i.sides(), func(tx *resource.Tx, own *DirectLinkInterfaces) error {
+		err := interfaceCopies.update(tx, i, func(tx *resource.Tx, own *DirectLinkInterfaces) error {
 			if !own.isOwners(tx) || own.State == InterfaceConfirming {
 				return nil
 			}
@@ -483,7 +474,7 @@ func updateDirectLinkInterface(tx *resource.Tx, req *UpdateDirectLinkInterfaceRe
 	if err != nil {
 		return nil, err
 	}
-	err = onBothSides(tx, Interfaces, i.DirectLinkInterfaceId, i.sides(), func(tx *resource.Tx, own *DirectLinkInterfaces) error {
+	err = interfaceCopies.update(tx, i, func(tx *resource.Tx, own *DirectLinkInterfaces) error {
 		if own.isOwners(tx) && own.State != InterfaceConfirming && own.Mtu != req.Mtu {
 			own.Generation++
 		}
@@ -522,6 +513,6 @@ func EndInterface(tx *resource.Tx, which id.DirectLinkInterface) (InterfaceState
 	if i.State == InterfaceConfirming && i.isOwners(tx) && i.LinkOwner != i.AccountId {
 		event = interfaceRejected
 	}
-	err = i.happens(tx, event, onlyThat)
+	err = interfaceCopies.transition(tx, i, event, nil)
 	return i.State, err
 }

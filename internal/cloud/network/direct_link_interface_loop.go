@@ -68,5 +68,5 @@ func noteInterface(tx *resource.Tx, i *DirectLinkInterfaces, _ driver.Interface,
 	if !resource.Allows(Interfaces, i, interfaceApplied) {
 		return Interfaces.Put(tx, i)
 	}
-	return i.happens(tx, interfaceApplied, onlyThat)
+	return interfaceCopies.transition(tx, i, interfaceApplied, nil)
 }

@@ -1,6 +1,7 @@
 package network
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 	"time"
@@ -144,15 +145,20 @@ func expirePeerings(tx *resource.Tx, n *Net) error {
 
 // expire ends a request whose time has passed.
 func (p *NetPeering) expire(tx *resource.Tx) error {
-	return p.happens(tx, peeringExpired, expiredState.Message)
+	return p.transition(tx, peeringExpired, expiredState.Message)
 }
 
-// sides are the accounts that keep the peering.
+// peeringCopies are the copies that the accounts of a peering keep.
+var peeringCopies = &twoSided[NetPeering, id.NetPeering, NetPeeringName]{
+	kind: NetPeerings, id: func(p *NetPeering) id.NetPeering { return p.NetPeeringId }, sides: (*NetPeering).sides,
+}
+
+// sides returns the accounts that keep the peering.
 func (p *NetPeering) sides() []id.Account {
 	if p.InVain {
 		return []id.Account{p.SourceNet.AccountId}
 	}
-	return sides(p.SourceNet.AccountId, p.AccepterNet.AccountId)
+	return distinctAccounts(p.SourceNet.AccountId, p.AccepterNet.AccountId)
 }
 
 func netPeeringActions() []api.Action {
@@ -215,10 +221,8 @@ type CreateNetPeeringRequest struct {
 type CreateNetPeeringResponse struct{ NetPeering *NetPeering }
 
 func createNetPeering(tx *resource.Tx, req *CreateNetPeeringRequest) (*CreateNetPeeringResponse, error) {
-	caller, owner := id.Account(tx.Account()), req.AccepterOwnerId
-	if owner == "" {
-		owner = caller
-	}
+	caller := id.Account(tx.Account())
+	owner := cmp.Or(req.AccepterOwnerId, caller)
 	if owner == caller && req.SourceNetId == req.AccepterNetId {
 		return nil, apierror.SameNet.Errorf("The Net %s cannot be peered with itself.", req.SourceNetId)
 	}
@@ -229,7 +233,7 @@ func createNetPeering(tx *resource.Tx, req *CreateNetPeeringRequest) (*CreateNet
 	p := &NetPeering{
 		SourceNet:   SourceNet{AccountId: caller, IpRange: source.IpRange, NetId: source.NetId},
 		AccepterNet: AccepterNet{AccountId: owner, NetId: req.AccepterNetId},
-		InVain:      !isResident(tx, owner) || !Nets.Has(tx.In(string(owner)), req.AccepterNetId),
+		InVain:      !isRegistered(tx, owner) || !Nets.Has(tx.In(string(owner)), req.AccepterNetId),
 	}
 	event, message := peeringRequested, "Pending acceptance by "+string(owner)
 	if owner == caller {
@@ -241,20 +245,14 @@ func createNetPeering(tx *resource.Tx, req *CreateNetPeeringRequest) (*CreateNet
 			event, message = peeringFailed, overlapMessage
 		}
 	}
-	for other := range rivals(tx, p) {
-		switch {
-		case other.leads(p.SourceNet, p.AccepterNet):
-			return nil, apierror.PeeringExists.Errorf("The Net peering %s between %s and %s exists already: it is %s.",
-				other.NetPeeringId, req.SourceNetId, req.AccepterNetId, other.State.Name)
-		case other.State.Name == PeeringActive:
-			event, message = peeringRejected, "Rejected: "+string(other.NetPeeringId)+" joins the two Nets already"
-		}
+	reverse, err := p.checkRivals(tx)
+	if err != nil {
+		return nil, err
 	}
-	var accounts []*resource.Tx
-	for _, account := range p.sides() {
-		accounts = append(accounts, tx.In(string(account)))
+	if reverse != nil {
+		event, message = peeringRejected, rivalMessage(reverse)
 	}
-	p.NetPeeringId = NetPeerings.NewID(accounts...)
+	p.NetPeeringId = peeringCopies.newID(tx, p)
 	p.State.Message = message
 	if event != peeringRequested {
 		return &CreateNetPeeringResponse{p}, resource.Transition(tx, NetPeerings, p, event)
@@ -269,25 +267,47 @@ func createNetPeering(tx *resource.Tx, req *CreateNetPeeringRequest) (*CreateNet
 // overlapMessage is what the state of a peering says whose Nets overlap.
 const overlapMessage = "Failed: the ranges of the two Nets overlap"
 
+// checkRivals refuses a peering that exists already. It returns an active one in
+// the other direction; nil: there is none.
+func (p *NetPeering) checkRivals(tx *resource.Tx) (reverse *NetPeering, err error) {
+	for other := range rivals(tx, p) {
+		switch {
+		case other.leads(p.SourceNet, p.AccepterNet):
+			return nil, apierror.PeeringExists.Errorf("The Net peering %s between %s and %s exists already: it is %s.",
+				other.NetPeeringId, p.SourceNet.NetId, p.AccepterNet.NetId, other.State.Name)
+		case other.State.Name == PeeringActive:
+			reverse = other
+		}
+	}
+	return reverse, nil
+}
+
+// rivalMessage is the message of a peering that is rejected because of another.
+func rivalMessage(other *NetPeering) string {
+	return "Rejected: " + string(other.NetPeeringId) + " joins the two Nets already"
+}
+
 // overlaps reports whether the two Nets have addresses in common.
 func (p *NetPeering) overlaps() bool {
 	return p.SourceNet.IpRange.Prefix().Overlaps(p.AccepterNet.IpRange.Prefix())
 }
 
-// request makes the peering a request, of which the owner who is asked has a copy.
+// request makes the peering a request, of which the owner who is asked has a copy
+// that shows the range of the owner's Net.
 func (p *NetPeering) request(tx *resource.Tx) error {
-	owner, theirs := p.AccepterNet.AccountId, *p
-	p.OwnNets = p.netsOf(p.SourceNet.AccountId)
-	if err := resource.Transition(tx, NetPeerings, p, peeringRequested); err != nil || len(p.sides()) == 1 {
-		return err
-	}
-	in := tx.In(string(owner))
-	net, err := Nets.Get(in, p.AccepterNet.NetId)
-	if err != nil {
-		return err
-	}
-	theirs.OwnNets, theirs.AccepterNet.IpRange = p.netsOf(owner), net.IpRange
-	return resource.Transition(in, NetPeerings, &theirs, peeringRequested)
+	return peeringCopies.create(tx, p, peeringRequested, func(in *resource.Tx, own *NetPeering) error {
+		account := id.Account(in.Account())
+		own.OwnNets = p.netsOf(account)
+		if account != p.AccepterNet.AccountId || p.AccepterNet.AccountId == p.SourceNet.AccountId {
+			return nil
+		}
+		net, err := Nets.Get(in, own.AccepterNet.NetId)
+		if err != nil {
+			return err
+		}
+		own.AccepterNet.IpRange = net.IpRange
+		return nil
+	})
 }
 
 // netsOf are those of the two Nets that are an account's.
@@ -354,16 +374,16 @@ func netPeeringMeters() []resource.Meter {
 	}
 }
 
-// happens lets an event happen to a peering, in both accounts, and says what the
-// state means then.
-func (p *NetPeering) happens(tx *resource.Tx, event lifecycle.Event[NetPeeringName], message string) error {
-	isFelt := event == peeringAccepted || p.State.Name == PeeringActive
-	return onBothSidesLet(tx, NetPeerings, p, p.NetPeeringId, p.sides(), event, func(tx *resource.Tx, own *NetPeering) error {
+// transition applies an event to a peering, in both accounts, with a message that
+// says what the new state means.
+func (p *NetPeering) transition(tx *resource.Tx, event lifecycle.Event[NetPeeringName], message string) error {
+	changesNets := event == peeringAccepted || p.State.Name == PeeringActive
+	return peeringCopies.transition(tx, p, event, func(tx *resource.Tx, own *NetPeering) error {
 		own.State.Message = message
 		if event != peeringExpired {
 			own.ExpirationDate = 0
 		}
-		if isFelt {
+		if changesNets {
 			for _, net := range own.OwnNets {
 				if err := touch(tx, net); err != nil {
 					return err
@@ -406,13 +426,13 @@ func acceptNetPeering(tx *resource.Tx, req *AcceptNetPeeringRequest) (*AcceptNet
 		return nil, err
 	}
 	if p.State.Name == PeeringPending && p.overlaps() {
-		if err := p.happens(tx, peeringFailed, overlapMessage); err != nil {
+		if err := p.transition(tx, peeringFailed, overlapMessage); err != nil {
 			return nil, err
 		}
 		p, err = findPeering(tx, p.NetPeeringId)
 		return &AcceptNetPeeringResponse{p}, err
 	}
-	if err := p.happens(tx, peeringAccepted, "Active"); err != nil {
+	if err := p.transition(tx, peeringAccepted, "Active"); err != nil {
 		return nil, err
 	}
 	for _, account := range p.sides() {
@@ -424,7 +444,7 @@ func acceptNetPeering(tx *resource.Tx, req *AcceptNetPeeringRequest) (*AcceptNet
 		}
 	}
 	for _, other := range slices.Collect(rivals(tx, p)) {
-		if err := other.happens(tx, peeringRejected, "Rejected: "+string(p.NetPeeringId)+" joins the two Nets already"); err != nil {
+		if err := other.transition(tx, peeringRejected, rivalMessage(p)); err != nil {
 			return nil, err
 		}
 	}
@@ -449,7 +469,7 @@ func rejectNetPeering(tx *resource.Tx, req *RejectNetPeeringRequest) (*RejectNet
 	if err := p.asked(tx, "reject"); err != nil {
 		return nil, err
 	}
-	return &RejectNetPeeringResponse{}, p.happens(tx, peeringRejected, "Rejected by "+tx.Account())
+	return &RejectNetPeeringResponse{}, p.transition(tx, peeringRejected, "Rejected by "+tx.Account())
 }
 
 // DeleteNetPeeringRequest deletes a Net peering.
@@ -474,7 +494,7 @@ func deleteNetPeering(tx *resource.Tx, req *DeleteNetPeeringRequest) (*DeleteNet
 	if p.State.Name == PeeringPending && string(p.SourceNet.AccountId) != tx.Account() {
 		return nil, apierror.NotAuthorized.Errorf("The Net peering %s is a request of the account %s, which alone can delete it: reject it instead.", p.NetPeeringId, p.SourceNet.AccountId)
 	}
-	return &DeleteNetPeeringResponse{}, p.happens(tx, peeringDeleted, "Deleted by "+tx.Account())
+	return &DeleteNetPeeringResponse{}, p.transition(tx, peeringDeleted, "Deleted by "+tx.Account())
 }
 
 // ReadNetPeeringsRequest asks for Net peerings.

@@ -35,12 +35,12 @@ func Kinds() []resource.Any {
 	return []resource.Any{
 		DhcpOptionsSets, Nets, Subnets,
 		RouteTables, InternetServices, NatServices,
-		Nics, PublicIps, pool,
+		Nics, PublicIps, takenAddresses,
 		SecurityGroups,
 		NetPeerings, NetAccessPoints,
 		VirtualGateways, ClientGateways, VpnConnections,
 		DirectLinks, Interfaces,
-		residents,
+		accountRegister,
 	}
 }
 
@@ -71,7 +71,7 @@ func Actions(region Region) []api.Action {
 // account has from the beginning: its default DHCP options set, and its default
 // security group for the public Cloud. Other accounts can then name it.
 func Welcome(tx *resource.Tx, region Region) error {
-	if err := settleIn(tx); err != nil {
+	if err := registerAccount(tx); err != nil {
 		return err
 	}
 	if err := DhcpOptionsSets.Insert(tx, region.defaultDhcpOptions()); err != nil {

@@ -180,12 +180,12 @@ func (n *Nic) shownAs() string {
 	return string(n.NicId)
 }
 
-// have gives a NIC its addresses, the primary one first.
-func (n *Nic) have(ips []api.IPv4) {
+// setAddresses sets the private IPs of a NIC, the primary one first.
+func (n *Nic) setAddresses(ips []api.IPv4) {
 	n.PrivateIps, n.Places = nil, nil
 	for i, ip := range ips {
 		n.PrivateIps = append(n.PrivateIps, PrivateIp{IsPrimary: i == 0, PrivateIp: ip})
-		if n.SubnetId != "" { // elsewhere, the pool sees to it
+		if n.SubnetId != "" { // in the public Cloud, takenAddresses keeps them unique
 			n.Places = append(n.Places, place(n.SubnetId, ip))
 		}
 	}
@@ -252,7 +252,7 @@ func disconnect(tx *resource.Tx, n *Nic) error {
 		return err
 	}
 	if n.SubnetId == "" {
-		return giveBack(tx, n.PrivateIps[0].PrivateIp)
+		return releaseAddress(tx, n.PrivateIps[0].PrivateIp)
 	}
 	return n.touch(tx)
 }

@@ -85,36 +85,15 @@ func checkPrivateIps(n int) error {
 	return nil
 }
 
-// addresses are the private IPs that the NIC shall have, the primary one first.
+// addresses returns the private IPs of the new NIC, the primary one first.
 func (w NewNic) addresses(tx *resource.Tx, subnet *Subnet) ([]api.IPv4, error) {
 	// This bounds the work that follows, after which the whole number is known.
 	if err := checkPrivateIps(len(w.PrivateIps)); err != nil {
 		return nil, err
 	}
-	var ips []api.IPv4
-	var primary api.IPv4
-	for i, given := range w.PrivateIps {
-		ip := given.PrivateIp
-		if ip == "" {
-			return nil, apierror.MissingParameter.Errorf("PrivateIps.%d.PrivateIp is required.", i)
-		}
-		if slices.Contains(ips, ip) || ip == primary {
-			return nil, apierror.InvalidParameter.Errorf("The private IP %s is given twice.", ip)
-		}
-		if err := subnet.checkUsable(ip); err != nil {
-			return nil, err
-		}
-		if holder := subnet.holder(tx, ip); holder != nil {
-			return nil, apierror.InvalidParameter.Errorf("The private IP %s is used by %s.", ip, holder.shownAs())
-		}
-		switch {
-		case !given.IsPrimary:
-			ips = append(ips, ip)
-		case primary != "":
-			return nil, apierror.InvalidParameter.Errorf("Both %s and %s are given as the primary private IP: a NIC has one.", primary, ip)
-		default:
-			primary = ip
-		}
+	primary, ips, err := w.given(tx, subnet)
+	if err != nil {
+		return nil, err
 	}
 	if err := checkPrivateIps(1 + len(ips) + w.Secondary); err != nil {
 		return nil, err
@@ -127,6 +106,35 @@ func (w NewNic) addresses(tx *resource.Tx, subnet *Subnet) ([]api.IPv4, error) {
 		primary = chosen
 	}
 	return subnet.chooseMore(tx, slices.Insert(ips, 0, primary), w.Secondary)
+}
+
+// given returns the private IPs of the request, the primary one, which may be
+// empty, apart from the others.
+func (w NewNic) given(tx *resource.Tx, subnet *Subnet) (primary api.IPv4, others []api.IPv4, err error) {
+	for i, given := range w.PrivateIps {
+		ip := given.PrivateIp
+		if ip == "" {
+			return "", nil, apierror.MissingParameter.Errorf("PrivateIps.%d.PrivateIp is required.", i)
+		}
+		if slices.Contains(others, ip) || ip == primary {
+			return "", nil, apierror.InvalidParameter.Errorf("Two of PrivateIps are %s.", ip)
+		}
+		if err := subnet.checkUsable(ip); err != nil {
+			return "", nil, err
+		}
+		if holder := subnet.holder(tx, ip); holder != nil {
+			return "", nil, apierror.InvalidParameter.Errorf("The private IP %s is used by %s.", ip, holder.shownAs())
+		}
+		switch {
+		case !given.IsPrimary:
+			others = append(others, ip)
+		case primary != "":
+			return "", nil, apierror.InvalidParameter.Errorf("Both %s and %s are given as the primary private IP. The maximum is 1.", primary, ip)
+		default:
+			primary = ip
+		}
+	}
+	return primary, others, nil
 }
 
 // groupsIn are security groups of a Net, or of the public Cloud if there is no
@@ -182,7 +190,7 @@ func (n *Nic) fill(tx *resource.Tx, ips ...api.IPv4) error {
 	}
 	n.NetId, n.SubregionName = subnet.NetId, subnet.SubregionName
 	n.MacAddress = randomMac(tx)
-	n.have(ips)
+	n.setAddresses(ips)
 	return nil
 }
 

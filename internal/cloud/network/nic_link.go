@@ -74,12 +74,12 @@ func (region Region) AddCloudNic(tx *resource.Tx, vm id.Vm, subregion string, gr
 	if err != nil {
 		return nil, err
 	}
-	ip, err := take(tx, publicCloud)
+	ip, err := allocateAddress(tx, publicCloud)
 	if err != nil {
 		return nil, err
 	}
 	n := &Nic{Service: string(vm), SecurityGroups: lights, SubregionName: subregion, MacAddress: randomMac(tx)}
-	n.have([]api.IPv4{ip})
+	n.setAddresses([]api.IPv4{ip})
 	if err := n.join(tx, vm, 0, true); err != nil {
 		return nil, err
 	}

@@ -40,7 +40,7 @@ func linkPrivateIps(tx *resource.Tx, req *LinkPrivateIpsRequest) (*LinkPrivateIp
 	case len(req.PrivateIps) > 0 && req.SecondaryPrivateIpCount != nil:
 		return nil, apierror.IncompatibleParameters.Errorf("PrivateIps and SecondaryPrivateIpCount cannot be given together.")
 	case len(req.PrivateIps) > 0:
-		return &LinkPrivateIpsResponse{}, n.take(tx, subnet, req.PrivateIps, req.AllowRelink)
+		return &LinkPrivateIpsResponse{}, n.takeAddresses(tx, subnet, req.PrivateIps, req.AllowRelink)
 	case count < 1:
 		return nil, apierror.InvalidValue.Errorf("SecondaryPrivateIpCount is at least 1.")
 	}
@@ -51,13 +51,14 @@ func linkPrivateIps(tx *resource.Tx, req *LinkPrivateIpsRequest) (*LinkPrivateIp
 	if err != nil {
 		return nil, err
 	}
-	n.have(ips)
+	n.setAddresses(ips)
 	return &LinkPrivateIpsResponse{}, n.save(tx)
 }
 
-// take gives a NIC addresses, if need be those of other NICs. What it has
-// already, it keeps.
-func (n *Nic) take(tx *resource.Tx, subnet *Subnet, wanted []api.IPv4, relink bool) error {
+// takeAddresses gives a NIC more addresses, with relink also those of other NICs. It
+// keeps those that
+// it has.
+func (n *Nic) takeAddresses(tx *resource.Tx, subnet *Subnet, wanted []api.IPv4, relink bool) error {
 	ips := n.addresses()
 	for _, ip := range wanted {
 		if slices.Contains(ips, ip) {
@@ -82,14 +83,14 @@ func (n *Nic) take(tx *resource.Tx, subnet *Subnet, wanted []api.IPv4, relink bo
 			return err
 		}
 	}
-	n.have(ips)
+	n.setAddresses(ips)
 	return n.save(tx)
 }
 
 // yield takes a secondary address from a NIC for another one. The public IP of
 // the address goes with it.
 func (n *Nic) yield(tx *resource.Tx, to *Nic, ip api.IPv4) error {
-	n.have(slices.DeleteFunc(n.addresses(), func(other api.IPv4) bool { return other == ip }))
+	n.setAddresses(slices.DeleteFunc(n.addresses(), func(other api.IPv4) bool { return other == ip }))
 	if err := n.save(tx); err != nil {
 		return err
 	}
@@ -132,6 +133,6 @@ func unlinkPrivateIps(tx *resource.Tx, req *UnlinkPrivateIpsRequest) (*UnlinkPri
 			}
 		}
 	}
-	n.have(slices.DeleteFunc(ips, func(ip api.IPv4) bool { return slices.Contains(req.PrivateIps, ip) }))
+	n.setAddresses(slices.DeleteFunc(ips, func(ip api.IPv4) bool { return slices.Contains(req.PrivateIps, ip) }))
 	return &UnlinkPrivateIpsResponse{}, n.save(tx)
 }

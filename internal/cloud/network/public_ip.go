@@ -114,7 +114,7 @@ func (region Region) createPublicIp(tx *resource.Tx, _ *CreatePublicIpRequest) (
 	if err := tx.CheckLimit("ip_limit", apierror.TooManyPublicIps, ownPublicIps(tx)+1); err != nil {
 		return nil, err
 	}
-	ip, err := take(tx, region.PublicIps)
+	ip, err := allocateAddress(tx, region.PublicIps)
 	return &PublicIp{PublicIp: ip}, err
 }
 
@@ -198,7 +198,7 @@ func (region Region) deletePublicIp(tx *resource.Tx, req *DeletePublicIpRequest)
 			return nil, err
 		}
 	}
-	if err := giveBack(tx, ip.PublicIp); err != nil {
+	if err := releaseAddress(tx, ip.PublicIp); err != nil {
 		return nil, err
 	}
 	return &DeletePublicIpResponse{}, PublicIps.Delete(tx, ip)

@@ -26,7 +26,7 @@ func (ip *PublicIp) unlink(tx *resource.Tx) error {
 		return err
 	}
 	if ip.Ephemeral {
-		if err := giveBack(tx, ip.PublicIp); err != nil {
+		if err := releaseAddress(tx, ip.PublicIp); err != nil {
 			return err
 		}
 		if err := PublicIps.Delete(tx, ip); err != nil {
@@ -57,7 +57,7 @@ func (region Region) release(tx *resource.Tx, ip *PublicIp) error {
 // assignEphemeralIP gives the primary private IP of a NIC a public IP of the
 // region's choice.
 func (region Region) assignEphemeralIP(tx *resource.Tx, n *Nic) error {
-	ip, err := take(tx, region.PublicIps)
+	ip, err := allocateAddress(tx, region.PublicIps)
 	if err != nil {
 		return err
 	}

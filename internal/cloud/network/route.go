@@ -126,18 +126,8 @@ func (r *Route) checkTarget(tx *resource.Tx, netID id.Net) error {
 	switch {
 	case r.GatewayId == local:
 		return nil
-	case r.leadsToInternet():
-		service, err := InternetServices.Get(tx, id.InternetService(r.GatewayId))
-		if err == nil && service.NetId != "" && service.NetId != netID {
-			return apierror.GatewayNotFound.Errorf("The internet service %s is linked to the Net %s, and not to %s.", r.GatewayId, service.NetId, netID)
-		}
-		return err
 	case r.GatewayId != "":
-		gateway, err := VirtualGateways.Get(tx, id.VirtualGateway(r.GatewayId))
-		if err == nil && gateway.NetId != netID {
-			return apierror.GatewayNotFound.Errorf("The virtual gateway %s is not linked to the Net %s.", r.GatewayId, netID)
-		}
-		return err
+		return r.checkGateway(tx, netID)
 	case r.NatServiceId != "":
 		nat, err := NatServices.Get(tx, r.NatServiceId)
 		if err == nil && nat.NetId != netID {
@@ -157,6 +147,22 @@ func (r *Route) checkTarget(tx *resource.Tx, netID id.Net) error {
 	nic, err := Nics.Get(tx, r.NicId)
 	if err == nil && nic.NetId != netID {
 		return apierror.InvalidParameter.Errorf("The NIC %s is not in the Net %s.", r.NicId, netID)
+	}
+	return err
+}
+
+// checkGateway refuses a gateway that is not there, or linked to another Net.
+func (r *Route) checkGateway(tx *resource.Tx, netID id.Net) error {
+	if r.leadsToInternet() {
+		service, err := InternetServices.Get(tx, id.InternetService(r.GatewayId))
+		if err == nil && service.NetId != "" && service.NetId != netID {
+			return apierror.GatewayNotFound.Errorf("The internet service %s is linked to the Net %s, and not to %s.", r.GatewayId, service.NetId, netID)
+		}
+		return err
+	}
+	gateway, err := VirtualGateways.Get(tx, id.VirtualGateway(r.GatewayId))
+	if err == nil && gateway.NetId != netID {
+		return apierror.GatewayNotFound.Errorf("The virtual gateway %s is not linked to the Net %s.", r.GatewayId, netID)
 	}
 	return err
 }

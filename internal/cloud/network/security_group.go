@@ -177,7 +177,7 @@ func createSecurityGroup(tx *resource.Tx, req *CreateSecurityGroupRequest) (*Sec
 		if err := touch(tx, g.NetId); err != nil {
 			return nil, err
 		}
-		g.OutboundRules = []SecurityGroupRule{everywhere(tx)}
+		g.OutboundRules = []SecurityGroupRule{allowAllOutbound(tx)}
 	}
 	if other := groupNamed(tx, g.NetId, g.SecurityGroupName); other != nil {
 		return nil, apierror.SecurityGroupNameTaken.Errorf("The security group %s has the name '%s' already.", other.SecurityGroupId, g.SecurityGroupName)
@@ -417,14 +417,14 @@ func addDefaultGroup(tx *resource.Tx, net *Net) error { return insertDefaultGrou
 func insertDefaultGroup(tx *resource.Tx, net id.Net) error {
 	g := newGroup(net, defaultGroup, "default security group")
 	if net != "" {
-		g.OutboundRules = []SecurityGroupRule{everywhere(tx)}
+		g.OutboundRules = []SecurityGroupRule{allowAllOutbound(tx)}
 	}
 	if err := SecurityGroups.Insert(tx, g); err != nil {
 		return err
 	}
-	among := newRule(tx, everything)
-	among.SecurityGroupsMembers = []SecurityGroupsMember{{id.Account(tx.Account()), g.SecurityGroupId, g.SecurityGroupName}}
-	g.InboundRules = []SecurityGroupRule{among}
+	members := newRule(tx, everything)
+	members.SecurityGroupsMembers = []SecurityGroupsMember{{id.Account(tx.Account()), g.SecurityGroupId, g.SecurityGroupName}}
+	g.InboundRules = []SecurityGroupRule{members}
 	return SecurityGroups.Put(tx, g)
 }
 

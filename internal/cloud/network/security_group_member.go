@@ -23,11 +23,11 @@ func (m SecurityGroupsMember) String() string {
 	if m.SecurityGroupId != "" {
 		return string(m.SecurityGroupId)
 	}
-	return fmt.Sprintf("the group '%s' of %s", m.SecurityGroupName, m.AccountId)
+	return fmt.Sprintf("'%s' of %s", m.SecurityGroupName, m.AccountId)
 }
 
-// findMember completes a member that a rule of the group is to name. In a Net
-// it is a group of the same Net or of one of its peers.
+// findMember completes a member of a new rule of the group. In a Net, it is a group
+// of the same Net or of a Net that is peered with it.
 func (g *SecurityGroup) findMember(tx *resource.Tx, peers map[peer]bool, m SecurityGroupsMember) (SecurityGroupsMember, error) {
 	if m.SecurityGroupId == "" && g.NetId != "" {
 		return m, apierror.InvalidParameter.Errorf("A rule of a group of a Net names other groups by ID, and not by name: '%s'.", m.SecurityGroupName)
@@ -38,12 +38,10 @@ func (g *SecurityGroup) findMember(tx *resource.Tx, peers map[peer]bool, m Secur
 		}
 		return m, nil
 	}
-	found := groupSaid(tx, m)
+	found, err := m.group(tx)
 	switch {
-	case found == nil:
-		return m, apierror.MemberNotFound.Errorf("There is no security group that is %s.", m)
-	case m.SecurityGroupName != "" && m.SecurityGroupName != found.SecurityGroupName:
-		return m, apierror.MemberNotFound.Errorf("The security group %s is not called '%s'.", found.SecurityGroupId, m.SecurityGroupName)
+	case err != nil:
+		return m, err
 	case g.NetId == "" && found.NetId != "":
 		return m, apierror.NotInPublicCloud.Errorf("The security group %s is of %s, and not for the public Cloud.", found.SecurityGroupId, found.NetId)
 	case found.NetId != g.NetId && !peers[peer{m.AccountId, found.NetId}]:
@@ -61,13 +59,20 @@ func GroupNamed(tx *resource.Tx, net id.Net, name string) (*SecurityGroup, error
 	return nil, apierror.SecurityGroupNotFound.NotFound("SecurityGroupName", name)
 }
 
-// groupSaid finds the account's group that a member says, by its ID or by its
-// name in the public Cloud; nil: there is none.
-func groupSaid(tx *resource.Tx, m SecurityGroupsMember) *SecurityGroup {
+// group finds the account's group that a member names, by its ID or by its name in
+// the public Cloud. If both are given, they must name the same group.
+func (m SecurityGroupsMember) group(tx *resource.Tx) (*SecurityGroup, error) {
+	found := groupNamed(tx, "", m.SecurityGroupName)
 	if m.SecurityGroupId != "" {
-		return SecurityGroups.Find(tx, m.SecurityGroupId)
+		found = SecurityGroups.Find(tx, m.SecurityGroupId)
 	}
-	return groupNamed(tx, "", m.SecurityGroupName)
+	switch {
+	case found == nil:
+		return nil, apierror.MemberNotFound.Errorf("The security group %s doesn't exist.", m)
+	case m.SecurityGroupName != "" && m.SecurityGroupName != found.SecurityGroupName:
+		return nil, apierror.MemberNotFound.Errorf("The security group %s does not have the name '%s'.", found.SecurityGroupId, m.SecurityGroupName)
+	}
+	return found, nil
 }
 
 // peer is a Net that another one is peered with, and the account that has it.

@@ -90,12 +90,13 @@ type CreateSecurityGroupRuleRequest struct {
 
 func (region Region) createSecurityGroupRule(tx *resource.Tx, g *SecurityGroup, req *CreateSecurityGroupRuleRequest) error {
 	flat := SecurityGroupRule{IpProtocol: req.IpProtocol, FromPortRange: req.FromPortRange, ToPortRange: req.ToPortRange}
-	said, err := g.said(tx, req.Flow, flat.among(req.IpRange, req.SecurityGroupAccountIdToLink, req.SecurityGroupNameToLink), req.Rules)
+	flat = flat.withEndpoint(req.IpRange, req.SecurityGroupAccountIdToLink, req.SecurityGroupNameToLink)
+	rules, err := g.requested(tx, req.Flow, flat, req.Rules)
 	if err != nil {
 		return err
 	}
 	peers := peersOf(tx, g.NetId)
-	for _, r := range said {
+	for _, r := range rules {
 		for i, m := range r.SecurityGroupsMembers {
 			if r.SecurityGroupsMembers[i], err = g.findMember(tx, peers, m); err != nil {
 				return err
@@ -107,7 +108,7 @@ func (region Region) createSecurityGroupRule(tx *resource.Tx, g *SecurityGroup, 
 			}
 		}
 	}
-	if err := g.add(tx, req.Flow, said); err != nil {
+	if err := g.add(tx, req.Flow, rules); err != nil {
 		return err
 	}
 	if err := tx.CheckLimit(g.ruleQuota(), apierror.TooManyRules, g.ruleCount()); err != nil {
@@ -144,19 +145,20 @@ type DeleteSecurityGroupRuleRequest struct {
 
 func deleteSecurityGroupRule(tx *resource.Tx, g *SecurityGroup, req *DeleteSecurityGroupRuleRequest) error {
 	flat := SecurityGroupRule{IpProtocol: req.IpProtocol, FromPortRange: req.FromPortRange, ToPortRange: req.ToPortRange}
-	said, err := g.said(tx, req.Flow, flat.among(req.IpRange, req.SecurityGroupAccountIdToUnlink, req.SecurityGroupNameToUnlink), req.Rules)
+	flat = flat.withEndpoint(req.IpRange, req.SecurityGroupAccountIdToUnlink, req.SecurityGroupNameToUnlink)
+	rules, err := g.requested(tx, req.Flow, flat, req.Rules)
 	if err != nil {
 		return err
 	}
-	if err := g.take(req.Flow, said); err != nil {
+	if err := g.remove(req.Flow, rules); err != nil {
 		return err
 	}
 	return g.changed(tx)
 }
 
-// among is the rule between the group and a range or another group, given by
-// ID or name, if any is.
-func (r SecurityGroupRule) among(ipRange api.CIDR, account id.Account, group string) SecurityGroupRule {
+// withEndpoint returns the rule with the range or the group that a request gives,
+// the group by its ID or its name.
+func (r SecurityGroupRule) withEndpoint(ipRange api.CIDR, account id.Account, group string) SecurityGroupRule {
 	if ipRange != "" {
 		r.IpRanges = []api.CIDR{ipRange}
 	}
@@ -169,26 +171,29 @@ func (r SecurityGroupRule) among(ipRange api.CIDR, account id.Account, group str
 	return r
 }
 
-// said are the rules that a request says, one itself or several in a list, in
-// the form in which groups keep them.
-func (g *SecurityGroup) said(tx *resource.Tx, flow Flow, flat SecurityGroupRule, list []SecurityGroupRule) ([]SecurityGroupRule, error) {
-	switch given := flat.traffic() != everything || len(flat.ends()) > 0; {
+// requested returns the rules of a request, either one in its own parameters or
+// those of its list, in the form in which groups keep them.
+func (g *SecurityGroup) requested(
+	tx *resource.Tx, flow Flow, flat SecurityGroupRule, list []SecurityGroupRule,
+) ([]SecurityGroupRule, error) {
+	switch given := flat.traffic() != everything || len(flat.endpoints()) > 0; {
 	case flow == Outbound && g.NetId == "":
-		return nil, apierror.InvalidParameter.Errorf("The security group %s is for the public Cloud, where no rule says what may be sent.", g.SecurityGroupId)
+		return nil, apierror.InvalidParameter.Errorf(
+			"The security group %s is for the public Cloud, where there are no rules for outbound packets.", g.SecurityGroupId)
 	case given && len(list) > 0:
-		return nil, apierror.InvalidParameterSet.Errorf("Rules is given together with parameters that say a rule by themselves.")
+		return nil, apierror.InvalidParameterSet.Errorf("Rules cannot be given together with the parameters of a single rule.")
 	case len(list) > 0:
 		return completed(tx, list, flow, g.NetId != "")
-	case len(flat.ends()) == 0:
-		return nil, apierror.MissingParameter.Errorf("A rule needs an IpRange or another security group, or is in Rules.")
-	case len(flat.ends()) > 1:
-		return nil, apierror.InvalidParameterSet.Errorf("An IpRange is given together with another security group.")
+	case len(flat.endpoints()) == 0:
+		return nil, apierror.MissingParameter.Errorf("A rule needs an IpRange or another security group, unless it is in Rules.")
+	case len(flat.endpoints()) > 1:
+		return nil, apierror.InvalidParameterSet.Errorf("An IpRange and another security group cannot be given together.")
 	}
 	err := flat.complete(tx, flow, g.NetId != "")
 	return []SecurityGroupRule{flat}, err
 }
 
-// completed are the rules of a list in the form in which groups keep them.
+// completed returns the rules of a list in the form in which groups keep them.
 func completed(tx *resource.Tx, list []SecurityGroupRule, flow Flow, inNet bool) ([]SecurityGroupRule, error) {
 	list = slices.Clone(list)
 	for i := range list {
@@ -206,7 +211,7 @@ func (r *SecurityGroupRule) complete(tx *resource.Tx, flow Flow, inNet bool) err
 		return err
 	}
 	r.IpProtocol, r.FromPortRange, r.ToPortRange = t.protocol, t.from, t.to
-	if len(r.ends()) == 0 {
+	if len(r.endpoints()) == 0 {
 		return apierror.MissingParameter.Errorf("A rule needs at least one of IpRanges, SecurityGroupsMembers and ServiceIds.")
 	}
 	if flow == Inbound && len(r.ServiceIds) > 0 {
@@ -233,9 +238,9 @@ func newRule(tx *resource.Tx, t traffic) SecurityGroupRule {
 	return SecurityGroupRule{IpProtocol: t.protocol, FromPortRange: t.from, ToPortRange: t.to, SecurityGroupRuleId: ruleID}
 }
 
-// everywhere is the rule that a group of a Net has from the beginning: whatever
-// is in it may send everything.
-func everywhere(tx *resource.Tx) SecurityGroupRule {
+// allowAllOutbound returns the rule that a group of a Net has from the beginning:
+// its members may send everything to everywhere.
+func allowAllOutbound(tx *resource.Tx) SecurityGroupRule {
 	r := newRule(tx, everything)
 	r.IpRanges = []api.CIDR{"0.0.0.0/0"}
 	return r
@@ -249,95 +254,108 @@ func (g *SecurityGroup) rules(flow Flow) *[]SecurityGroupRule {
 	return &g.OutboundRules
 }
 
-// opening is one thing that a rule lets through.
-type opening struct {
-	traffic traffic
-	end     end
+// permission is one thing that a rule lets through.
+type permission struct {
+	traffic  traffic
+	endpoint endpoint
 }
 
-// add lets through what some rules say, all of which is new.
-func (g *SecurityGroup) add(tx *resource.Tx, flow Flow, said []SecurityGroupRule) error {
+// add adds permissions, all of which must be new.
+func (g *SecurityGroup) add(tx *resource.Tx, flow Flow, added []SecurityGroupRule) error {
 	rules := slices.Clone(*g.rules(flow))
-	ends, place, has := make([][]end, len(rules)), map[traffic]int{}, map[opening]bool{}
-	note := func(t traffic, e end) {
+	endpoints, place, has := make([][]endpoint, len(rules)), map[traffic]int{}, map[permission]bool{}
+	note := func(t traffic, e endpoint) {
 		for _, form := range e.forms() {
-			has[opening{t, form}] = true
+			has[permission{t, form}] = true
 		}
 	}
 	for i := range rules {
 		t := rules[i].traffic()
-		place[t], ends[i] = i, rules[i].ends()
-		for _, e := range ends[i] {
+		place[t], endpoints[i] = i, rules[i].endpoints()
+		for _, e := range endpoints[i] {
 			note(t, e)
 		}
 	}
-	for _, r := range said {
+	for _, r := range added {
 		t := r.traffic()
 		i, ok := place[t]
 		if !ok {
 			i = len(rules)
-			place[t], rules, ends = i, append(rules, newRule(tx, t)), append(ends, nil)
+			place[t], rules, endpoints = i, append(rules, newRule(tx, t)), append(endpoints, nil)
 		}
-		for _, e := range r.ends() {
-			if has[opening{t, e.forms()[0]}] {
+		for _, e := range r.endpoints() {
+			if has[permission{t, e.forms()[0]}] {
 				return apierror.DuplicateRule.Errorf("The security group %s has an %s rule for %s and %s already.", g.SecurityGroupId, flow, t, e)
 			}
 			note(t, e)
-			ends[i] = append(ends[i], e)
+			endpoints[i] = append(endpoints[i], e)
 		}
 	}
 	for i := range rules {
-		rules[i].setEnds(ends[i])
+		rules[i].setEndpoints(endpoints[i])
 	}
 	*g.rules(flow) = rules
 	return nil
 }
 
-// take lets through no more what some rules say, all of which was let through.
-// What they say several times is taken away once: clients repeat rules.
-func (g *SecurityGroup) take(flow Flow, said []SecurityGroupRule) error {
-	type place struct{ rule, end int }
-	rules, known, has, gone := *g.rules(flow), map[traffic]bool{}, map[opening]place{}, map[place]bool{}
-	for i := range rules {
-		t := rules[i].traffic()
-		known[t] = true
-		for j, e := range rules[i].ends() {
-			for _, form := range e.forms() {
-				if _, ok := has[opening{t, form}]; !ok {
-					has[opening{t, form}] = place{i, j}
-				}
-			}
-		}
-	}
-	for _, r := range said {
-		t := r.traffic()
-		for _, e := range r.ends() {
-			at, ok := has[opening{t, e.forms()[0]}]
-			switch {
-			case ok:
-				gone[at] = true
-			case known[t]:
-				return apierror.RuleNotFound.Errorf("The security group %s has no %s rule for %s and %s.", g.SecurityGroupId, flow, t, e)
-			default:
-				return apierror.RuleNotFound.Errorf("The security group %s has no %s rule for %s.", g.SecurityGroupId, flow, t)
-			}
-		}
+// remove removes permissions, all of which must exist. One that the request names
+// twice is removed once, because clients repeat rules.
+func (g *SecurityGroup) remove(flow Flow, removed []SecurityGroupRule) error {
+	rules := *g.rules(flow)
+	gone, err := g.find(flow, removed)
+	if err != nil {
+		return err
 	}
 	var left []SecurityGroupRule
 	for i, r := range rules {
-		var ends []end
-		for j, e := range r.ends() {
-			if !gone[place{i, j}] {
-				ends = append(ends, e)
+		var endpoints []endpoint
+		for j, e := range r.endpoints() {
+			if !gone[rulePlace{i, j}] {
+				endpoints = append(endpoints, e)
 			}
 		}
-		if len(ends) > 0 {
-			r.setEnds(ends)
+		if len(endpoints) > 0 {
+			r.setEndpoints(endpoints)
 			left = append(left, r)
 		}
 	}
 	*g.rules(flow) = left
 	return nil
+}
+
+// rulePlace is where a permission is: the place of the rule in its group, and of the
+// endpoint in the rule.
+type rulePlace struct{ rule, endpoint int }
+
+// find returns the places of permissions, and refuses one that does not exist.
+func (g *SecurityGroup) find(flow Flow, wanted []SecurityGroupRule) (map[rulePlace]bool, error) {
+	known, places, found := map[traffic]bool{}, map[permission]rulePlace{}, map[rulePlace]bool{}
+	for i, r := range *g.rules(flow) {
+		t := r.traffic()
+		known[t] = true
+		for j, e := range r.endpoints() {
+			for _, form := range e.forms() {
+				if _, ok := places[permission{t, form}]; !ok {
+					places[permission{t, form}] = rulePlace{i, j}
+				}
+			}
+		}
+	}
+	for _, r := range wanted {
+		t := r.traffic()
+		for _, e := range r.endpoints() {
+			at, ok := places[permission{t, e.forms()[0]}]
+			switch {
+			case ok:
+				found[at] = true
+			case known[t]:
+				return nil, apierror.RuleNotFound.Errorf("The security group %s has no %s rule for %s and %s.", g.SecurityGroupId, flow, t, e)
+			default:
+				return nil, apierror.RuleNotFound.Errorf("The security group %s has no %s rule for %s.", g.SecurityGroupId, flow, t)
+			}
+		}
+	}
+	return found, nil
 }
 
 // changed notes what follows from other rules: which groups they keep, and that
@@ -365,28 +383,28 @@ func (g *SecurityGroup) ruleCount() (n int) {
 	return n
 }
 
-// end is where packets come from or go to: one of the three.
-type end struct {
+// endpoint is where packets come from or go to: one of the three.
+type endpoint struct {
 	ipRange api.CIDR
 	member  SecurityGroupsMember
 	service string
 }
 
-// forms are the ways in which a request can say an end. The first one is that in
-// which this end is said: a group by its ID or, without one, by its name.
-func (e end) forms() []end {
+// forms returns the ways in which a request can name an endpoint. The first one is
+// the most exact one: a group by its ID or, without one, by its name.
+func (e endpoint) forms() []endpoint {
 	m := e.member
 	if m.SecurityGroupId == "" {
-		return []end{e}
+		return []endpoint{e}
 	}
-	forms := []end{{member: SecurityGroupsMember{AccountId: m.AccountId, SecurityGroupId: m.SecurityGroupId}}}
+	forms := []endpoint{{member: SecurityGroupsMember{AccountId: m.AccountId, SecurityGroupId: m.SecurityGroupId}}}
 	if m.SecurityGroupName != "" {
-		forms = append(forms, end{member: SecurityGroupsMember{AccountId: m.AccountId, SecurityGroupName: m.SecurityGroupName}})
+		forms = append(forms, endpoint{member: SecurityGroupsMember{AccountId: m.AccountId, SecurityGroupName: m.SecurityGroupName}})
 	}
 	return forms
 }
 
-func (e end) String() string {
+func (e endpoint) String() string {
 	switch {
 	case e.ipRange != "":
 		return string(e.ipRange)
@@ -396,23 +414,23 @@ func (e end) String() string {
 	return e.member.String()
 }
 
-// ends are where the packets of a rule may come from or go to.
-func (r *SecurityGroupRule) ends() (ends []end) {
+// endpoints returns where the packets of a rule may come from or go to.
+func (r *SecurityGroupRule) endpoints() (endpoints []endpoint) {
 	for _, ipRange := range r.IpRanges {
-		ends = append(ends, end{ipRange: ipRange})
+		endpoints = append(endpoints, endpoint{ipRange: ipRange})
 	}
 	for _, m := range r.SecurityGroupsMembers {
-		ends = append(ends, end{member: m})
+		endpoints = append(endpoints, endpoint{member: m})
 	}
 	for _, service := range r.ServiceIds {
-		ends = append(ends, end{service: service})
+		endpoints = append(endpoints, endpoint{service: service})
 	}
-	return ends
+	return endpoints
 }
 
-func (r *SecurityGroupRule) setEnds(ends []end) {
+func (r *SecurityGroupRule) setEndpoints(endpoints []endpoint) {
 	r.IpRanges, r.SecurityGroupsMembers, r.ServiceIds = nil, nil, nil
-	for _, e := range ends {
+	for _, e := range endpoints {
 		switch {
 		case e.ipRange != "":
 			r.IpRanges = append(r.IpRanges, e.ipRange)

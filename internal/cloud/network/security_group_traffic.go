@@ -62,34 +62,47 @@ func (t traffic) String() string {
 // The highest numbers of TCP and UDP ports, and of ICMP types and codes.
 const highestPort, highestIcmp = 65535, 255
 
-// normal is the traffic in the one form in which groups keep it.
+// normal returns the traffic in the form in which groups keep it.
 func (t traffic) normal(inNet bool) (traffic, error) {
 	if name, ok := named[t.protocol]; ok {
 		t.protocol = name
 	}
 	switch t.protocol {
 	case Tcp, Udp:
-		switch { // The vendor's SDK for Go leaves out a port that is 0.
-		case t.from == -1 && t.to == -1:
-			t.from, t.to = 0, highestPort
-		case t.from == -1 && t.to > 0:
-			t.from = 0
-		}
-		if t.from < 0 || t.to < t.from || t.to > highestPort {
-			return t, apierror.InvalidPorts.Errorf("%s needs a FromPortRange and a ToPortRange between 0 and %d, the first not above the second, or neither of them for all ports.", t.protocol, highestPort)
-		}
-		return t, nil
+		return t.withPorts()
 	case Icmp:
-		if min(t.from, t.to) < -1 || max(t.from, t.to) > highestIcmp || t.from == -1 && t.to != -1 {
-			return t, apierror.InvalidPorts.Errorf("icmp needs a type as FromPortRange and a code as ToPortRange, between 0 and %d, or -1 for all; all types go with all codes.", highestIcmp)
-		}
-		return t, nil
+		return t, t.checkIcmp()
 	case AllProtocols:
 	default:
 		if !inNet {
-			return t, apierror.InvalidProtocol.Errorf("The IpProtocol %s is for groups of a Net only.", t.protocol)
+			return t, apierror.InvalidProtocol.Errorf("The IpProtocol %s is for security groups of a Net only.", t.protocol)
 		}
 	}
-	t.from, t.to = -1, -1 // There are no ports: if any were given, they do not count.
+	t.from, t.to = -1, -1 // The protocol has no ports: given ones are ignored.
 	return t, nil
+}
+
+// withPorts returns traffic of TCP or UDP with the ports that are left out.
+func (t traffic) withPorts() (traffic, error) {
+	switch { // The vendor's SDK for Go leaves out a port that is 0.
+	case t.from == -1 && t.to == -1:
+		t.from, t.to = 0, highestPort
+	case t.from == -1 && t.to > 0:
+		t.from = 0
+	}
+	if t.from < 0 || t.to < t.from || t.to > highestPort {
+		return t, apierror.InvalidPorts.Errorf(
+			"%s needs a FromPortRange and a ToPortRange between 0 and %d, the first not above the second, or neither of them for all ports.",
+			t.protocol, highestPort)
+	}
+	return t, nil
+}
+
+// checkIcmp refuses a type and a code that ICMP does not have.
+func (t traffic) checkIcmp() error {
+	if min(t.from, t.to) < -1 || max(t.from, t.to) > highestIcmp || t.from == -1 && t.to != -1 {
+		return apierror.InvalidPorts.Errorf(
+			"icmp needs a type as FromPortRange and a code as ToPortRange, between 0 and %d, or -1 for all. All types require all codes.", highestIcmp)
+	}
+	return nil
 }

@@ -167,7 +167,7 @@ func (region Region) createVpnConnection(tx *resource.Tx, req *CreateVpnConnecti
 		return nil, err
 	}
 	c.VpnOptions = defaultVpnOptions(inside, newPreSharedKey(tx))
-	c.OutsideIp, err = take(tx, region.PublicIps)
+	c.OutsideIp, err = allocateAddress(tx, region.PublicIps)
 	return c, err
 }
 
@@ -296,7 +296,7 @@ func deleteVpnConnection(tx *resource.Tx, c *VpnConnection) error {
 	for i := range c.StaticRoutes {
 		c.StaticRoutes[i].end(tx)
 	}
-	if err := giveBack(tx, c.OutsideIp); err != nil {
+	if err := releaseAddress(tx, c.OutsideIp); err != nil {
 		return err
 	}
 	return c.change(tx)

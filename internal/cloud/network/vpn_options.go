@@ -117,32 +117,32 @@ func newPreSharedKey(tx *resource.Tx) resource.Secret {
 // Check reports an option that has a value it cannot have.
 func (o Phase1Options) Check() error {
 	return cmp.Or(
-		among("DpdTimeoutAction", dpdActions, o.DpdTimeoutAction),
+		oneOf("DpdTimeoutAction", dpdActions, o.DpdTimeoutAction),
 		between("DpdTimeoutSeconds", o.DpdTimeoutSeconds, leastDpdTimeout, longestPhase1),
-		among("IkeVersions", ikeVersions, o.IkeVersions...),
-		among("Phase1DhGroupNumbers", phase1DhGroups, o.Phase1DhGroupNumbers...),
-		among("Phase1EncryptionAlgorithms", encryptions, o.Phase1EncryptionAlgorithms...),
-		among("Phase1IntegrityAlgorithms", integrities, o.Phase1IntegrityAlgorithms...),
+		oneOf("IkeVersions", ikeVersions, o.IkeVersions...),
+		oneOf("Phase1DhGroupNumbers", phase1DhGroups, o.Phase1DhGroupNumbers...),
+		oneOf("Phase1EncryptionAlgorithms", encryptions, o.Phase1EncryptionAlgorithms...),
+		oneOf("Phase1IntegrityAlgorithms", integrities, o.Phase1IntegrityAlgorithms...),
 		between("Phase1LifetimeSeconds", o.Phase1LifetimeSeconds, leastLifetime, longestPhase1),
 		between("ReplayWindowSize", o.ReplayWindowSize, smallestReplay, largestReplay),
-		among("StartupAction", startUps, o.StartupAction),
+		oneOf("StartupAction", startUps, o.StartupAction),
 	)
 }
 
 // Check reports an option that has a value it cannot have.
 func (o Phase2Options) Check() error {
 	return cmp.Or(
-		among("Phase2DhGroupNumbers", phase2DhGroups, o.Phase2DhGroupNumbers...),
-		among("Phase2EncryptionAlgorithms", encryptions, o.Phase2EncryptionAlgorithms...),
-		among("Phase2IntegrityAlgorithms", integrities, o.Phase2IntegrityAlgorithms...),
+		oneOf("Phase2DhGroupNumbers", phase2DhGroups, o.Phase2DhGroupNumbers...),
+		oneOf("Phase2EncryptionAlgorithms", encryptions, o.Phase2EncryptionAlgorithms...),
+		oneOf("Phase2IntegrityAlgorithms", integrities, o.Phase2IntegrityAlgorithms...),
 		between("Phase2LifetimeSeconds", o.Phase2LifetimeSeconds, leastLifetime, longestPhase2),
 		checkKey(string(o.PreSharedKey)),
 	)
 }
 
-// among reports a value that is none of those allowed. The zero value is none
+// oneOf reports a value that is none of those allowed. The zero value is none
 // given.
-func among[T comparable](option string, allowed []T, values ...T) error {
+func oneOf[T comparable](option string, allowed []T, values ...T) error {
 	var none T
 	for _, v := range values {
 		if v != none && !slices.Contains(allowed, v) {
