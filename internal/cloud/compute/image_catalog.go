@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/bastide-cloud/bastide/internal/api"
@@ -75,6 +76,7 @@ func ReadPublicImages(r io.Reader) (images []PublicImage, err error) {
 	return images, nil
 }
 
+// check reports a field that no image has so.
 func (i *PublicImage) check() error {
 	wrong := func(format string, args ...any) error { return apierror.InvalidValue.Errorf(format, args...) }
 	switch {
@@ -82,7 +84,7 @@ func (i *PublicImage) check() error {
 		return wrong("the ImageId '%s' is not of the form ami-12345678", i.ImageId)
 	case i.ImageName == "":
 		return wrong("it has no ImageName")
-	case i.Architecture != I386 && i.Architecture != X86:
+	case !slices.Contains(Architecture("").Literals(), string(i.Architecture)):
 		return wrong("the Architecture '%s' is neither %s nor %s", i.Architecture, I386, X86)
 	case len(i.BootModes) == 0:
 		return wrong("it has no BootModes")
@@ -91,10 +93,9 @@ func (i *PublicImage) check() error {
 	case len(i.ProductCodes) == 0:
 		return wrong("it has no ProductCodes")
 	}
-	for _, mode := range i.BootModes {
-		if mode != BootLegacy && mode != BootUefi {
-			return wrong("the BootMode '%s' is neither %s nor %s", mode, BootLegacy, BootUefi)
-		}
+	known := func(mode BootMode) bool { return slices.Contains(mode.Literals(), string(mode)) }
+	if unknown := slices.DeleteFunc(slices.Clone(i.BootModes), known); len(unknown) > 0 {
+		return wrong("the BootMode '%s' is neither %s nor %s", unknown[0], BootLegacy, BootUefi)
 	}
 	for _, code := range i.ProductCodes {
 		if err := code.Check(); err != nil {

@@ -92,6 +92,7 @@ func parseManifest(text []byte) (*manifest, error) {
 	return &m, m.check()
 }
 
+// check refuses a manifest that no image can be created from.
 func (m *manifest) check() error {
 	wrong := func(format string, args ...any) error {
 		return apierror.InvalidManifest.Errorf("The manifest: "+format, args...)
@@ -118,18 +119,27 @@ func (m *manifest) check() error {
 			return wrong("the ProductTypes: %v", apierror.From(err).Details)
 		}
 	}
+	if err := m.checkSnapshots(); err != nil {
+		return wrong("%v", apierror.From(err).Details)
+	}
+	return nil
+}
+
+// checkSnapshots refuses a snapshot that no volume can be created from, two for one
+// device, and none for the root device.
+func (m *manifest) checkSnapshots() error {
 	devices := map[string]bool{}
-	for _, s := range i.Snapshots {
+	for _, s := range m.Image.Snapshots {
 		if err := s.check(); err != nil {
-			return wrong("%v", apierror.From(err).Details)
+			return err
 		}
 		if devices[s.Device] {
-			return wrong("the Device %s is there twice.", s.Device)
+			return apierror.InvalidManifest.Errorf("two of the Snapshots have the Device %s.", s.Device)
 		}
 		devices[s.Device] = true
 	}
 	if !devices[string(RootDevice)] {
-		return wrong("no snapshot has the Device %s, that of the root device.", RootDevice)
+		return apierror.InvalidManifest.Errorf("none of the Snapshots has the Device %s, which is the root device.", RootDevice)
 	}
 	return nil
 }

@@ -83,13 +83,7 @@ func (s *snapshotSet) note(tx *resource.Tx, status driver.SnapshotStatus) error 
 	if status.Progress == 0 && status.Failure == "" {
 		return nil
 	}
-	event := snapshotBegun
-	switch {
-	case status.Failure != "":
-		event = snapshotFailed
-	case status.Progress >= 100:
-		event = snapshotCompleted
-	}
+	event := snapshotEvent(status)
 	for _, part := range s.Parts {
 		snapshot, err := Snapshots.Get(tx, part.SnapshotId)
 		if err != nil {
@@ -112,6 +106,17 @@ func (s *snapshotSet) note(tx *resource.Tx, status driver.SnapshotStatus) error 
 		s.Parts[i].FileLocation = ""
 	}
 	return s.taken(tx)
+}
+
+// snapshotEvent returns what has happened to a snapshot in the driver.
+func snapshotEvent(status driver.SnapshotStatus) lifecycle.Event[SnapshotState] {
+	switch {
+	case status.Failure != "":
+		return snapshotFailed
+	case status.Progress >= 100:
+		return snapshotCompleted
+	}
+	return snapshotBegun
 }
 
 // advance notes how far a snapshot is, in percent. One that has ended stays as it

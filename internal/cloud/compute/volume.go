@@ -251,27 +251,13 @@ func (region Region) planVolume(tx *resource.Tx, n newVolume) (*Volume, error) {
 	if v.VolumeType == "" {
 		v.VolumeType = VolumeStandard
 	}
-	least := 0
 	if n.SnapshotId != "" {
-		owner, s, err := n.snapshot(tx)
-		if err != nil {
+		if err := v.setSnapshot(tx, n); err != nil {
 			return nil, err
 		}
-		if s.State != SnapshotCompleted {
-			return nil, apierror.InvalidState.Errorf("The snapshot %s is %s, not completed.", s.SnapshotId, s.State)
-		}
-		v.SnapshotAccountId, v.Image, least = id.Account(owner.Account()), s.Image, s.VolumeSize
-		if owner.Account() == tx.Account() {
-			v.MadeFrom = s.SnapshotId
-		}
 	}
-	switch {
-	case v.Size == 0 && n.SnapshotId == "":
-		return nil, apierror.MissingParameter.Errorf("Size is required unless the volume is made from a snapshot.")
-	case v.Size == 0:
-		v.Size = least
-	case n.SnapshotId != "" && v.Size < least:
-		return nil, apierror.VolumeTooSmall.Errorf("The Size %d is less than %d, that of the snapshot %s.", v.Size, least, n.SnapshotId)
+	if v.Size == 0 {
+		return nil, apierror.MissingParameter.Errorf("Size is required unless the volume is created from a snapshot.")
 	}
 	p := v.parameters()
 	if err := p.complete(); err != nil {
@@ -279,6 +265,28 @@ func (region Region) planVolume(tx *resource.Tx, n newVolume) (*Volume, error) {
 	}
 	v.Iops = p.Iops
 	return v, nil
+}
+
+// setSnapshot creates the volume from a snapshot, whose size is its minimum.
+func (v *Volume) setSnapshot(tx *resource.Tx, n newVolume) error {
+	owner, s, err := n.snapshot(tx)
+	if err != nil {
+		return err
+	}
+	if s.State != SnapshotCompleted {
+		return apierror.InvalidState.Errorf("The snapshot %s is %s, not completed.", s.SnapshotId, s.State)
+	}
+	v.SnapshotAccountId, v.Image = id.Account(owner.Account()), s.Image
+	if owner.Account() == tx.Account() {
+		v.MadeFrom = s.SnapshotId
+	}
+	if v.Size == 0 {
+		v.Size = s.VolumeSize
+	}
+	if v.Size < s.VolumeSize {
+		return apierror.VolumeTooSmall.Errorf("The Size (%d) is less than the size of the snapshot %s (%d).", v.Size, n.SnapshotId, s.VolumeSize)
+	}
+	return nil
 }
 
 // snapshot finds the snapshot, and the transaction over the account that has it.

@@ -128,31 +128,12 @@ type UpdateVolumeRequest struct {
 }
 
 func updateVolume(tx *resource.Tx, v *Volume, req *UpdateVolumeRequest) error {
-	switch {
-	case req.Iops == 0 && req.Size == 0 && req.VolumeType == "":
-		return apierror.MissingParameter.Errorf("One of Iops, Size and VolumeType is required.")
-	case v.State != VolumeAvailable && v.State != VolumeInUse:
-		return apierror.InvalidVolumeState.Errorf("The volume %s is %s, neither available nor in-use.", v.VolumeId, v.State)
-	case v.Target != nil:
-		return apierror.InvalidVolumeState.Errorf("The volume %s is being updated by the task %s.", v.VolumeId, v.TaskId)
-	case req.Size != 0 && req.Size < v.Size:
-		return apierror.InvalidVolumeSize.Errorf("The Size %d is less than %d, the present one: a volume only grows.", req.Size, v.Size)
-	}
-	to := v.parameters()
-	if req.Size != 0 {
-		to.Size = req.Size
-	}
-	if req.VolumeType != "" {
-		to.VolumeType = req.VolumeType
-	}
-	if to.VolumeType != VolumeIo1 || v.VolumeType != VolumeIo1 || req.Iops != 0 {
-		to.Iops = req.Iops
-	}
-	if err := to.complete(); err != nil {
+	if err := req.check(v); err != nil {
 		return err
 	}
-	if to == v.parameters() {
-		return nil
+	to, err := req.target(v)
+	if err != nil || to == v.parameters() {
+		return err
 	}
 	used := storageOf(tx)
 	if err := used.change(tx, v.parameters(), to); err != nil {
@@ -176,6 +157,37 @@ func updateVolume(tx *resource.Tx, v *Volume, req *UpdateVolumeRequest) error {
 	}
 	v.Target, v.TaskId = &to, task.TaskId
 	return nil
+}
+
+// check refuses an update that the state of the volume does not allow, or that
+// changes nothing or makes it smaller.
+func (req *UpdateVolumeRequest) check(v *Volume) error {
+	switch {
+	case req.Iops == 0 && req.Size == 0 && req.VolumeType == "":
+		return apierror.MissingParameter.Errorf("One of Iops, Size and VolumeType is required.")
+	case v.State != VolumeAvailable && v.State != VolumeInUse:
+		return apierror.InvalidVolumeState.Errorf("The volume %s is %s, neither available nor in-use.", v.VolumeId, v.State)
+	case v.Target != nil:
+		return apierror.InvalidVolumeState.Errorf("The volume %s is being updated by the task %s.", v.VolumeId, v.TaskId)
+	case req.Size != 0 && req.Size < v.Size:
+		return apierror.InvalidVolumeSize.Errorf("The Size (%d) is less than the present one (%d).", req.Size, v.Size)
+	}
+	return nil
+}
+
+// target returns what the volume becomes.
+func (req *UpdateVolumeRequest) target(v *Volume) (to VolumeUpdateParameters, err error) {
+	to = v.parameters()
+	if req.Size != 0 {
+		to.Size = req.Size
+	}
+	if req.VolumeType != "" {
+		to.VolumeType = req.VolumeType
+	}
+	if to.VolumeType != VolumeIo1 || v.VolumeType != VolumeIo1 || req.Iops != 0 {
+		to.Iops = req.Iops
+	}
+	return to, to.complete()
 }
 
 // isHot reports whether a machine may be using the volume now.
