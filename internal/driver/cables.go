@@ -30,3 +30,6 @@ type Cable struct {
 	Location    string // the code of the datacenter
 	Gigabits    int    // per second
 }
+
+// Key implements [Value].
+func (c Cable) Key() Key { return Key{c.Account, c.ID, 1} }

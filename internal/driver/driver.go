@@ -55,6 +55,9 @@ type Key struct {
 	Generation uint64
 }
 
+// Value is what a driver is asked for, or what it reports of that.
+type Value interface{ Key() Key }
+
 // Later is the error of a call that was accepted and whose change is under way.
 // A caller that must know when it is done repeats the call, best at the given
 // time: a call before it is too early, a later one does no harm.
@@ -78,13 +81,3 @@ func UntilDone(err error) (requeueAfter time.Time, failure error) {
 type Never struct{ Why string } // a sentence
 
 func (n Never) Error() string { return n.Why }
-
-// Refusal is the error of a call that changes nothing, for a reason that is
-// recorded instead of retried: [Never] or [NoCapacity].
-type Refusal interface {
-	error
-	refusal()
-}
-
-func (Never) refusal()      {}
-func (NoCapacity) refusal() {}

@@ -20,15 +20,15 @@ import (
 //     transaction of its own.
 //
 // A resource with a method Pending() bool is up to date when that returns
-// false. Note, Progress and Fail get the resource as it is by then, and are not
+// false. Note, Progress, Never and NoCapacity get the resource as it is by then, and are not
 // called if it is gone; they must put it if they change it. If the resource has
 // the fields Generation and ObservedGeneration, results for an older generation
 // are dropped, and ObservedGeneration is set before Note.
 type Ops[T, W, S any] struct {
 	// Want returns the value to ensure; nil: there is nothing to ask of the
-	// driver now. requeueAfter is when to look again, unless something wakes
-	// the loop earlier.
-	Want func(tx *resource.Tx, v *T) (want *W, requeueAfter time.Time, err error)
+	// driver until something wakes the loop, or until the time of the error
+	// [driver.Later].
+	Want func(tx *resource.Tx, v *T) (*W, error)
 
 	// Ensure asks the driver for the wanted value. It may report progress, also
 	// beside the error [driver.Later].
@@ -45,9 +45,10 @@ type Ops[T, W, S any] struct {
 	// the given time; nil: nothing is recorded.
 	Progress func(tx *resource.Tx, v *T, want W, report S, until time.Time) error
 
-	// Fail records that the driver refuses the wanted value; nil: a refusal is
-	// an error like any other.
-	Fail func(tx *resource.Tx, v *T, want W, why driver.Refusal) error
+	// Never records that the driver can never apply what is wanted, and
+	// NoCapacity that it has no room for it; nil: that is an error like any other.
+	Never      func(tx *resource.Tx, v *T, why driver.Never) error
+	NoCapacity func(tx *resource.Tx, v *T) error
 
 	// Ending reports whether a resource must be removed from the driver, which
 	// Ended then records; nil: the store keeps no such resource.
@@ -112,7 +113,8 @@ func (l *opsLoop[T, I, W, S]) load(ctx context.Context, account string, id I) (v
 	err = l.db.View(ctx, resource.Caller{Account: account}, func(tx *resource.Tx) (err error) {
 		want, requeueAfter = nil, time.Time{}
 		if v = l.kind.Find(tx, id); v != nil && !upToDate(v) && (l.Ending == nil || !l.Ending(v)) {
-			want, requeueAfter, err = l.Want(tx, v)
+			want, err = l.Want(tx, v)
+			requeueAfter, err = driver.UntilDone(err)
 		}
 		return err
 	})
@@ -131,14 +133,13 @@ func (l *opsLoop[T, I, W, S]) remove(ctx context.Context, account, id string) (r
 func (l *opsLoop[T, I, W, S]) ensure(ctx context.Context, account string, id I, want W, asked uint64) (requeueAfter time.Time, err error) {
 	report, err := l.Ensure(ctx, want)
 	requeueAfter, err = driver.UntilDone(err)
-	refusal, refused := errors.AsType[driver.Refusal](err)
-	switch {
-	case refused && l.Fail != nil:
+	switch refused := l.refused(err); {
+	case refused != nil:
 		return requeueAfter, l.note(ctx, account, id, func(tx *resource.Tx, v *T) error {
 			if generation(v) != asked {
 				return nil
 			}
-			return l.Fail(tx, v, want, refusal)
+			return refused(tx, v)
 		})
 	case err != nil:
 		return requeueAfter, err
@@ -161,6 +162,17 @@ func (l *opsLoop[T, I, W, S]) ensure(ctx context.Context, account string, id I, 
 		}
 		return l.Progress(tx, v, want, report, requeueAfter)
 	})
+}
+
+// refused returns what records an error of the driver; nil: it is to be retried.
+func (l *opsLoop[T, I, W, S]) refused(err error) func(*resource.Tx, *T) error {
+	if _, full := errors.AsType[driver.NoCapacity](err); full {
+		return l.NoCapacity
+	}
+	if why, never := errors.AsType[driver.Never](err); never && l.Never != nil {
+		return func(tx *resource.Tx, v *T) error { return l.Never(tx, v, why) }
+	}
+	return nil
 }
 
 // note runs fn in a transaction with the resource, if it still exists.

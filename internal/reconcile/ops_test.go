@@ -56,16 +56,16 @@ func newOpsHarness(t *testing.T) *opsHarness {
 		}
 	}
 	b.loop = reconcile.For(b.db, b.disks, reconcile.Ops[Disk, int, string]{
-		Want: func(_ *resource.Tx, d *Disk) (*int, time.Time, error) {
+		Want: func(_ *resource.Tx, d *Disk) (*int, error) {
 			switch d.Size {
 			case 0:
-				return nil, time.Time{}, nil
+				return nil, nil
 			case -1:
-				return nil, start.Add(time.Minute), nil
+				return nil, driver.Later{At: start.Add(time.Minute)}
 			case -2:
-				return nil, time.Time{}, errors.New("it cannot be described")
+				return nil, errors.New("it cannot be described")
 			}
-			return &d.Size, time.Time{}, nil
+			return &d.Size, nil
 		},
 		Ensure: func(_ context.Context, size int) (string, error) {
 			b.note("ensure", size)
@@ -81,11 +81,12 @@ func newOpsHarness(t *testing.T) *opsHarness {
 		Progress: func(tx *resource.Tx, d *Disk, want int, report string, until time.Time) error {
 			return said(fmt.Sprint("will have ", want, " ", report, " in ", until.Sub(start)))(tx, d)
 		},
-		Fail: func(tx *resource.Tx, d *Disk, want int, why driver.Refusal) error {
-			return said(fmt.Sprint("cannot have ", want, ": ", why))(tx, d)
+		Never: func(tx *resource.Tx, d *Disk, why driver.Never) error {
+			return said(fmt.Sprint("can never be: ", why))(tx, d)
 		},
-		Ending: func(d *Disk) bool { return d.Ends },
-		Ended:  b.disks.Delete,
+		NoCapacity: said("has no room"),
+		Ending:     func(d *Disk) bool { return d.Ends },
+		Ended:      b.disks.Delete,
 		Inspect: func(_ context.Context, _ string, d *Disk) (func(*resource.Tx, *Disk) error, error) {
 			b.note("inspect", d.Size)
 			if d.Size == b.broken {
@@ -230,7 +231,10 @@ func TestOpsThatAreNotDone(t *testing.T) {
 	}
 	b.ensure = func(int) error { return driver.Never{Why: "it is full"} }
 	requeueAfter, err := b.reconcile(id, "ensure1")
-	b.want(id, requeueAfter, err, "cannot have 1: it is full", 0)
+	b.want(id, requeueAfter, err, "can never be: it is full", 0)
+	b.ensure = func(int) error { return driver.NoCapacity{What: "a disk"} }
+	requeueAfter, err = b.reconcile(id, "ensure1")
+	b.want(id, requeueAfter, err, "has no room", 0)
 	b.ensure = nil
 	requeueAfter, err = b.reconcile(id, "ensure1")
 	b.want(id, requeueAfter, err, "has 1 whole", 1)
@@ -251,6 +255,7 @@ func TestOpsThatAreOvertaken(t *testing.T) {
 		"done":      {nil, "has 1 half"}, // of the older generation, which the driver has
 		"under way": {driver.Later{At: start.Add(time.Second)}, ""},
 		"refused":   {driver.Never{Why: "it is full"}, ""},
+		"no room":   {driver.NoCapacity{What: "a disk"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			id := b.insert(Disk{Size: 1})

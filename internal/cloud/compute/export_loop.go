@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -20,21 +19,8 @@ import (
 // far they are.
 func NewExportLoop(db *resource.DB, disks driver.Disks) reconcile.Loop {
 	return reconcile.For(db, exportFiles, reconcile.Ops[exportFile, driver.Export, driver.ExportStatus]{
-		Want: wantedExport,
-		Ensure: func(ctx context.Context, want driver.Export) (status driver.ExportStatus, err error) {
-			later := disks.EnsureExport(ctx, want)
-			if _, err := driver.UntilDone(later); err != nil {
-				return status, err
-			}
-			status, ok, err := disks.Export(ctx, want.Account, want.ID)
-			switch {
-			case err != nil:
-				return status, err
-			case !ok:
-				return status, fmt.Errorf("the driver has no export %s, which it was asked for", want.ID)
-			}
-			return status, later
-		},
+		Want:   wantedExport,
+		Ensure: reconcile.ApplyAndReport(disks.EnsureExport, disks.Export),
 		Remove: disks.RemoveExport,
 		Note: func(tx *resource.Tx, f *exportFile, _ driver.Export, status driver.ExportStatus) error {
 			if status.Failure == "" {
@@ -45,21 +31,15 @@ func NewExportLoop(db *resource.DB, disks driver.Disks) reconcile.Loop {
 		Progress: func(tx *resource.Tx, f *exportFile, _ driver.Export, status driver.ExportStatus, _ time.Time) error {
 			return f.note(tx, status)
 		},
-		Observe: func(ctx context.Context, found reconcile.Found) error {
-			exports, err := disks.ObserveExports(ctx)
-			for _, e := range exports {
-				found(e.Account, e.ID, false)
-			}
-			return err
-		},
+		Observe: reconcile.List(disks.ObserveExports, nil),
 	})
 }
 
 // wantedExport is a file as the driver should write it.
-func wantedExport(tx *resource.Tx, f *exportFile) (want *driver.Export, again time.Time, err error) {
+func wantedExport(tx *resource.Tx, f *exportFile) (*driver.Export, error) {
 	task, err := f.task(tx)
 	if err != nil {
-		return nil, again, err
+		return nil, err
 	}
 	to := task.to()
 	return &driver.Export{
@@ -67,7 +47,7 @@ func wantedExport(tx *resource.Tx, f *exportFile) (want *driver.Export, again ti
 		From: driver.SnapshotName{Account: string(f.Owner), ID: string(f.SnapshotId)}, Size: f.Size,
 		Format: string(to.Format), Bucket: string(to.Bucket), Object: f.Object,
 		AccessKey: to.AccessKey, SecretKey: string(to.SecretKey),
-	}, again, nil
+	}, nil
 }
 
 // note notes how far the driver is with a file.
@@ -137,11 +117,11 @@ type writtenManifest struct{ location, failure string }
 // files are written, it writes the manifest that leads to them. Manifests stay.
 func NewManifestLoop(db *resource.DB, objects objectstore.Store) reconcile.Loop {
 	return reconcile.For(db, ImageExportTasks, reconcile.Ops[ImageExportTask, imageManifest, writtenManifest]{
-		Want: func(tx *resource.Tx, t *ImageExportTask) (want *imageManifest, again time.Time, err error) {
-			if t.Written {
-				want = &imageManifest{tx.Account(), *t}
+		Want: func(tx *resource.Tx, t *ImageExportTask) (*imageManifest, error) {
+			if !t.Written {
+				return nil, nil
 			}
-			return want, again, nil
+			return &imageManifest{tx.Account(), *t}, nil
 		},
 		Ensure: func(ctx context.Context, want imageManifest) (writtenManifest, error) {
 			location, err := want.write(ctx, objects)

@@ -1,8 +1,6 @@
 package compute
 
 import (
-	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -16,27 +14,13 @@ import (
 // instant as one value, and notes how far they are.
 func NewSnapshotLoop(db *resource.DB, disks driver.Disks) reconcile.Loop {
 	return reconcile.For(db, snapshotSets, reconcile.Ops[snapshotSet, driver.Snapshot, driver.SnapshotStatus]{
-		Want: func(tx *resource.Tx, s *snapshotSet) (want *driver.Snapshot, again time.Time, err error) {
+		Want: func(tx *resource.Tx, s *snapshotSet) (*driver.Snapshot, error) {
 			if s.waits() { // a VM that is off wakes the loop
-				return nil, again, nil
+				return nil, nil
 			}
-			asked := wantedSnapshot(tx.Account(), s)
-			return &asked, again, nil
+			return new(wantedSnapshot(tx.Account(), s)), nil
 		},
-		Ensure: func(ctx context.Context, want driver.Snapshot) (status driver.SnapshotStatus, err error) {
-			later := disks.EnsureSnapshot(ctx, want)
-			if _, err := driver.UntilDone(later); err != nil {
-				return status, err
-			}
-			status, ok, err := disks.Snapshot(ctx, want.Account, want.ID)
-			switch {
-			case err != nil:
-				return status, err
-			case !ok:
-				return status, fmt.Errorf("the driver has no snapshot %s, which it was asked for", want.ID)
-			}
-			return status, later
-		},
+		Ensure: reconcile.ApplyAndReport(disks.EnsureSnapshot, disks.Snapshot),
 		Remove: disks.RemoveSnapshot,
 		Note: func(tx *resource.Tx, s *snapshotSet, _ driver.Snapshot, status driver.SnapshotStatus) error {
 			if status.Failure == "" {
@@ -51,13 +35,7 @@ func NewSnapshotLoop(db *resource.DB, disks driver.Disks) reconcile.Loop {
 			}
 			return s.note(tx, status)
 		},
-		Observe: func(ctx context.Context, found reconcile.Found) error {
-			snapshots, err := disks.ObserveSnapshots(ctx)
-			for _, s := range snapshots {
-				found(s.Account, s.ID, false)
-			}
-			return err
-		},
+		Observe: reconcile.List(disks.ObserveSnapshots, nil),
 	})
 }
 

@@ -32,48 +32,35 @@ func (l vmLoop) Listen(ctx context.Context, heard func(account, id string)) erro
 // machine with its disks and NICs, and notes what a machine does by itself.
 func NewVmLoop(db *resource.DB, machines driver.Machines, region Region) reconcile.Loop {
 	return vmLoop{reconcile.For(db, Vms, reconcile.Ops[Vm, driver.Machine, struct{}]{
-		Want: region.wantedMachine,
-		Ensure: func(ctx context.Context, want driver.Machine) (struct{}, error) {
-			return struct{}{}, machines.EnsureMachine(ctx, want)
-		},
+		Want:   region.wantedMachine,
+		Ensure: reconcile.Apply(machines.EnsureMachine),
 		Remove: machines.RemoveMachine,
 		Note: func(tx *resource.Tx, v *Vm, done driver.Machine, _ struct{}) error {
 			return region.machineDone(tx, v, done)
 		},
-		Fail: func(tx *resource.Tx, v *Vm, _ driver.Machine, why driver.Refusal) error {
-			if _, full := why.(driver.NoCapacity); !full {
-				return why
-			}
-			return region.noRoom(tx, v)
-		},
-		Ending: func(v *Vm) bool { return v.State == VmShuttingDown },
-		Ended:  onVmRemoved,
+		NoCapacity: region.noRoom,
+		Ending:     func(v *Vm) bool { return v.State == VmShuttingDown },
+		Ended:      onVmRemoved,
 		Inspect: func(ctx context.Context, account string, v *Vm) (func(*resource.Tx, *Vm) error, error) {
 			return region.inspect(ctx, machines, account, v)
 		},
-		Observe: func(ctx context.Context, found reconcile.Found) error {
-			all, err := machines.ObserveMachines(ctx)
-			for _, m := range all {
-				found(m.Account, m.ID, hasFallen(m))
-			}
-			return err
-		},
+		Observe: reconcile.List(machines.ObserveMachines, hasFallen),
 	}), machines}
 }
 
 // wantedMachine is what a driver is asked for a VM, once its NICs and disks are
 // there: a disk that is made wakes the loop, a NIC does not.
-func (region Region) wantedMachine(tx *resource.Tx, v *Vm) (*driver.Machine, time.Time, error) {
+func (region Region) wantedMachine(tx *resource.Tx, v *Vm) (*driver.Machine, error) {
 	for _, n := range network.VmNics(tx, v.VmId) {
 		if !n.IsApplied(tx) {
-			return nil, tx.Now().Add(netPace), nil
+			return nil, driver.Later{At: tx.Now().Add(netPace)}
 		}
 	}
 	want, ready := region.wanted(tx, v)
 	if !ready {
-		return nil, time.Time{}, nil
+		return nil, nil
 	}
-	return &want, time.Time{}, nil
+	return &want, nil
 }
 
 // inspect finds that a machine is off which should be on, or that the driver has

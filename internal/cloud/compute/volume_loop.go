@@ -37,29 +37,23 @@ func NewVolumeLoop(db *resource.DB, disks driver.Disks) reconcile.Loop {
 		Progress: func(tx *resource.Tx, v *Volume, _ diskChange, _ struct{}, until time.Time) error {
 			return noteUpdate(tx, v.TaskId, until)
 		},
-		Fail: func(tx *resource.Tx, v *Volume, _ diskChange, why driver.Refusal) error { return v.diskFailed(tx, why) },
-		Observe: func(ctx context.Context, found reconcile.Found) error {
-			all, err := disks.ObserveDisks(ctx)
-			for _, d := range all {
-				found(d.Account, d.ID, false)
-			}
-			return err
-		},
+		Never:   diskFailed,
+		Observe: reconcile.List(disks.ObserveDisks, nil),
 	})
 }
 
 // wantedChange is what a driver is asked for a volume. A deleted one stays while a
 // snapshot of it is still being taken; the snapshot wakes the loop.
-func wantedChange(tx *resource.Tx, v *Volume) (want *diskChange, again time.Time, err error) {
+func wantedChange(tx *resource.Tx, v *Volume) (*diskChange, error) {
 	if v.State == VolumeDeleting {
 		if isBeingTaken(tx, v.VolumeId) {
-			return nil, again, nil
+			return nil, nil
 		}
 		if until := v.DeletedAt.Time().Add(deletingFor); until.After(tx.Now()) {
-			return nil, until, nil
+			return nil, driver.Later{At: until}
 		}
 	}
-	return &diskChange{wantedDisk(tx.Account(), v), v.State == VolumeDeleting}, again, nil
+	return &diskChange{wantedDisk(tx.Account(), v), v.State == VolumeDeleting}, nil
 }
 
 // wantedDisk is a volume as a driver should have it.
@@ -107,10 +101,7 @@ func (v *Volume) diskDone(tx *resource.Tx, done diskChange) error {
 
 // diskFailed notes that the driver cannot make a disk, or cannot update it: then it
 // stays as it was.
-func (v *Volume) diskFailed(tx *resource.Tx, why driver.Refusal) error {
-	if _, never := why.(driver.Never); !never {
-		return why
-	}
+func diskFailed(tx *resource.Tx, v *Volume, why driver.Never) error {
 	if resource.Allows(Volumes, v, volumeFailed) {
 		v.MadeFrom, v.ObservedGeneration = "", v.Generation
 		return resource.Transition(tx, Volumes, v, volumeFailed)

@@ -1,9 +1,6 @@
 package network
 
 import (
-	"context"
-	"time"
-
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/reconcile"
 	"github.com/bastide-cloud/bastide/internal/resource"
@@ -15,22 +12,11 @@ import (
 // does.
 func NewInterfaceLoop(db *resource.DB, d driver.Links) reconcile.Loop {
 	return reconcile.For(db, Interfaces, reconcile.Ops[DirectLinkInterfaces, driver.Interface, struct{}]{
-		Want: func(tx *resource.Tx, i *DirectLinkInterfaces) (*driver.Interface, time.Time, error) {
-			want, err := i.wanted(tx)
-			return want, time.Time{}, err
-		},
-		Ensure: func(ctx context.Context, want driver.Interface) (struct{}, error) {
-			return struct{}{}, d.EnsureInterface(ctx, want)
-		},
-		Remove: d.RemoveInterface,
-		Note:   noteInterface,
-		Observe: func(ctx context.Context, found reconcile.Found) error {
-			interfaces, err := d.ObserveInterfaces(ctx)
-			for _, i := range interfaces {
-				found(i.Account, i.ID, false)
-			}
-			return err
-		},
+		Want:    wantedInterface,
+		Ensure:  reconcile.Apply(d.EnsureInterface),
+		Remove:  d.RemoveInterface,
+		Note:    noteInterface,
+		Observe: reconcile.List(d.ObserveInterfaces, nil),
 	})
 }
 
@@ -40,9 +26,9 @@ func NewInterfaceExpiryLoop(db *resource.DB) reconcile.Loop {
 	return newExpiryLoop(db, Interfaces, (*DirectLinkInterfaces).isOver, (*DirectLinkInterfaces).expire)
 }
 
-// wanted is the interface as the driver must have it; nil: there is nothing to ask
-// of it now.
-func (i *DirectLinkInterfaces) wanted(tx *resource.Tx) (*driver.Interface, error) {
+// wantedInterface is the interface as the driver must have it; nil: there is nothing
+// to ask of it now.
+func wantedInterface(tx *resource.Tx, i *DirectLinkInterfaces) (*driver.Interface, error) {
 	if !i.isOwners(tx) || i.ObservedGeneration == i.Generation {
 		return nil, nil
 	}

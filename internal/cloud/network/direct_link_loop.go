@@ -2,7 +2,6 @@ package network
 
 import (
 	"context"
-	"time"
 
 	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
@@ -15,25 +14,19 @@ import (
 // after it.
 func NewDirectLinkLoop(db *resource.DB, d driver.Cables) reconcile.Loop {
 	return reconcile.For(db, DirectLinks, reconcile.Ops[DirectLink, laying, struct{}]{
-		Want: func(tx *resource.Tx, l *DirectLink) (*laying, time.Time, error) {
+		Want: func(tx *resource.Tx, l *DirectLink) (*laying, error) {
 			cable := driver.Cable{Account: tx.Account(), ID: string(l.DirectLinkId), Location: l.Location, Gigabits: gigabits[l.Bandwidth]}
 			if l.State == DirectLinkRequested {
-				return &laying{cable, d.EnsurePort, directLinkPorted}, time.Time{}, nil
+				return &laying{cable, d.EnsurePort, directLinkPorted}, nil
 			}
-			return &laying{cable, d.EnsureCable, directLinkPlugged}, time.Time{}, nil
+			return &laying{cable, d.EnsureCable, directLinkPlugged}, nil
 		},
 		Ensure: func(ctx context.Context, want laying) (struct{}, error) {
 			return struct{}{}, want.ensure(ctx, want.cable)
 		},
-		Remove: d.RemoveCable,
-		Note:   noteLaying,
-		Observe: func(ctx context.Context, found reconcile.Found) error {
-			cables, err := d.ObserveCables(ctx)
-			for _, c := range cables {
-				found(c.Account, c.ID, false)
-			}
-			return err
-		},
+		Remove:  d.RemoveCable,
+		Note:    noteLaying,
+		Observe: reconcile.List(d.ObserveCables, nil),
 	})
 }
 

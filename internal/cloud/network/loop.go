@@ -16,32 +16,21 @@ import (
 func NewNetLoop(db *resource.DB, d driver.Networks, region Region) reconcile.Loop {
 	services := region.wantServices()
 	return reconcile.For(db, Nets, reconcile.Ops[Net, driver.Net, struct{}]{
-		Want: func(tx *resource.Tx, n *Net) (*driver.Net, time.Time, error) {
-			want, err := n.wanted(tx, services)
-			return &want, time.Time{}, err
-		},
-		Ensure: func(ctx context.Context, want driver.Net) (struct{}, error) {
-			return struct{}{}, d.EnsureNet(ctx, want)
-		},
-		Remove: d.RemoveNet,
-		Note:   noteNet,
-		Observe: func(ctx context.Context, found reconcile.Found) error {
-			nets, err := d.ObserveNets(ctx)
-			for _, n := range nets {
-				found(n.Account, n.ID, false)
-			}
-			return err
-		},
+		Want:    func(tx *resource.Tx, n *Net) (*driver.Net, error) { return n.wanted(tx, services) },
+		Ensure:  reconcile.Apply(d.EnsureNet),
+		Remove:  d.RemoveNet,
+		Note:    noteNet,
+		Observe: reconcile.List(d.ObserveNets, nil),
 	})
 }
 
 // wanted is the Net as the driver must have it, in a region with services.
-func (n *Net) wanted(tx *resource.Tx, services []driver.Service) (driver.Net, error) {
+func (n *Net) wanted(tx *resource.Tx, services []driver.Service) (*driver.Net, error) {
 	set, err := DhcpOptionsSets.Get(tx, n.DhcpOptionsSetId)
 	if err != nil {
-		return driver.Net{}, err
+		return nil, err
 	}
-	want := driver.Net{
+	want := &driver.Net{
 		Account:    tx.Account(),
 		ID:         string(n.NetId),
 		Generation: n.Generation,
@@ -55,8 +44,8 @@ func (n *Net) wanted(tx *resource.Tx, services []driver.Service) (driver.Net, er
 		Services: services,
 	}
 	for _, family := range families {
-		if err := family.want(tx, n, &want); err != nil {
-			return want, err
+		if err := family.want(tx, n, want); err != nil {
+			return nil, err
 		}
 	}
 	return want, nil
@@ -95,11 +84,11 @@ func newExpiryLoop[T any, I resource.ID](
 	db *resource.DB, k *resource.Kind[T, I], isOver func(v *T, now time.Time) bool, expire func(v *T, tx *resource.Tx) error,
 ) reconcile.Loop {
 	return reconcile.For(db, k, reconcile.Ops[T, struct{}, struct{}]{
-		Want: func(tx *resource.Tx, v *T) (over *struct{}, again time.Time, err error) {
-			if isOver(v, tx.Now()) {
-				over = &struct{}{}
+		Want: func(tx *resource.Tx, v *T) (*struct{}, error) {
+			if !isOver(v, tx.Now()) {
+				return nil, nil
 			}
-			return over, again, nil
+			return &struct{}{}, nil
 		},
 		Ensure: func(context.Context, struct{}) (struct{}, error) { return struct{}{}, nil },
 		Note: func(tx *resource.Tx, v *T, _, _ struct{}) error {

@@ -1,9 +1,7 @@
 package network
 
 import (
-	"context"
 	"net/netip"
-	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/driver"
@@ -24,23 +22,15 @@ func wantSecurityGroups(tx *resource.Tx, n *Net, want *driver.Net) error {
 // to a driver. A driver has the groups of Nets with their Nets.
 func NewGroupLoop(db *resource.DB, d driver.PublicCloud) reconcile.Loop {
 	return reconcile.For(db, SecurityGroups, reconcile.Ops[SecurityGroup, driver.PublicGroup, struct{}]{
-		Want: func(tx *resource.Tx, g *SecurityGroup) (*driver.PublicGroup, time.Time, error) {
+		Want: func(tx *resource.Tx, g *SecurityGroup) (*driver.PublicGroup, error) {
 			return &driver.PublicGroup{
 				Account: tx.Account(), ID: string(g.SecurityGroupId), Generation: g.Generation,
 				Name: g.SecurityGroupName, Inbound: driverRules(g.InboundRules),
-			}, time.Time{}, nil
+			}, nil
 		},
-		Ensure: func(ctx context.Context, want driver.PublicGroup) (struct{}, error) {
-			return struct{}{}, d.EnsureGroup(ctx, want)
-		},
-		Remove: d.RemoveGroup,
-		Observe: func(ctx context.Context, found reconcile.Found) error {
-			groups, err := d.ObserveGroups(ctx)
-			for _, g := range groups {
-				found(g.Account, g.ID, false)
-			}
-			return err
-		},
+		Ensure:  reconcile.Apply(d.EnsureGroup),
+		Remove:  d.RemoveGroup,
+		Observe: reconcile.List(d.ObserveGroups, nil),
 	})
 }
 

@@ -20,10 +20,7 @@ import (
 func NewTunnelLoop(db *resource.DB, d driver.Links) reconcile.Loop {
 	reports := &tunnelReports{driver: d}
 	return reconcile.For(db, VpnConnections, reconcile.Ops[VpnConnection, driver.Tunnel, *tunnelReport]{
-		Want: func(tx *resource.Tx, c *VpnConnection) (*driver.Tunnel, time.Time, error) {
-			want, err := wantedTunnel(tx, c)
-			return &want, time.Time{}, err
-		},
+		Want: wantedTunnel,
 		Ensure: func(ctx context.Context, want driver.Tunnel) (*tunnelReport, error) {
 			if err := d.EnsureTunnel(ctx, want); err != nil {
 				return nil, err
@@ -43,13 +40,8 @@ func NewTunnelLoop(db *resource.DB, d driver.Links) reconcile.Loop {
 				return VpnConnections.Put(tx, c)
 			}, nil
 		},
-		Observe: func(ctx context.Context, found reconcile.Found) error {
-			tunnels, err := reports.look(ctx)
-			for _, t := range tunnels {
-				found(t.Account, t.ID, true) // what is noted of it is not known here
-			}
-			return err
-		},
+		// What is noted of a tunnel is not known here.
+		Observe: reconcile.List(reports.look, func(driver.TunnelStatus) bool { return true }),
 	})
 }
 
@@ -91,17 +83,17 @@ func (r *tunnelReports) of(account, id string) *tunnelReport {
 }
 
 // wantedTunnel is the connection as the driver must have it.
-func wantedTunnel(tx *resource.Tx, c *VpnConnection) (driver.Tunnel, error) {
+func wantedTunnel(tx *resource.Tx, c *VpnConnection) (*driver.Tunnel, error) {
 	gateway, err := VirtualGateways.Get(tx, c.VirtualGatewayId)
 	if err != nil {
-		return driver.Tunnel{}, err
+		return nil, err
 	}
 	client, err := ClientGateways.Get(tx, c.ClientGatewayId)
 	if err != nil {
-		return driver.Tunnel{}, err
+		return nil, err
 	}
 	first, second := c.VpnOptions.Phase1Options, c.VpnOptions.Phase2Options
-	want := driver.Tunnel{
+	want := &driver.Tunnel{
 		Account:    tx.Account(),
 		ID:         string(c.VpnConnectionId),
 		Generation: c.Generation,

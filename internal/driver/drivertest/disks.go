@@ -74,7 +74,7 @@ func Disks(t *testing.T, open func(t *testing.T) (drivers driver.Disks, until fu
 
 // testProgress follows a value from nothing to its completion. far returns its
 // status.
-func testProgress[V value](s subject[V], v V, far func(context.Context) (progress int, failure string, ok bool, err error)) {
+func testProgress[V driver.Value](s subject[V], v V, far func(context.Context) (progress int, failure string, ok bool, err error)) {
 	look := func() (int, bool) {
 		s.Helper()
 		progress, failure, ok, err := far(s.Context())

@@ -14,11 +14,8 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 )
 
-// value is a value of any kind that a driver is asked for.
-type value interface{ Key() driver.Key }
-
 // methods are the methods of a driver for one kind of value.
-type methods[V value] struct {
+type methods[V driver.Value] struct {
 	ensure  func(context.Context, V) error
 	remove  func(ctx context.Context, account, id string) error
 	observe func(context.Context) ([]V, error)
@@ -26,7 +23,7 @@ type methods[V value] struct {
 }
 
 // subject is a driver under test, and the values it is tested with.
-type subject[V value] struct {
+type subject[V driver.Value] struct {
 	*testing.T
 	methods[V]
 
@@ -38,7 +35,7 @@ type subject[V value] struct {
 }
 
 // run tests a driver with one kind of value. open returns an empty driver.
-func run[V value](t *testing.T, open func(*testing.T) methods[V], sample func(driver.Key) V, changed, shown func(V) V) {
+func run[V driver.Value](t *testing.T, open func(*testing.T) methods[V], sample func(driver.Key) V, changed, shown func(V) V) {
 	tests := []struct {
 		name string
 		run  func(subject[V])
@@ -138,33 +135,33 @@ var (
 	other = driver.Key{Account: alice, ID: "id-00000002", Generation: 1}
 )
 
-func testEmpty[V value](s subject[V]) { s.has() }
+func testEmpty[V driver.Value](s subject[V]) { s.has() }
 
-func testEnsure[V value](s subject[V]) {
+func testEnsure[V driver.Value](s subject[V]) {
 	s.make(s.sample(one))
 	s.has(s.sample(one))
 }
 
-func testTwice[V value](s subject[V]) {
+func testTwice[V driver.Value](s subject[V]) {
 	s.make(s.sample(one))
 	s.make(s.sample(one))
 	s.has(s.sample(one))
 }
 
-func testChange[V value](s subject[V]) {
+func testChange[V driver.Value](s subject[V]) {
 	s.make(s.sample(one))
 	s.make(s.changed(s.sample(one)))
 	s.has(s.changed(s.sample(one)))
 }
 
-func testChangeWithoutWaiting[V value](s subject[V]) {
+func testChangeWithoutWaiting[V driver.Value](s subject[V]) {
 	s.ask(s.ensure(s.Context(), s.sample(one)))
 	s.ask(s.ensure(s.Context(), s.changed(s.sample(one))))
 	s.make(s.changed(s.sample(one)))
 	s.has(s.changed(s.sample(one)))
 }
 
-func testStale[V value](s subject[V]) {
+func testStale[V driver.Value](s subject[V]) {
 	old, young := s.sample(one), s.changed(s.sample(one))
 	s.ask(s.ensure(s.Context(), young))
 	if err := s.ensure(s.Context(), old); !errors.Is(err, driver.ErrStale) {
@@ -177,7 +174,7 @@ func testStale[V value](s subject[V]) {
 	s.has(young)
 }
 
-func testBeingMade[V value](s subject[V]) {
+func testBeingMade[V driver.Value](s subject[V]) {
 	s.ask(s.ensure(s.Context(), s.sample(one)))
 	got := s.sees()
 	if len(got) != 1 || got[0].Key().Account != one.Account || got[0].Key().ID != one.ID {
@@ -185,14 +182,14 @@ func testBeingMade[V value](s subject[V]) {
 	}
 }
 
-func testRemove[V value](s subject[V]) {
+func testRemove[V driver.Value](s subject[V]) {
 	s.make(s.sample(one))
 	s.make(s.sample(other))
 	s.unmake(s.sample(one))
 	s.has(s.sample(other))
 }
 
-func testRemoveNothing[V value](s subject[V]) {
+func testRemoveNothing[V driver.Value](s subject[V]) {
 	s.unmake(s.sample(one))
 	s.make(s.sample(one))
 	s.unmake(s.sample(one))
@@ -200,7 +197,7 @@ func testRemoveNothing[V value](s subject[V]) {
 	s.has()
 }
 
-func testRemoveWithoutWaiting[V value](s subject[V]) {
+func testRemoveWithoutWaiting[V driver.Value](s subject[V]) {
 	s.ask(s.ensure(s.Context(), s.sample(one)))
 	s.unmake(s.sample(one))
 	s.has()
@@ -208,14 +205,14 @@ func testRemoveWithoutWaiting[V value](s subject[V]) {
 
 // A copy of a region that is put back has lower generations than the one it
 // replaces, whose values were removed first.
-func testComeBack[V value](s subject[V]) {
+func testComeBack[V driver.Value](s subject[V]) {
 	s.make(s.changed(s.sample(one)))
 	s.unmake(s.sample(one))
 	s.make(s.sample(one))
 	s.has(s.sample(one))
 }
 
-func testAccounts[V value](s subject[V]) {
+func testAccounts[V driver.Value](s subject[V]) {
 	foreign := driver.Key{Account: bob, ID: one.ID, Generation: one.Generation - 1}
 	s.make(s.sample(one))
 	s.make(s.sample(foreign))
@@ -224,13 +221,13 @@ func testAccounts[V value](s subject[V]) {
 	s.has(s.sample(foreign))
 }
 
-func testAlike[V value](s subject[V]) {
+func testAlike[V driver.Value](s subject[V]) {
 	s.make(s.sample(one))
 	s.make(s.sample(other))
 	s.has(s.sample(one), s.sample(other))
 }
 
-func testCopy[V value](s subject[V]) {
+func testCopy[V driver.Value](s subject[V]) {
 	v := s.sample(one)
 	s.make(v)
 	scribble(reflect.ValueOf(v))
@@ -265,7 +262,7 @@ func scribble(v reflect.Value) {
 	}
 }
 
-func testAtOnce[V value](s subject[V]) {
+func testAtOnce[V driver.Value](s subject[V]) {
 	const generations = 20
 	var calls sync.WaitGroup
 	for i := range generations {
@@ -288,7 +285,7 @@ func testAtOnce[V value](s subject[V]) {
 	s.has(s.sample(newest))
 }
 
-func testEnded[V value](s subject[V]) {
+func testEnded[V driver.Value](s subject[V]) {
 	ended, end := context.WithCancel(s.Context())
 	end()
 	if err := s.ensure(ended, s.sample(one)); !errors.Is(err, context.Canceled) {

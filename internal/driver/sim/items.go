@@ -7,16 +7,13 @@ import (
 	"github.com/bastide-cloud/bastide/internal/driver"
 )
 
-// value is a value of any kind that a driver is asked for.
-type value interface{ Key() driver.Key }
-
 // place identifies a value, whatever its generation.
 type place struct{ account, id string }
 
 // item is a value and the change under way. A change that is requested while
 // another is under way joins it, so that a value that changes often makes
 // progress.
-type item[V value] struct {
+type item[V driver.Value] struct {
 	current  *V        // nil: it does not exist
 	since    time.Time // when it began to exist, in any generation
 	target   *V        // the result of the change under way; nil: a removal
@@ -51,7 +48,7 @@ func (t *item[V]) complete() {
 }
 
 // items are all values of one kind, guarded by the driver's mutex.
-type items[V value] struct {
+type items[V driver.Value] struct {
 	sim      *Driver
 	kind     string        // as in the names of the methods
 	own      func(V) V     // returns a copy that shares nothing with the value
@@ -65,7 +62,7 @@ type items[V value] struct {
 	onChange func(at place, current *V, now time.Time) // called when a change is done
 }
 
-func newItems[V value](drv *Driver, kind string, own func(V) V, nameOnly func(place) V) items[V] {
+func newItems[V driver.Value](drv *Driver, kind string, own func(V) V, nameOnly func(place) V) items[V] {
 	return items[V]{sim: drv, kind: kind, own: own, nameOnly: nameOnly, at: map[place]*item[V]{}}
 }
 
