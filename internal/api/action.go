@@ -3,8 +3,9 @@
 // presence and values, selects by filters, makes pages, and shows each version
 // of the API its shape.
 //
-// Five constructors cover the contract: [Create], [Read], [Update] and [Delete]
-// for what is the same of every resource, and [Do] for verbs of their own.
+// A few constructors cover the contract: [Create], [Read], [Update] and [Delete]
+// for what is the same of every resource, and [Do] for verbs of their own, or
+// [Command] if their answer holds nothing.
 package api
 
 import (
@@ -334,6 +335,11 @@ func Do[Req, Resp any](family string, rule func(*resource.Tx, *Req) (*Resp, erro
 	}
 }
 
+// Command is [Do] for an action whose answer holds nothing.
+func Command[Req any](family string, rule func(*resource.Tx, *Req) error) Action {
+	return Do(family, func(tx *resource.Tx, req *Req) (*struct{}, error) { return &struct{}{}, rule(tx, req) })
+}
+
 // DoPrepared is an action of its own with work to do that takes too long for a
 // transaction, in which others wait: prepare does it before, once, and rule gets
 // what it made. prepare knows nothing yet of what the rule will find, so it
@@ -365,18 +371,14 @@ func DoPrepared[Req, P, Resp any](family string, prepare func(*resource.Tx, *Req
 }
 
 // DoWithoutTx is an action of its own whose rule runs outside of transactions,
-// because it begins those that it needs.
-func DoWithoutTx[Req, Resp any](family string, rule func(context.Context, resource.Caller, *Req) (*Resp, error)) Action {
+// because it begins those that it needs. Its answer holds nothing.
+func DoWithoutTx[Req any](family string, rule func(context.Context, resource.Caller, *Req) error) Action {
 	req := reflect.TypeFor[Req]()
 	name := actionName(req)
 	return Action{
-		Name: name, Family: family, Request: req, Response: reflect.TypeFor[Resp](), Reads: readsByName(name),
+		Name: name, Family: family, Request: req, Response: reflect.TypeFor[struct{}](), Reads: readsByName(name),
 		run: func(c *Call) (reflect.Value, error) {
-			resp, err := rule(c.ctx, c.Caller, c.Request.(*Req))
-			if err != nil {
-				return reflect.Value{}, err
-			}
-			return reflect.ValueOf(resp).Elem(), nil
+			return reflect.ValueOf(struct{}{}), rule(c.ctx, c.Caller, c.Request.(*Req))
 		},
 	}
 }

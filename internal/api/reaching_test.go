@@ -13,9 +13,6 @@ import (
 // ShareGardensRequest writes to other accounts.
 type ShareGardensRequest struct{ Accounts []string }
 
-// ShareGardensResponse is empty.
-type ShareGardensResponse struct{}
-
 // The rule of an action that says which accounts it needs runs once, and that of
 // another once more for each account.
 func TestReaching(t *testing.T) {
@@ -29,14 +26,14 @@ func TestReaching(t *testing.T) {
 		db := resource.Open(resource.Options{Kinds: []resource.Any{parks}, Now: time.Now, Rand: rand.NewChaCha8([32]byte{})})
 		defer db.Close()
 		runs := 0
-		a := Do("Garden", func(tx *resource.Tx, req *ShareGardensRequest) (*ShareGardensResponse, error) {
+		a := Command("Garden", func(tx *resource.Tx, req *ShareGardensRequest) error {
 			runs++
 			for _, account := range req.Accounts {
 				if err := parks.Insert(tx.In(account), &park{Title: fmt.Sprint("from ", tx.Account())}); err != nil {
-					return nil, err
+					return err
 				}
 			}
-			return &ShareGardensResponse{}, nil
+			return nil
 		})
 		if want == 1 {
 			a = Reaching(a, func(req *ShareGardensRequest) []string { return req.Accounts })

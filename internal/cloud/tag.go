@@ -12,8 +12,8 @@ import (
 
 func tagActions() []api.Action {
 	return []api.Action{
-		api.Do("Tag", createTags),
-		api.Do("Tag", deleteTags),
+		api.Command("Tag", createTags),
+		api.Command("Tag", deleteTags),
 		api.Read[ReadTagsRequest](api.Values("Tag", "Tags", allTags)),
 	}
 }
@@ -27,12 +27,9 @@ type CreateTagsRequest struct {
 	Tags []api.Tag `api:"required"`
 }
 
-// CreateTagsResponse says nothing more than that the tags are there.
-type CreateTagsResponse struct{}
-
-func createTags(tx *resource.Tx, req *CreateTagsRequest) (*CreateTagsResponse, error) {
+func createTags(tx *resource.Tx, req *CreateTagsRequest) error {
 	added := resource.UniqueTags(req.Tags)
-	return &CreateTagsResponse{}, retag(tx, req.ResourceIds, len(added), func(tags []api.Tag) []api.Tag { return resource.WithTags(tags, added) })
+	return retag(tx, req.ResourceIds, len(added), func(tags []api.Tag) []api.Tag { return resource.WithTags(tags, added) })
 }
 
 // DeleteTagsRequest removes tags from resources. A tag that a resource does not
@@ -44,15 +41,12 @@ type DeleteTagsRequest struct {
 	Tags []api.Tag `api:"required"`
 }
 
-// DeleteTagsResponse says nothing more than that the tags are gone.
-type DeleteTagsResponse struct{}
-
-func deleteTags(tx *resource.Tx, req *DeleteTagsRequest) (*DeleteTagsResponse, error) {
+func deleteTags(tx *resource.Tx, req *DeleteTagsRequest) error {
 	removed := map[api.Tag]bool{}
 	for _, t := range req.Tags {
 		removed[t] = true
 	}
-	return &DeleteTagsResponse{}, retag(tx, req.ResourceIds, len(removed), func(tags []api.Tag) []api.Tag {
+	return retag(tx, req.ResourceIds, len(removed), func(tags []api.Tag) []api.Tag {
 		return slices.DeleteFunc(slices.Clone(tags), func(t api.Tag) bool { return removed[t] || removed[api.Tag{Key: t.Key}] })
 	})
 }

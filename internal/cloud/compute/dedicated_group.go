@@ -44,7 +44,7 @@ func dedicatedGroupActions(region Region) []api.Action {
 		api.Create(r, region.createDedicatedGroup),
 		api.Read[ReadDedicatedGroupsRequest](r),
 		api.Update(r, updateDedicatedGroup),
-		api.Do("DedicatedGroup", deleteDedicatedGroup),
+		api.Command("DedicatedGroup", deleteDedicatedGroup),
 	}
 }
 
@@ -142,35 +142,31 @@ type DeleteDedicatedGroupRequest struct {
 	Force bool
 }
 
-// DeleteDedicatedGroupResponse says nothing more than that the dedicated group is
-// gone.
-type DeleteDedicatedGroupResponse struct{}
-
-func deleteDedicatedGroup(tx *resource.Tx, req *DeleteDedicatedGroupRequest) (*DeleteDedicatedGroupResponse, error) {
+func deleteDedicatedGroup(tx *resource.Tx, req *DeleteDedicatedGroupRequest) error {
 	g, err := DedicatedGroups.Get(tx, req.DedicatedGroupId)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if shown := viewDedicatedGroup(tx, g); !req.Force && len(shown.VmIds)+len(shown.NetIds) > 0 {
-		return nil, apierror.InUse.Errorf("The dedicated group %s has %s in it.", g.DedicatedGroupId, some(shown.VmIds, shown.NetIds))
+		return apierror.InUse.Errorf("The dedicated group %s has %s in it.", g.DedicatedGroupId, some(shown.VmIds, shown.NetIds))
 	}
 	for _, vm := range g.vms(tx) {
 		if err := terminateVm(tx, vm); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	for vm := range Vms.Of(tx, g.DedicatedGroupId) { // all are on their way out
 		vm.DedicatedGroupId = ""
 		if err := Vms.Put(tx, vm); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	for net := range network.Nets.Of(tx, g.DedicatedGroupId) {
 		if err := network.DeleteNet(tx, net); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return &DeleteDedicatedGroupResponse{}, DedicatedGroups.Delete(tx, g)
+	return DedicatedGroups.Delete(tx, g)
 }
 
 // maxNamed is how many of those in a group a refusal names.

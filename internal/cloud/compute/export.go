@@ -260,7 +260,7 @@ func exportActions(region Region) []api.Action {
 	return []api.Action{
 		api.DoPrepared("Image", region.checkImageBucket, createImageExportTask), readImages,
 		api.DoPrepared("Snapshot", region.checkSnapshotBucket, createSnapshotExportTask), readSnapshots,
-		api.Do("Task", deleteExportTask),
+		api.Command("Task", deleteExportTask),
 	}
 }
 
@@ -281,10 +281,7 @@ type DeleteExportTaskRequest struct {
 	ExportTaskId ExportTaskId `api:"required"` // The ID of the task.
 }
 
-// DeleteExportTaskResponse says nothing more than that the task is cancelled.
-type DeleteExportTaskResponse struct{}
-
-func deleteExportTask(tx *resource.Tx, req *DeleteExportTaskRequest) (*DeleteExportTaskResponse, error) {
+func deleteExportTask(tx *resource.Tx, req *DeleteExportTaskRequest) error {
 	var task exportTask
 	var err error
 	if image := id.ImageExportTask(req.ExportTaskId); strings.HasPrefix(string(image), image.Form().Prefix) {
@@ -293,10 +290,10 @@ func deleteExportTask(tx *resource.Tx, req *DeleteExportTaskRequest) (*DeleteExp
 		task, err = snapshotExports.find(tx, id.SnapshotExportTask(req.ExportTaskId))
 	}
 	if err != nil {
-		return nil, apierror.TaskNotFound.NotFound("ExportTaskId", string(req.ExportTaskId))
+		return apierror.TaskNotFound.NotFound("ExportTaskId", string(req.ExportTaskId))
 	}
 	if task.hasEnded() {
-		return nil, apierror.InvalidState.Errorf("The task %s has ended.", req.ExportTaskId)
+		return apierror.InvalidState.Errorf("The task %s has ended.", req.ExportTaskId)
 	}
-	return &DeleteExportTaskResponse{}, task.end(tx, exportCancelled, "The export was cancelled.")
+	return task.end(tx, exportCancelled, "The export was cancelled.")
 }

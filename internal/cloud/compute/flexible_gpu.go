@@ -92,8 +92,8 @@ func flexibleGpuActions(region Region) []api.Action {
 		api.Read[ReadFlexibleGpuCatalogRequest](api.Fixed("FlexibleGpu", "FlexibleGpuCatalog", gpuCatalog)).WithAuth(api.Open),
 		api.Update(r, updateFlexibleGpu),
 		api.Delete[DeleteFlexibleGpuRequest](r, checkUnlinked, giveGpuBack),
-		api.Do("FlexibleGpu", linkFlexibleGpu),
-		api.Do("FlexibleGpu", unlinkFlexibleGpu),
+		api.Command("FlexibleGpu", linkFlexibleGpu),
+		api.Command("FlexibleGpu", unlinkFlexibleGpu),
 	}
 }
 

@@ -20,34 +20,31 @@ type LinkFlexibleGpuRequest struct {
 	VmId id.Vm `api:"required"`
 }
 
-// LinkFlexibleGpuResponse says nothing more than that the two are linked.
-type LinkFlexibleGpuResponse struct{}
-
-func linkFlexibleGpu(tx *resource.Tx, req *LinkFlexibleGpuRequest) (*LinkFlexibleGpuResponse, error) {
+func linkFlexibleGpu(tx *resource.Tx, req *LinkFlexibleGpuRequest) error {
 	g, err := FlexibleGpus.Get(tx, req.FlexibleGpuId)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	vm, err := Vms.Get(tx, req.VmId)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := checkUnlinked(tx, g); err != nil {
-		return nil, err
+		return err
 	}
 	if vm.State != VmRunning && vm.State != VmStopped {
-		return nil, apierror.InvalidVmState.Errorf("The VM %s is %s: a flexible GPU is linked to one that is running or stopped.", vm.VmId, vm.State)
+		return apierror.InvalidVmState.Errorf("The VM %s is %s: a flexible GPU is linked to one that is running or stopped.", vm.VmId, vm.State)
 	}
 	if err := g.fits(vm); err != nil {
-		return nil, err
+		return err
 	}
 	for other := range FlexibleGpus.Of(tx, vm.VmId) {
 		if other.ModelName != g.ModelName {
-			return nil, apierror.GpuMismatch.Errorf("The VM %s has %s of the model %s already, and %s is of the model %s.", vm.VmId, other.FlexibleGpuId, other.ModelName, g.FlexibleGpuId, g.ModelName)
+			return apierror.GpuMismatch.Errorf("The VM %s has %s of the model %s already, and %s is of the model %s.", vm.VmId, other.FlexibleGpuId, other.ModelName, g.FlexibleGpuId, g.ModelName)
 		}
 	}
 	g.VmId = vm.VmId
-	return &LinkFlexibleGpuResponse{}, g.transition(tx, gpuLinked)
+	return g.transition(tx, gpuLinked)
 }
 
 // fits reports why a flexible GPU cannot be in a VM as the VM is.
@@ -83,32 +80,28 @@ type UnlinkFlexibleGpuRequest struct {
 	FlexibleGpuId id.FlexibleGpu `api:"required"` // The ID of the flexible GPU.
 }
 
-// UnlinkFlexibleGpuResponse says nothing more than that the flexible GPU is, or
-// will be, free.
-type UnlinkFlexibleGpuResponse struct{}
-
-func unlinkFlexibleGpu(tx *resource.Tx, req *UnlinkFlexibleGpuRequest) (*UnlinkFlexibleGpuResponse, error) {
+func unlinkFlexibleGpu(tx *resource.Tx, req *UnlinkFlexibleGpuRequest) error {
 	g, err := FlexibleGpus.Get(tx, req.FlexibleGpuId)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	switch {
 	case g.VmId == "":
-		return nil, apierror.InvalidState.Errorf("The flexible GPU %s is linked to no VM.", g.FlexibleGpuId)
+		return apierror.InvalidState.Errorf("The flexible GPU %s is linked to no VM.", g.FlexibleGpuId)
 	case !resource.Allows(FlexibleGpus, g, gpuUnlinked):
-		return nil, apierror.InvalidState.Errorf("The flexible GPU %s is unlinked from %s already: stop that VM.", g.FlexibleGpuId, g.VmId)
+		return apierror.InvalidState.Errorf("The flexible GPU %s is unlinked from %s already: stop that VM.", g.FlexibleGpuId, g.VmId)
 	}
 	vm, err := Vms.Get(tx, g.VmId)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := g.transition(tx, gpuUnlinked); err != nil {
-		return nil, err
+		return err
 	}
 	if vm.State == VmStopped {
 		err = stopGpus(tx, vm.VmId)
 	}
-	return &UnlinkFlexibleGpuResponse{}, err
+	return err
 }
 
 // transition lets an event happen to a flexible GPU. One that is allocated has no

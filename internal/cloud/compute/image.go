@@ -199,7 +199,7 @@ func imageActions(region Region) []api.Action {
 			}
 			return sharedImages.reached(*req.PermissionsToLaunch)
 		}),
-		api.Do("Image", deleteImage),
+		api.Command("Image", deleteImage),
 	}
 }
 
@@ -403,16 +403,13 @@ type DeleteImageRequest struct {
 	ImageId id.Image `api:"required"` // The ID of the image to delete.
 }
 
-// DeleteImageResponse says nothing more than that the image is gone.
-type DeleteImageResponse struct{}
-
-func deleteImage(tx *resource.Tx, req *DeleteImageRequest) (*DeleteImageResponse, error) {
+func deleteImage(tx *resource.Tx, req *DeleteImageRequest) error {
 	i, err := ownImage(tx, req.ImageId)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := sharedImages.permit(tx, i, PermissionsOnResource{}); err != nil {
-		return nil, err
+		return err
 	}
-	return &DeleteImageResponse{}, Images.Delete(tx, i)
+	return Images.Delete(tx, i)
 }

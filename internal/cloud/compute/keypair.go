@@ -40,7 +40,7 @@ func keypairActions() []api.Action {
 	return []api.Action{
 		api.DoPrepared("Keypair", prepareKeypair, createKeypair),
 		api.Read[ReadKeypairsRequest](r),
-		api.Do("Keypair", deleteKeypair),
+		api.Command("Keypair", deleteKeypair),
 	}
 }
 
@@ -158,15 +158,12 @@ type DeleteKeypairRequest struct {
 	KeypairName string     // The name of the keypair. The ID or the name is required.
 }
 
-// DeleteKeypairResponse says nothing more than that the keypair is gone.
-type DeleteKeypairResponse struct{}
-
-func deleteKeypair(tx *resource.Tx, req *DeleteKeypairRequest) (*DeleteKeypairResponse, error) {
+func deleteKeypair(tx *resource.Tx, req *DeleteKeypairRequest) error {
 	k, err := req.keypair(tx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return &DeleteKeypairResponse{}, Keypairs.Delete(tx, k)
+	return Keypairs.Delete(tx, k)
 }
 
 // keypair finds the keypair that a request is about.

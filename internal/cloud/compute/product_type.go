@@ -40,7 +40,7 @@ func productTypeActions() []api.Action {
 	return []api.Action{
 		api.Create(r, createProductType),
 		api.Read[ReadProductTypesRequest](all).WithAuth(api.OpenOrKnown),
-		api.Do("ProductType", deleteProductType),
+		api.Command("ProductType", deleteProductType),
 	}
 }
 
@@ -95,18 +95,15 @@ type DeleteProductTypeRequest struct {
 	ProductTypeId id.ProductType `api:"required"` // The ID of the product type.
 }
 
-// DeleteProductTypeResponse says nothing more than that the product type is gone.
-type DeleteProductTypeResponse struct{}
-
-func deleteProductType(tx *resource.Tx, req *DeleteProductTypeRequest) (*DeleteProductTypeResponse, error) {
+func deleteProductType(tx *resource.Tx, req *DeleteProductTypeRequest) error {
 	p, err := ProductTypes.Get(tx, req.ProductTypeId)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for image := range Images.All(tx) {
 		if !req.Force && slices.Contains(image.ProductCodes, string(p.ProductTypeId)) {
-			return nil, apierror.InUse.Errorf("The image %s has the product type %s.", image.ImageId, p.ProductTypeId)
+			return apierror.InUse.Errorf("The image %s has the product type %s.", image.ImageId, p.ProductTypeId)
 		}
 	}
-	return &DeleteProductTypeResponse{}, ProductTypes.Delete(tx, p)
+	return ProductTypes.Delete(tx, p)
 }

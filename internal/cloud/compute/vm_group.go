@@ -96,9 +96,9 @@ func vmGroupActions(region Region) []api.Action {
 		api.Create(r, createVmGroup, region.addGroupVms),
 		api.Read[ReadVmGroupsRequest](r),
 		api.Update(r, updateVmGroup),
-		api.Do("VmGroup", deleteVmGroup),
-		api.Do("VmGroup", region.scaleUp),
-		api.Do("VmGroup", scaleDown),
+		api.Command("VmGroup", deleteVmGroup),
+		api.Command("VmGroup", region.scaleUp),
+		api.Command("VmGroup", scaleDown),
 	}
 }
 

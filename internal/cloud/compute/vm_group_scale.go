@@ -12,19 +12,16 @@ type ScaleUpVmGroupRequest struct {
 	VmGroupId  id.VmGroup `api:"required"` // The ID of the group.
 }
 
-// ScaleUpVmGroupResponse says nothing more than that the VMs are being made.
-type ScaleUpVmGroupResponse struct{}
-
-func (region Region) scaleUp(tx *resource.Tx, req *ScaleUpVmGroupRequest) (*ScaleUpVmGroupResponse, error) {
+func (region Region) scaleUp(tx *resource.Tx, req *ScaleUpVmGroupRequest) error {
 	g, err := VmGroups.Get(tx, req.VmGroupId)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	g.VmCount = len(g.vms(tx)) + int(req.VmAddition)
 	if err := resource.Transition(tx, VmGroups, g, groupScaledUp); err != nil {
-		return nil, err
+		return err
 	}
-	return &ScaleUpVmGroupResponse{}, region.addVms(tx, g, int(req.VmAddition))
+	return region.addVms(tx, g, int(req.VmAddition))
 }
 
 // ScaleDownVmGroupRequest deletes the oldest VMs of a group.
@@ -34,28 +31,25 @@ type ScaleDownVmGroupRequest struct {
 	VmSubtraction VmNumber `api:"required"`
 }
 
-// ScaleDownVmGroupResponse says nothing more than that the VMs are being deleted.
-type ScaleDownVmGroupResponse struct{}
-
-func scaleDown(tx *resource.Tx, req *ScaleDownVmGroupRequest) (*ScaleDownVmGroupResponse, error) {
+func scaleDown(tx *resource.Tx, req *ScaleDownVmGroupRequest) error {
 	g, err := VmGroups.Get(tx, req.VmGroupId)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	vms := g.vms(tx)
 	if n := int(req.VmSubtraction); n > len(vms) {
-		return nil, apierror.InvalidCount.Errorf("The VM group %s has %d VMs: %d cannot be taken away.", g.VmGroupId, len(vms), n)
+		return apierror.InvalidCount.Errorf("The VM group %s has %d VMs: %d cannot be taken away.", g.VmGroupId, len(vms), n)
 	}
 	g.VmCount = len(vms) - int(req.VmSubtraction)
 	if err := resource.Transition(tx, VmGroups, g, groupScaledDown); err != nil {
-		return nil, err
+		return err
 	}
 	for _, v := range vms[:req.VmSubtraction] {
 		if err := terminateVm(tx, v); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return &ScaleDownVmGroupResponse{}, nil
+	return nil
 }
 
 // DeleteVmGroupRequest deletes a group with its VMs.
@@ -64,25 +58,22 @@ type DeleteVmGroupRequest struct {
 	VmGroupId id.VmGroup `api:"required"`
 }
 
-// DeleteVmGroupResponse says nothing more than that the group and its VMs go.
-type DeleteVmGroupResponse struct{}
-
-func deleteVmGroup(tx *resource.Tx, req *DeleteVmGroupRequest) (*DeleteVmGroupResponse, error) {
+func deleteVmGroup(tx *resource.Tx, req *DeleteVmGroupRequest) error {
 	g, err := VmGroups.Get(tx, req.VmGroupId)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if g.State == VmGroupDeleting {
-		return &DeleteVmGroupResponse{}, nil
+		return nil
 	}
 	g.VmCount = 0
 	if err := resource.Transition(tx, VmGroups, g, groupDeleted); err != nil {
-		return nil, err
+		return err
 	}
 	for _, v := range g.vms(tx) {
 		if err := terminateVm(tx, v); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return &DeleteVmGroupResponse{}, settleGroup(tx, g.VmGroupId)
+	return settleGroup(tx, g.VmGroupId)
 }

@@ -116,12 +116,9 @@ type RebootVmsRequest struct {
 	VmIds []id.Vm `api:"required"` // The IDs of the VMs: all of them are rebooted, or none.
 }
 
-// RebootVmsResponse says nothing more than that the VMs are being rebooted.
-type RebootVmsResponse struct{}
-
-func rebootVms(tx *resource.Tx, req *RebootVmsRequest) (*RebootVmsResponse, error) {
+func rebootVms(tx *resource.Tx, req *RebootVmsRequest) error {
 	_, err := forEachVm(tx, req.VmIds, rebootVm)
-	return &RebootVmsResponse{}, err
+	return err
 }
 
 // rebootVm restarts a VM that is running.

@@ -13,7 +13,7 @@ func vmActions(region Region) []api.Action {
 		api.Update(api.NewResource(Vms, region.viewVm), region.updateVm),
 		api.Do("Vm", region.startVms),
 		api.Do("Vm", stopVms),
-		api.Do("Vm", rebootVms),
+		api.Command("Vm", rebootVms),
 		api.Do("Vm", deleteVms),
 		readVmsState(),
 		readVmsStopHistory(),

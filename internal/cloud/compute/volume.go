@@ -168,9 +168,9 @@ func volumeActions(region Region) []api.Action {
 		api.Do("Volume", region.createVolume),
 		api.Read[ReadVolumesRequest](r),
 		api.Update(r, updateVolume),
-		api.Do("Volume", deleteVolume),
-		api.Do("Volume", linkVolume),
-		api.Do("Volume", unlinkVolume),
+		api.Command("Volume", deleteVolume),
+		api.Command("Volume", linkVolume),
+		api.Command("Volume", unlinkVolume),
 	}, volumeUpdateTaskActions())
 }
 
@@ -381,21 +381,18 @@ type DeleteVolumeRequest struct {
 	VolumeId id.Volume `api:"required"` // The ID of the volume to delete.
 }
 
-// DeleteVolumeResponse says nothing more than that the volume goes.
-type DeleteVolumeResponse struct{}
-
-func deleteVolume(tx *resource.Tx, req *DeleteVolumeRequest) (*DeleteVolumeResponse, error) {
+func deleteVolume(tx *resource.Tx, req *DeleteVolumeRequest) error {
 	v, err := Volumes.Get(tx, req.VolumeId)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, link := range v.LinkedVolumes {
-		return nil, apierror.InvalidState.Errorf("The volume %s is linked to the VM %s.", v.VolumeId, link.VmId)
+		return apierror.InvalidState.Errorf("The volume %s is linked to the VM %s.", v.VolumeId, link.VmId)
 	}
 	if !resource.Allows(Volumes, v, volumeDeleted) {
-		return nil, apierror.InvalidState.Errorf("The volume %s is %s, not available.", v.VolumeId, v.State)
+		return apierror.InvalidState.Errorf("The volume %s is %s, not available.", v.VolumeId, v.State)
 	}
-	return &DeleteVolumeResponse{}, v.remove(tx, volumeDeleted)
+	return v.remove(tx, volumeDeleted)
 }
 
 // remove deletes a volume, by itself or with its VM. Its loop ends it. Its client

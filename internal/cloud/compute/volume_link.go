@@ -74,35 +74,32 @@ type LinkVolumeRequest struct {
 	VolumeId id.Volume `api:"required"` // The ID of the volume, which is linked to no VM.
 }
 
-// LinkVolumeResponse says nothing more than that the volume is being linked.
-type LinkVolumeResponse struct{}
-
-func linkVolume(tx *resource.Tx, req *LinkVolumeRequest) (*LinkVolumeResponse, error) {
+func linkVolume(tx *resource.Tx, req *LinkVolumeRequest) error {
 	vm, err := Vms.Get(tx, req.VmId) // which is missed first, if both are absent
 	if err != nil {
-		return nil, err
+		return err
 	}
 	v, err := Volumes.Get(tx, req.VolumeId)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if !resource.Allows(Volumes, v, volumeLinked) {
-		return nil, apierror.InvalidState.Errorf("The volume %s is %s, not available.", v.VolumeId, v.State)
+		return apierror.InvalidState.Errorf("The volume %s is %s, not available.", v.VolumeId, v.State)
 	}
 	if vm.State != VmRunning && vm.State != VmStopped {
-		return nil, apierror.InvalidVmState.Errorf("The VM %s is %s, neither running nor stopped.", vm.VmId, vm.State)
+		return apierror.InvalidVmState.Errorf("The VM %s is %s, neither running nor stopped.", vm.VmId, vm.State)
 	}
 	if req.DeviceName == RootDevice && vm.State != VmStopped {
-		return nil, apierror.InvalidVmState.Errorf("The VM %s is %s: its root device is changed while it is stopped.", vm.VmId, vm.State)
+		return apierror.InvalidVmState.Errorf("The VM %s is %s: its root device is changed while it is stopped.", vm.VmId, vm.State)
 	}
 	if err := v.checkLink(tx, vm, req.DeviceName); err != nil {
-		return nil, err
+		return err
 	}
 	v.linkTo(tx, vm.VmId, req.DeviceName, false)
 	if err := resource.Transition(tx, Volumes, v, volumeLinked); err != nil {
-		return nil, err
+		return err
 	}
-	return &LinkVolumeResponse{}, touchVm(tx, vm.VmId)
+	return touchVm(tx, vm.VmId)
 }
 
 // checkLink refuses to link a volume to a VM, by a device.
@@ -148,21 +145,18 @@ type UnlinkVolumeRequest struct {
 	VolumeId id.Volume `api:"required"`
 }
 
-// UnlinkVolumeResponse says nothing more than that the volume is being unlinked.
-type UnlinkVolumeResponse struct{}
-
-func unlinkVolume(tx *resource.Tx, req *UnlinkVolumeRequest) (*UnlinkVolumeResponse, error) {
+func unlinkVolume(tx *resource.Tx, req *UnlinkVolumeRequest) error {
 	v, err := Volumes.Get(tx, req.VolumeId)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if len(v.LinkedVolumes) == 0 {
-		return nil, apierror.VolumeNotLinked.Errorf("The volume %s is linked to no VM.", v.VolumeId)
+		return apierror.VolumeNotLinked.Errorf("The volume %s is linked to no VM.", v.VolumeId)
 	}
 	link := v.LinkedVolumes[0]
 	vm, err := Vms.Get(tx, link.VmId)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	isRoot := link.DeviceName == vm.RootDeviceName || link.DeviceName == string(RootDevice)
 	event := linkUndone
@@ -172,16 +166,16 @@ func unlinkVolume(tx *resource.Tx, req *UnlinkVolumeRequest) (*UnlinkVolumeRespo
 	_, allowed := volumeLinkLife.Next(link.State, event)
 	switch {
 	case isRoot && vm.State != VmStopped:
-		return nil, apierror.InvalidVmState.Errorf("The volume %s is the root device of the VM %s, which is %s, not stopped.", v.VolumeId, vm.VmId, vm.State)
+		return apierror.InvalidVmState.Errorf("The volume %s is the root device of the VM %s, which is %s, not stopped.", v.VolumeId, vm.VmId, vm.State)
 	case !resource.Allows(Volumes, v, volumeUnlinked):
-		return nil, apierror.InvalidState.Errorf("The volume %s is %s, not in-use.", v.VolumeId, v.State)
+		return apierror.InvalidState.Errorf("The volume %s is %s, not in-use.", v.VolumeId, v.State)
 	case !allowed:
-		return nil, apierror.InvalidState.Errorf("The volume %s is %s from the VM %s already.", v.VolumeId, link.State, vm.VmId)
+		return apierror.InvalidState.Errorf("The volume %s is %s from the VM %s already.", v.VolumeId, link.State, vm.VmId)
 	}
 	if err := v.advanceLink(tx, event); err != nil {
-		return nil, err
+		return err
 	}
-	return &UnlinkVolumeResponse{}, touchVm(tx, vm.VmId)
+	return touchVm(tx, vm.VmId)
 }
 
 // advanceLink lets an event happen to the link of a volume, if the state of the

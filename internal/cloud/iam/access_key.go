@@ -60,7 +60,7 @@ func accessKeyActions() []api.Action {
 		api.Do("AccessKey", readAccessKeys),
 		api.Do("AccessKey", readSecretAccessKey),
 		api.Do("AccessKey", updateAccessKey),
-		api.Do("AccessKey", deleteAccessKey),
+		api.Command("AccessKey", deleteAccessKey),
 	}
 }
 
@@ -415,20 +415,20 @@ type DeleteAccessKeyRequest struct {
 	UserName string
 }
 
-func deleteAccessKey(tx *resource.Tx, req *DeleteAccessKeyRequest) (*struct{}, error) {
+func deleteAccessKey(tx *resource.Tx, req *DeleteAccessKeyRequest) error {
 	user, err := namedOrCaller(tx, req.UserName)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	key, err := keyOf(tx, user, req.AccessKeyId)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if user != "" && key.State != AccessKeyInactive {
-		return nil, apierror.InvalidState.Errorf("The access key %s of a user is %s. It must be %s to be deleted.", key.AccessKeyId, key.State, AccessKeyInactive)
+		return apierror.InvalidState.Errorf("The access key %s of a user is %s. It must be %s to be deleted.", key.AccessKeyId, key.State, AccessKeyInactive)
 	}
 	if err := keyName(string(key.AccessKeyId)).leave(tx); err != nil {
-		return nil, err
+		return err
 	}
-	return &struct{}{}, AccessKeys.Delete(tx, key)
+	return AccessKeys.Delete(tx, key)
 }

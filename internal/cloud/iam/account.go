@@ -231,8 +231,8 @@ type CheckAuthenticationRequest struct {
 	Password string `api:"required"` // The password of the account.
 }
 
-func checkAuthentication(check LoginCheck) func(context.Context, resource.Caller, *CheckAuthenticationRequest) (*struct{}, error) {
-	return func(ctx context.Context, caller resource.Caller, req *CheckAuthenticationRequest) (*struct{}, error) {
-		return &struct{}{}, check(ctx, caller, req.Login, req.Password)
+func checkAuthentication(check LoginCheck) func(context.Context, resource.Caller, *CheckAuthenticationRequest) error {
+	return func(ctx context.Context, caller resource.Caller, req *CheckAuthenticationRequest) error {
+		return check(ctx, caller, req.Login, req.Password)
 	}
 }

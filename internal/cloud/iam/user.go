@@ -36,7 +36,7 @@ func userActions() []api.Action {
 		api.Create(r, createUser).AsSensitive(),
 		api.Read[ReadUsersRequest](r),
 		api.Do("User", updateUser).AsSensitive(),
-		api.Do("User", deleteUser).AsSensitive(),
+		api.Command("User", deleteUser).AsSensitive(),
 	}
 }
 
@@ -152,10 +152,10 @@ type DeleteUserRequest struct {
 	UserName string `api:"required"` // The name of the user.
 }
 
-func deleteUser(tx *resource.Tx, req *DeleteUserRequest) (*struct{}, error) {
+func deleteUser(tx *resource.Tx, req *DeleteUserRequest) error {
 	u, err := userNamed(tx, req.UserName)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return &struct{}{}, Users.Delete(tx, u)
+	return Users.Delete(tx, u)
 }

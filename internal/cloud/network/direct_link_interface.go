@@ -210,7 +210,7 @@ func directLinkInterfaceActions() []api.Action {
 		api.Do("DirectLinkInterface", createDirectLinkInterface),
 		api.Read[ReadDirectLinkInterfacesRequest](r),
 		api.Do("DirectLinkInterface", updateDirectLinkInterface),
-		api.Do("DirectLinkInterface", deleteDirectLinkInterface),
+		api.Command("DirectLinkInterface", deleteDirectLinkInterface),
 	}
 }
 
@@ -492,13 +492,9 @@ type DeleteDirectLinkInterfaceRequest struct {
 	DirectLinkInterfaceId id.DirectLinkInterface `api:"required"`
 }
 
-// DeleteDirectLinkInterfaceResponse says nothing more than that the interface
-// is deleted.
-type DeleteDirectLinkInterfaceResponse struct{}
-
-func deleteDirectLinkInterface(tx *resource.Tx, req *DeleteDirectLinkInterfaceRequest) (*DeleteDirectLinkInterfaceResponse, error) {
+func deleteDirectLinkInterface(tx *resource.Tx, req *DeleteDirectLinkInterfaceRequest) error {
 	_, err := EndInterface(tx, req.DirectLinkInterfaceId)
-	return &DeleteDirectLinkInterfaceResponse{}, err
+	return err
 }
 
 // EndInterface deletes an interface, whether the account owns it or the link it

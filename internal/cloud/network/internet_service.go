@@ -41,8 +41,8 @@ func internetServiceActions() []api.Action {
 		api.Create(r, createInternetService),
 		api.Read[ReadInternetServicesRequest](r),
 		api.Delete[DeleteInternetServiceRequest](r, keepLinkedService),
-		api.Do("InternetService", linkInternetService),
-		api.Do("InternetService", unlinkInternetService),
+		api.Command("InternetService", linkInternetService),
+		api.Command("InternetService", unlinkInternetService),
 	}
 }
 
@@ -99,26 +99,26 @@ type LinkInternetServiceRequest struct {
 	NetId id.Net `api:"required"`
 }
 
-func linkInternetService(tx *resource.Tx, req *LinkInternetServiceRequest) (*struct{}, error) {
+func linkInternetService(tx *resource.Tx, req *LinkInternetServiceRequest) error {
 	s, err := InternetServices.Get(tx, req.InternetServiceId)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	net, err := Nets.Get(tx, req.NetId)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if s.NetId != "" {
-		return nil, apierror.GatewayLinked.Errorf("The internet service %s is linked to the Net %s already.", s.InternetServiceId, s.NetId)
+		return apierror.GatewayLinked.Errorf("The internet service %s is linked to the Net %s already.", s.InternetServiceId, s.NetId)
 	}
 	if other := net.internetService(tx); other != "" {
-		return nil, apierror.NetLinked.Errorf("The Net %s is linked to the internet service %s.", net.NetId, other)
+		return apierror.NetLinked.Errorf("The Net %s is linked to the internet service %s.", net.NetId, other)
 	}
 	s.NetId = net.NetId
 	if err := InternetServices.Put(tx, s); err != nil {
-		return nil, err
+		return err
 	}
-	return &struct{}{}, touch(tx, net.NetId)
+	return touch(tx, net.NetId)
 }
 
 // internetService is the ID of the one that is linked to the Net; empty: none is.
@@ -136,26 +136,26 @@ type UnlinkInternetServiceRequest struct {
 	NetId             id.Net             `api:"required"` // The ID of the Net that it is linked to.
 }
 
-func unlinkInternetService(tx *resource.Tx, req *UnlinkInternetServiceRequest) (*struct{}, error) {
+func unlinkInternetService(tx *resource.Tx, req *UnlinkInternetServiceRequest) error {
 	s, err := InternetServices.Get(tx, req.InternetServiceId)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	net, err := Nets.Get(tx, req.NetId)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if s.NetId != net.NetId {
-		return nil, apierror.InternetServiceNotLinked.Errorf("The internet service %s is not linked to the Net %s.", s.InternetServiceId, net.NetId)
+		return apierror.InternetServiceNotLinked.Errorf("The internet service %s is not linked to the Net %s.", s.InternetServiceId, net.NetId)
 	}
 	if err := net.checkUnreached(tx); err != nil {
-		return nil, err
+		return err
 	}
 	s.NetId = ""
 	if err := InternetServices.Put(tx, s); err != nil {
-		return nil, err
+		return err
 	}
-	return &struct{}{}, touch(tx, net.NetId)
+	return touch(tx, net.NetId)
 }
 
 // checkUnreached refuses a Net that something on the Internet reaches or that

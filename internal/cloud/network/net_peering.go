@@ -166,8 +166,8 @@ func netPeeringActions() []api.Action {
 		api.Do("NetPeering", createNetPeering),
 		api.Read[ReadNetPeeringsRequest](api.Values("NetPeering", "NetPeerings", peerings)),
 		api.Do("NetPeering", acceptNetPeering),
-		api.Do("NetPeering", rejectNetPeering),
-		api.Do("NetPeering", deleteNetPeering),
+		api.Command("NetPeering", rejectNetPeering),
+		api.Command("NetPeering", deleteNetPeering),
 	}
 }
 
@@ -458,18 +458,15 @@ type RejectNetPeeringRequest struct {
 	NetPeeringId id.NetPeering `api:"required"` // The ID of the Net peering to reject.
 }
 
-// RejectNetPeeringResponse says nothing more than that the request is rejected.
-type RejectNetPeeringResponse struct{}
-
-func rejectNetPeering(tx *resource.Tx, req *RejectNetPeeringRequest) (*RejectNetPeeringResponse, error) {
+func rejectNetPeering(tx *resource.Tx, req *RejectNetPeeringRequest) error {
 	p, err := findPeering(tx, req.NetPeeringId)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := p.asked(tx, "reject"); err != nil {
-		return nil, err
+		return err
 	}
-	return &RejectNetPeeringResponse{}, p.transition(tx, peeringRejected, "Rejected by "+tx.Account())
+	return p.transition(tx, peeringRejected, "Rejected by "+tx.Account())
 }
 
 // DeleteNetPeeringRequest deletes a Net peering.
@@ -479,22 +476,19 @@ type DeleteNetPeeringRequest struct {
 	NetPeeringId id.NetPeering `api:"required"`
 }
 
-// DeleteNetPeeringResponse says nothing more than that the peering is deleted.
-type DeleteNetPeeringResponse struct{}
-
-func deleteNetPeering(tx *resource.Tx, req *DeleteNetPeeringRequest) (*DeleteNetPeeringResponse, error) {
+func deleteNetPeering(tx *resource.Tx, req *DeleteNetPeeringRequest) error {
 	p, err := findPeering(tx, req.NetPeeringId)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if p.State.Name == PeeringDeleted {
 		// Clients take only 5000 to 5999 for an end, and would repeat the call otherwise.
-		return nil, NetPeerings.ErrNotFound(req.NetPeeringId)
+		return NetPeerings.ErrNotFound(req.NetPeeringId)
 	}
 	if p.State.Name == PeeringPending && string(p.SourceNet.AccountId) != tx.Account() {
-		return nil, apierror.NotAuthorized.Errorf("The Net peering %s is a request of the account %s, which alone can delete it: reject it instead.", p.NetPeeringId, p.SourceNet.AccountId)
+		return apierror.NotAuthorized.Errorf("The Net peering %s is a request of the account %s, which alone can delete it: reject it instead.", p.NetPeeringId, p.SourceNet.AccountId)
 	}
-	return &DeleteNetPeeringResponse{}, p.transition(tx, peeringDeleted, "Deleted by "+tx.Account())
+	return p.transition(tx, peeringDeleted, "Deleted by "+tx.Account())
 }
 
 // ReadNetPeeringsRequest asks for Net peerings.

@@ -119,9 +119,9 @@ func nicActions(region Region) []api.Action {
 		api.Update(r, updateNic),
 		api.Delete[DeleteNicRequest](r, keepLinked, disconnect),
 		api.Do("Nic", linkNic),
-		api.Do("Nic", unlinkNic),
-		api.Do("Nic", linkPrivateIps),
-		api.Do("Nic", unlinkPrivateIps),
+		api.Command("Nic", unlinkNic),
+		api.Command("Nic", linkPrivateIps),
+		api.Command("Nic", unlinkPrivateIps),
 	}
 }
 

@@ -191,16 +191,13 @@ type UnlinkNicRequest struct {
 	LinkNicId id.LinkNic `api:"required"` // The ID of the link.
 }
 
-// UnlinkNicResponse says nothing more than that the link is gone.
-type UnlinkNicResponse struct{}
-
-func unlinkNic(tx *resource.Tx, req *UnlinkNicRequest) (*UnlinkNicResponse, error) {
+func unlinkNic(tx *resource.Tx, req *UnlinkNicRequest) error {
 	n := first(Nics.Where(tx, "LinkNic.LinkNicId", string(req.LinkNicId)))
 	if n == nil || n.Hidden() {
-		return nil, apierror.NicLinkNotFound.NotFound("LinkNicId", string(req.LinkNicId))
+		return apierror.NicLinkNotFound.NotFound("LinkNicId", string(req.LinkNicId))
 	}
 	if n.LinkNic.DeviceNumber == 0 {
-		return nil, apierror.InvalidParameter.Errorf("The NIC %s is the primary one of %s, which cannot be unlinked.", n.NicId, n.LinkNic.VmId)
+		return apierror.InvalidParameter.Errorf("The NIC %s is the primary one of %s, which cannot be unlinked.", n.NicId, n.LinkNic.VmId)
 	}
-	return &UnlinkNicResponse{}, n.Unlink(tx)
+	return n.Unlink(tx)
 }

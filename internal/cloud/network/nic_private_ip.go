@@ -20,17 +20,14 @@ type LinkPrivateIpsRequest struct {
 	SecondaryPrivateIpCount *int // The number of addresses to choose.
 }
 
-// LinkPrivateIpsResponse says nothing more than that the NIC has them.
-type LinkPrivateIpsResponse struct{}
-
-func linkPrivateIps(tx *resource.Tx, req *LinkPrivateIpsRequest) (*LinkPrivateIpsResponse, error) {
+func linkPrivateIps(tx *resource.Tx, req *LinkPrivateIpsRequest) error {
 	n, err := OwnNic(tx, req.NicId)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	subnet, err := Subnets.Get(tx, n.SubnetId)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	count := 1
 	if req.SecondaryPrivateIpCount != nil {
@@ -38,21 +35,21 @@ func linkPrivateIps(tx *resource.Tx, req *LinkPrivateIpsRequest) (*LinkPrivateIp
 	}
 	switch {
 	case len(req.PrivateIps) > 0 && req.SecondaryPrivateIpCount != nil:
-		return nil, apierror.IncompatibleParameters.Errorf("PrivateIps and SecondaryPrivateIpCount cannot be given together.")
+		return apierror.IncompatibleParameters.Errorf("PrivateIps and SecondaryPrivateIpCount cannot be given together.")
 	case len(req.PrivateIps) > 0:
-		return &LinkPrivateIpsResponse{}, n.takeAddresses(tx, subnet, req.PrivateIps, req.AllowRelink)
+		return n.takeAddresses(tx, subnet, req.PrivateIps, req.AllowRelink)
 	case count < 1:
-		return nil, apierror.InvalidValue.Errorf("SecondaryPrivateIpCount is at least 1.")
+		return apierror.InvalidValue.Errorf("SecondaryPrivateIpCount is at least 1.")
 	}
 	if err := checkPrivateIps(len(n.PrivateIps) + count); err != nil {
-		return nil, err
+		return err
 	}
 	ips, err := subnet.chooseMore(tx, n.addresses(), count)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	n.setAddresses(ips)
-	return &LinkPrivateIpsResponse{}, n.save(tx)
+	return n.save(tx)
 }
 
 // takeAddresses gives a NIC more addresses, with relink also those of other NICs. It
@@ -108,31 +105,28 @@ type UnlinkPrivateIpsRequest struct {
 	PrivateIps []api.IPv4 `api:"required"` // One or more secondary private IPs of the NIC.
 }
 
-// UnlinkPrivateIpsResponse says nothing more than that the NIC has them no more.
-type UnlinkPrivateIpsResponse struct{}
-
-func unlinkPrivateIps(tx *resource.Tx, req *UnlinkPrivateIpsRequest) (*UnlinkPrivateIpsResponse, error) {
+func unlinkPrivateIps(tx *resource.Tx, req *UnlinkPrivateIpsRequest) error {
 	n, err := OwnNic(tx, req.NicId)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if len(req.PrivateIps) == 0 {
-		return nil, apierror.MissingParameter.Errorf("PrivateIps is empty: name at least one.")
+		return apierror.MissingParameter.Errorf("PrivateIps is empty: name at least one.")
 	}
 	ips := n.addresses()
 	for _, ip := range distinct(req.PrivateIps) {
 		switch slices.Index(ips, ip) {
 		case 0:
-			return nil, apierror.InvalidParameter.Errorf("The private IP %s is the primary one of %s, which keeps it.", ip, n.NicId)
+			return apierror.InvalidParameter.Errorf("The private IP %s is the primary one of %s, which keeps it.", ip, n.NicId)
 		case -1:
-			return nil, apierror.PrivateIpsNotLinked.Errorf("The private IP %s is none of %s.", ip, n.NicId)
+			return apierror.PrivateIpsNotLinked.Errorf("The private IP %s is none of %s.", ip, n.NicId)
 		}
 		if public := n.publicIp(tx, ip); public != nil {
 			if err := public.unlink(tx); err != nil {
-				return nil, err
+				return err
 			}
 		}
 	}
 	n.setAddresses(slices.DeleteFunc(ips, func(ip api.IPv4) bool { return slices.Contains(req.PrivateIps, ip) }))
-	return &UnlinkPrivateIpsResponse{}, n.save(tx)
+	return n.save(tx)
 }

@@ -75,9 +75,9 @@ func publicIpActions(region Region) []api.Action {
 	return []api.Action{
 		api.Create(r, region.createPublicIp),
 		api.Read[ReadPublicIpsRequest](r),
-		api.Do("PublicIp", region.deletePublicIp),
+		api.Command("PublicIp", region.deletePublicIp),
 		api.Do("PublicIp", region.linkPublicIp),
-		api.Do("PublicIp", region.unlinkPublicIp),
+		api.Command("PublicIp", region.unlinkPublicIp),
 	}
 }
 
@@ -179,27 +179,24 @@ type DeletePublicIpRequest struct {
 	PublicIpId id.PublicIp // The ID of the public IP. It is required unless PublicIp is given.
 }
 
-// DeletePublicIpResponse says nothing more than that the public IP is gone.
-type DeletePublicIpResponse struct{}
-
-func (region Region) deletePublicIp(tx *resource.Tx, req *DeletePublicIpRequest) (*DeletePublicIpResponse, error) {
+func (region Region) deletePublicIp(tx *resource.Tx, req *DeletePublicIpRequest) error {
 	ip, err := findPublicIp(tx, req.PublicIp, req.PublicIpId)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := ip.checkMovable(tx); err != nil {
-		return nil, err
+		return err
 	}
 	if n := Nics.Find(tx, ip.NicId); n != nil {
 		if n.NetId != "" {
-			return nil, apierror.InUse.Errorf("The public IP %s is linked to %s: unlink it first.", ip.PublicIp, n.shownAs())
+			return apierror.InUse.Errorf("The public IP %s is linked to %s: unlink it first.", ip.PublicIp, n.shownAs())
 		}
 		if err := region.release(tx, ip); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if err := releaseAddress(tx, ip.PublicIp); err != nil {
-		return nil, err
+		return err
 	}
-	return &DeletePublicIpResponse{}, PublicIps.Delete(tx, ip)
+	return PublicIps.Delete(tx, ip)
 }

@@ -230,21 +230,18 @@ type UnlinkPublicIpRequest struct {
 	PublicIp       api.IPv4        // The public IP. It is required unless LinkPublicIpId is given.
 }
 
-// UnlinkPublicIpResponse says nothing more than that the link is gone.
-type UnlinkPublicIpResponse struct{}
-
-func (region Region) unlinkPublicIp(tx *resource.Tx, req *UnlinkPublicIpRequest) (*UnlinkPublicIpResponse, error) {
+func (region Region) unlinkPublicIp(tx *resource.Tx, req *UnlinkPublicIpRequest) error {
 	ip, err := req.find(tx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := ip.checkMovable(tx); err != nil {
-		return nil, err
+		return err
 	}
 	if ip.NicId == "" {
-		return nil, apierror.PublicIpLinkNotFound.Errorf("The public IP %s is linked to nothing.", ip.PublicIp)
+		return apierror.PublicIpLinkNotFound.Errorf("The public IP %s is linked to nothing.", ip.PublicIp)
 	}
-	return &UnlinkPublicIpResponse{}, region.release(tx, ip)
+	return region.release(tx, ip)
 }
 
 // find is the public IP that the request is about.

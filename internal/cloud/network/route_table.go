@@ -65,7 +65,7 @@ func routeTableActions() []api.Action {
 		api.Read[ReadRouteTablesRequest](r),
 		api.Delete[DeleteRouteTableRequest](r, dropRouteTable),
 		api.Do("RouteTable", linkRouteTable),
-		api.Do("RouteTable", unlinkRouteTable),
+		api.Command("RouteTable", unlinkRouteTable),
 		api.Do("RouteTable", updateRouteTableLink),
 	}
 }
@@ -302,16 +302,16 @@ type UnlinkRouteTableRequest struct {
 	LinkRouteTableId id.LinkRouteTable `api:"required"`
 }
 
-func unlinkRouteTable(tx *resource.Tx, req *UnlinkRouteTableRequest) (*struct{}, error) {
+func unlinkRouteTable(tx *resource.Tx, req *UnlinkRouteTableRequest) error {
 	t, at := findRouteTableLink(tx, req.LinkRouteTableId)
 	if t == nil {
-		return nil, noRouteTableLink(req.LinkRouteTableId)
+		return noRouteTableLink(req.LinkRouteTableId)
 	}
 	if t.LinkRouteTables[at].Main {
-		return nil, apierror.InvalidParameter.Errorf("The link %s makes the route table %s the main one of the Net %s: it can move to another table, and not go.",
+		return apierror.InvalidParameter.Errorf("The link %s makes the route table %s the main one of the Net %s: it can move to another table, and not go.",
 			req.LinkRouteTableId, t.RouteTableId, t.NetId)
 	}
-	return &struct{}{}, t.unlink(tx, at)
+	return t.unlink(tx, at)
 }
 
 // unlinkSubnet takes the link of a Subnet that is deleted along.

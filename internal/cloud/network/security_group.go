@@ -119,7 +119,7 @@ func securityGroupActions(region Region) []api.Action {
 	return []api.Action{
 		api.Create(r, createSecurityGroup),
 		api.Read[ReadSecurityGroupsRequest](r),
-		api.Do("SecurityGroup", region.deleteSecurityGroup),
+		api.Command("SecurityGroup", region.deleteSecurityGroup),
 	}
 }
 
@@ -360,22 +360,22 @@ func (g *SecurityGroup) hasVmBut(tx *resource.Tx, vm id.Vm) bool {
 	return false
 }
 
-func (region Region) deleteSecurityGroup(tx *resource.Tx, req *DeleteSecurityGroupRequest) (*struct{}, error) {
+func (region Region) deleteSecurityGroup(tx *resource.Tx, req *DeleteSecurityGroupRequest) error {
 	g, err := groupToDelete(tx, req)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if g.SecurityGroupName == defaultGroup {
-		return nil, apierror.DefaultSecurityGroup.Errorf("The security group %s is a default one, which cannot be deleted.", g.SecurityGroupId)
+		return apierror.DefaultSecurityGroup.Errorf("The security group %s is a default one, which cannot be deleted.", g.SecurityGroupId)
 	}
 	if err := SecurityGroups.Delete(tx, g); err != nil {
-		return nil, err
+		return err
 	}
 	if free := g.LastVmEnd.Time().Add(region.rest()); !g.LastVmEnd.IsZero() && free.After(tx.Now()) {
-		return nil, apierror.SecurityGroupInUse.Errorf("The security group %s is in use until %s, because its last VM has just been terminated.",
+		return apierror.SecurityGroupInUse.Errorf("The security group %s is in use until %s, because its last VM has just been terminated.",
 			g.SecurityGroupId, free.UTC().Format(time.RFC3339))
 	}
-	return &struct{}{}, g.touch(tx)
+	return g.touch(tx)
 }
 
 func groupToDelete(tx *resource.Tx, req *DeleteSecurityGroupRequest) (*SecurityGroup, error) {

@@ -130,7 +130,7 @@ func virtualGatewayActions() []api.Action {
 		api.Read[ReadVirtualGatewaysRequest](r),
 		api.Delete[DeleteVirtualGatewayRequest](r, deleteVirtualGateway),
 		api.Do("VirtualGateway", linkVirtualGateway),
-		api.Do("VirtualGateway", unlinkVirtualGateway),
+		api.Command("VirtualGateway", unlinkVirtualGateway),
 		api.Do("VirtualGateway", updateRoutePropagation),
 	}
 }
@@ -214,27 +214,27 @@ type UnlinkVirtualGatewayRequest struct {
 	VirtualGatewayId id.VirtualGateway `api:"required"` // The ID of the virtual gateway.
 }
 
-func unlinkVirtualGateway(tx *resource.Tx, req *UnlinkVirtualGatewayRequest) (*struct{}, error) {
+func unlinkVirtualGateway(tx *resource.Tx, req *UnlinkVirtualGatewayRequest) error {
 	gateway, err := VirtualGateways.Get(tx, req.VirtualGatewayId)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if _, err := Nets.Get(tx, req.NetId); err != nil {
-		return nil, err
+		return err
 	}
 	switch gateway.NetId {
 	case req.NetId:
 	case "":
-		return nil, apierror.GatewayNotLinked.Errorf("The VirtualGateway %s is linked to no Net.", gateway.VirtualGatewayId)
+		return apierror.GatewayNotLinked.Errorf("The VirtualGateway %s is linked to no Net.", gateway.VirtualGatewayId)
 	default:
-		return nil, apierror.VirtualGatewayLinkNotFound.Errorf("The VirtualGateway %s is linked to %s, not to %s.", gateway.VirtualGatewayId, gateway.NetId, req.NetId)
+		return apierror.VirtualGatewayLinkNotFound.Errorf("The VirtualGateway %s is linked to %s, not to %s.", gateway.VirtualGatewayId, gateway.NetId, req.NetId)
 	}
 	if err := endPropagation(tx, gateway.VirtualGatewayId); err != nil {
-		return nil, err
+		return err
 	}
 	gateway.NetId = ""
 	gateway.note(tx, req.NetId, gatewayUnlinked)
-	return &struct{}{}, gateway.moved(tx, req.NetId)
+	return gateway.moved(tx, req.NetId)
 }
 
 // note lets an event happen to the link with a Net, and puts the link first in the

@@ -111,8 +111,8 @@ func vpnConnectionActions(region Region) []api.Action {
 		api.Read[ReadVpnConnectionsRequest](r),
 		api.Update(r, updateVpnConnection),
 		api.Delete[DeleteVpnConnectionRequest](r, deleteVpnConnection),
-		api.Do("VpnConnection", createVpnConnectionRoute),
-		api.Do("VpnConnection", deleteVpnConnectionRoute),
+		api.Command("VpnConnection", createVpnConnectionRoute),
+		api.Command("VpnConnection", deleteVpnConnectionRoute),
 	}
 }
 

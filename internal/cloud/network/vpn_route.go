@@ -118,22 +118,22 @@ type CreateVpnConnectionRouteRequest struct {
 	VpnConnectionId    id.VpnConnection `api:"required"` // The ID of the VPN connection.
 }
 
-func createVpnConnectionRoute(tx *resource.Tx, req *CreateVpnConnectionRouteRequest) (*struct{}, error) {
+func createVpnConnectionRoute(tx *resource.Tx, req *CreateVpnConnectionRouteRequest) error {
 	c, err := staticConnection(tx, req.VpnConnectionId)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if slices.Contains(c.destinations(), req.DestinationIpRange) {
-		return nil, apierror.RouteExists.Errorf("The VpnConnection %s has a route to %s already.", c.VpnConnectionId, req.DestinationIpRange)
+		return apierror.RouteExists.Errorf("The VpnConnection %s has a route to %s already.", c.VpnConnectionId, req.DestinationIpRange)
 	}
 	kept := slices.DeleteFunc(slices.Clone(c.StaticRoutes), func(r staticRoute) bool {
 		return (r.Destination == req.DestinationIpRange || r.isForgotten(tx.Now())) && r.forget(tx)
 	})
 	c.StaticRoutes = append(kept, newStaticRoute(tx, req.DestinationIpRange))
 	if err := tx.CheckLimit(staticRouteLimit, apierror.TooManyVpnRoutes, len(c.destinations())); err != nil {
-		return nil, err
+		return err
 	}
-	return &struct{}{}, c.change(tx)
+	return c.change(tx)
 }
 
 // DeleteVpnConnectionRouteRequest takes a static route from a VPN connection.
@@ -143,20 +143,20 @@ type DeleteVpnConnectionRouteRequest struct {
 	VpnConnectionId    id.VpnConnection `api:"required"` // The ID of the VPN connection.
 }
 
-func deleteVpnConnectionRoute(tx *resource.Tx, req *DeleteVpnConnectionRouteRequest) (*struct{}, error) {
+func deleteVpnConnectionRoute(tx *resource.Tx, req *DeleteVpnConnectionRouteRequest) error {
 	c, err := staticConnection(tx, req.VpnConnectionId)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	at := slices.IndexFunc(c.StaticRoutes, func(r staticRoute) bool {
 		return r.Destination == req.DestinationIpRange && r.state() == VpnRouteAvailable
 	})
 	if at < 0 {
-		return nil, apierror.VpnRouteNotFound.Errorf("The VpnConnection %s has no route to %s.", c.VpnConnectionId, req.DestinationIpRange)
+		return apierror.VpnRouteNotFound.Errorf("The VpnConnection %s has no route to %s.", c.VpnConnectionId, req.DestinationIpRange)
 	}
 	c.StaticRoutes = slices.Clone(c.StaticRoutes)
 	c.StaticRoutes[at].end(tx)
-	return &struct{}{}, c.change(tx)
+	return c.change(tx)
 }
 
 // staticConnection finds a connection that has static routes.
