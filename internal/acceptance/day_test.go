@@ -443,7 +443,9 @@ func (d *day) checkReferences(name string) {
 	kinds, ids := map[reflect.Type]string{}, map[string][]string{}
 	for _, k := range d.w.DB.Kinds() {
 		facts := k.Facts()
-		kinds[facts.ID] = facts.Name
+		if _, isID := resource.FormOf(facts.ID); isID {
+			kinds[facts.ID] = facts.Name
+		}
 		for _, o := range d.objects(name, facts.Name) {
 			ids[facts.Name] = append(ids[facts.Name], o.ID)
 		}

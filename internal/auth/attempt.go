@@ -21,19 +21,14 @@ import (
 // An Attempt counts the failures of an access key or a login in the account it
 // belongs to, so that a lock survives a restart and holds on every node.
 type Attempt struct {
-	AttemptId AttemptID
+	// AttemptId is what the attempts were made with, `key AKIA…` or `login a@b.c`, or
+	// a hash of that among the strangers.
+	AttemptId resource.Name
 	Locks
 }
 
-// AttemptID is what the attempts were made with, `key AKIA…` or `login a@b.c`,
-// or a hash of that among the strangers.
-type AttemptID string
-
-// Form is not that of any id on the wire.
-func (AttemptID) Form() resource.Form { return resource.Form{} }
-
 // Attempts are the names that have failed and not succeeded since.
-var Attempts = &resource.Kind[Attempt, AttemptID]{Name: "Attempt"}
+var Attempts = &resource.Kind[Attempt, resource.Name]{Name: "Attempt"}
 
 // strangers is the account of the region's own that counts the failures of
 // logins that do not exist, and those that no API access rule admits by address.
@@ -44,7 +39,7 @@ const strangers = "strangers"
 // tally says where the failures under a name are counted.
 type tally struct {
 	account string
-	id      AttemptID
+	id      resource.Name
 }
 
 func (t tally) locks(tx *resource.Tx) Locks {
@@ -91,12 +86,12 @@ func (g *Gate) claimed(tx *resource.Tx, name, owner string, address netip.Addr) 
 		// An attempt from an address that no rule admits could not have
 		// succeeded: it does not count against the owner of the name.
 		if g.chains.Admits(c.asked.rules, address, nil, g.Now(), true) {
-			c.tally = tally{owner, AttemptID(name)}
+			c.tally = tally{owner, resource.Name(name)}
 		}
 	}
 	if c.tally == (tally{}) {
 		hash := sha256.Sum256([]byte(name))
-		c.tally = tally{strangers, AttemptID(hex.EncodeToString(hash[:]))}
+		c.tally = tally{strangers, resource.Name(hex.EncodeToString(hash[:]))}
 	}
 	c.locks = c.tally.locks(tx)
 	return c, nil

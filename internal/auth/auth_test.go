@@ -540,7 +540,7 @@ func TestStrangersInTheStoreAreBounded(t *testing.T) {
 	first := tally{strangers, "0"}
 	err := l.DB.Update(t.Context(), resource.Caller{Account: strangers}, func(tx *resource.Tx) error {
 		for i := range strangerNames + 10 {
-			if err := (tally{strangers, AttemptID(fmt.Sprint(i))}).put(tx, Locks{}.Fail(home, tx.Now())); err != nil {
+			if err := (tally{strangers, resource.Name(fmt.Sprint(i))}).put(tx, Locks{}.Fail(home, tx.Now())); err != nil {
 				return err
 			}
 		}

@@ -25,7 +25,7 @@ import (
 // A founding records that a region was founded, and how. It is stored in an
 // internal account of the region.
 type founding struct {
-	FoundingId   foundingID
+	FoundingId   resource.Name
 	Region       string
 	RootAccount  id.Account `ref:"-"`
 	CreationDate api.DateTime
@@ -34,17 +34,12 @@ type founding struct {
 	Sealed resource.Secret
 }
 
-type foundingID string
-
-// Form implements [resource.ID]. No ID on the wire has this form.
-func (foundingID) Form() resource.Form { return resource.Form{} }
-
-var foundings = &resource.Kind[founding, foundingID]{Name: "Founding"}
+var foundings = &resource.Kind[founding, resource.Name]{Name: "Founding"}
 
 // The only founding, and its account: no customer's account ID has letters.
 const (
-	theFounding   foundingID = "founding"
-	regionAccount string     = "region"
+	theFounding   resource.Name = "founding"
+	regionAccount string        = "region"
 )
 
 // RootFile is the file of the root account's credentials in the data directory.

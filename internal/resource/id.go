@@ -23,6 +23,14 @@ type Form struct {
 	Alphabet string // of the symbols
 }
 
+// Name is the key of a table of the region's own, whose rules give each entry its
+// name: a credential, an address, the id of something of any kind. Several kinds
+// have such keys, and a field of this type is no reference.
+type Name string
+
+// Form is none: no name is ever chosen.
+func (Name) Form() Form { return Form{} }
+
 // The alphabets of the real service's identifiers.
 const (
 	Hexadecimal  = "0123456789abcdef"
@@ -69,9 +77,9 @@ func (f Form) String() string { return f.Prefix + strings.Repeat("x", f.Length) 
 
 var formed = reflect.TypeFor[interface{ Form() Form }]()
 
-// FormOf answers the form of an identifier type, if t is one.
+// FormOf returns the form of an identifier type, if t is one. A [Name] has none.
 func FormOf(t reflect.Type) (Form, bool) {
-	if t.Kind() != reflect.String || !t.Implements(formed) {
+	if t.Kind() != reflect.String || t == reflect.TypeFor[Name]() || !t.Implements(formed) {
 		return Form{}, false
 	}
 	return reflect.Zero(t).Interface().(interface{ Form() Form }).Form(), true

@@ -143,3 +143,23 @@ func TestFormOf(t *testing.T) {
 		})
 	}
 }
+
+// Several tables have names as keys, which are no references, and which only rules
+// choose.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	type entry struct{ Key, Same resource.Name }
+	streets := &resource.Kind[entry, resource.Name]{Name: "Street"}
+	lanes := &resource.Kind[entry, resource.Name]{Name: "Lane"}
+	db := open(t, func(o *resource.Options) { o.Kinds = append(o.Kinds, streets, lanes) })
+	insert(t, db, alice, streets, entry{Key: "a/b", Same: "nothing of the sort"})
+	insert(t, db, alice, lanes, entry{Key: "a/b"})
+	view(t, db, alice, func(tx *resource.Tx) {
+		if streets.Find(tx, "a/b") == nil || lanes.Find(tx, "a/b").Same != "" || streets.Has(tx, "nothing of the sort") {
+			t.Error("the tables do not have what was inserted into them")
+		}
+	})
+	panics(t, func() {
+		db.View(t.Context(), resource.Caller{Account: alice}, func(tx *resource.Tx) error { streets.NewID(tx); return nil })
+	})
+}

@@ -369,6 +369,9 @@ func (k *Kind[T, I]) insert(tx *Tx, v *T) error {
 // readable after their end included.
 func (k *Kind[T, I]) NewID(accounts ...*Tx) I {
 	var form I
+	if form.Form() == (Form{}) {
+		panic("kind " + k.Name + ": a rule names what it inserts")
+	}
 	for {
 		id := form.Form().Random(accounts[0].Rand())
 		if !slices.ContainsFunc(accounts, func(tx *Tx) bool { return k.known(tx, id) }) {

@@ -75,13 +75,16 @@ func Open(o Options) *DB {
 	var codecs []store.Codec
 	for _, k := range o.Kinds {
 		facts := k.Facts()
-		if names[facts.Name] || db.byID[facts.ID] != nil {
+		_, isID := FormOf(facts.ID)
+		if names[facts.Name] || isID && db.byID[facts.ID] != nil {
 			panic(fmt.Sprintf("the kind %s, or one with its ids, is listed twice", facts.Name))
 		}
 		if facts.Tag != "" && k.layout().tags < 0 {
 			panic(fmt.Sprintf("the kind %s has a tag type, but no field for tags", facts.Name))
 		}
-		names[facts.Name], db.byID[facts.ID] = true, k
+		if names[facts.Name] = true; isID {
+			db.byID[facts.ID] = k
+		}
 		codecs = append(codecs, k.codec(o.Seal))
 	}
 	for _, k := range o.Kinds {

@@ -207,7 +207,7 @@ func (e *foundExport[T, I, S]) end(tx *resource.Tx, event, comment string) error
 // exportFile is a file that is being written. It goes once it is written, or is
 // not wanted any more.
 type exportFile struct {
-	FileId       exportFileID
+	FileId       resource.Name         // as the driver knows it: the ID of the task, with the device if it is not the first
 	ImageTask    id.ImageExportTask    `ref:"weak"` // what it is written for: this…
 	SnapshotTask id.SnapshotExportTask `ref:"weak"` // …or this
 	SnapshotId   id.Snapshot           `ref:"-"`
@@ -222,14 +222,7 @@ type exportFile struct {
 // Pending reports that there is something to do.
 func (*exportFile) Pending() bool { return true }
 
-// exportFileID is how the driver knows an export: the ID of the task, with the
-// device if it is not the first.
-type exportFileID string
-
-// Form is only here to make it an identifier: it is never chosen.
-func (exportFileID) Form() resource.Form { return resource.Form{} }
-
-var exportFiles = &resource.Kind[exportFile, exportFileID]{Name: "ExportFile"}
+var exportFiles = &resource.Kind[exportFile, resource.Name]{Name: "ExportFile"}
 
 // insert makes a file of a snapshot of an owner.
 func (f *exportFile) insert(tx *resource.Tx, owner *resource.Tx, s *Snapshot) error {

@@ -178,7 +178,7 @@ func (t *ImageExportTask) insertFiles(tx *resource.Tx, i *Image) error {
 		if err != nil {
 			return err
 		}
-		f := &exportFile{FileId: exportFileID(name), ImageTask: t.TaskId, Object: snapshots[k].Filename}
+		f := &exportFile{FileId: resource.Name(name), ImageTask: t.TaskId, Object: snapshots[k].Filename}
 		if err := f.insert(tx, owner, s); err != nil {
 			return err
 		}

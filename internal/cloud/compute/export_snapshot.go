@@ -114,7 +114,7 @@ func createSnapshotExportTask(tx *resource.Tx, req *CreateSnapshotExportTaskRequ
 		return nil, err
 	}
 	name := string(task.TaskId)
-	f := &exportFile{FileId: exportFileID(name), SnapshotTask: task.TaskId, Object: task.Target.object(name + "." + string(task.Target.Format))}
+	f := &exportFile{FileId: resource.Name(name), SnapshotTask: task.TaskId, Object: task.Target.object(name + "." + string(task.Target.Format))}
 	return &CreateSnapshotExportTaskResponse{task}, f.insert(tx, tx, s)
 }
 

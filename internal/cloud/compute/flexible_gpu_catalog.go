@@ -62,25 +62,18 @@ func (region Region) gpusOf(subregion, model string) int {
 // allocatedGpu is a flexible GPU that some account has. They are kept in accounts
 // of the region's own, so that all accounts together have no more than there are.
 type allocatedGpu struct {
-	Name    gpuName
-	Account id.Account `ref:"-"`
+	Name    resource.Name // its account and its ID, which another account's can have too
+	Account id.Account    `ref:"-"`
 }
 
-var allocatedGpus = &resource.Kind[allocatedGpu, gpuName]{Name: "AllocatedGpu"}
-
-// gpuName is a flexible GPU with its account, whose ID alone another account's
-// can have too.
-type gpuName string
-
-// Form is only here to make a name an identifier: it is never chosen.
-func (gpuName) Form() resource.Form { return resource.Form{} }
+var allocatedGpus = &resource.Kind[allocatedGpu, resource.Name]{Name: "AllocatedGpu"}
 
 // shelf is the account of the region that keeps what is allocated of a model in
 // a Subregion: those who want others do not wait.
 func (g *Gpu) shelf() string { return "gpus-" + g.SubregionName + "-" + g.ModelName }
 
-func (g *Gpu) name(tx *resource.Tx) gpuName {
-	return gpuName(tx.Account() + "/" + string(g.FlexibleGpuId))
+func (g *Gpu) name(tx *resource.Tx) resource.Name {
+	return resource.Name(tx.Account() + "/" + string(g.FlexibleGpuId))
 }
 
 // takeGpu takes one of the flexible GPUs that nobody has.

@@ -17,17 +17,11 @@ import (
 
 // share is a resource that its owner shares.
 type share struct {
-	Resource sharedID
-	Owner    id.Account `ref:"-"`
+	Resource resource.Name // the ID of a resource of any kind
+	Owner    id.Account    `ref:"-"`
 }
 
-var shares = &resource.Kind[share, sharedID]{Name: "Share"}
-
-// sharedID is the id of a resource of any kind.
-type sharedID string
-
-// Form is only here to make it an identifier: it is never chosen.
-func (sharedID) Form() resource.Form { return resource.Form{} }
+var shares = &resource.Kind[share, resource.Name]{Name: "Share"}
 
 // PermissionsOnResource says which accounts may use a resource.
 type PermissionsOnResource struct {
@@ -115,7 +109,7 @@ func (s sharing[T, I]) reached(c PermissionsOnResourceCreation) (all []string) {
 func (s sharing[T, I]) permit(tx *resource.Tx, v *T, to PermissionsOnResource) error {
 	p := s.permissions(v)
 	had, has := s.readers(*p), s.readers(to)
-	entry := share{Resource: sharedID(s.id(v)), Owner: id.Account(tx.Account())}
+	entry := share{Resource: resource.Name(s.id(v)), Owner: id.Account(tx.Account())}
 	for _, reader := range had {
 		if !slices.Contains(has, reader) {
 			if err := shares.Delete(tx.In(reader), &entry); err != nil {

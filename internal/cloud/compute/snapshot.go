@@ -93,7 +93,7 @@ var snapshotLife = lifecycle.Table[SnapshotState]{
 // snapshotSet is what the driver is told of snapshots that are taken at one
 // instant. It is there as long as one of them is.
 type snapshotSet struct {
-	SetId setID // that of the first snapshot
+	SetId resource.Name // that of the first snapshot
 	Parts []snapshotPart
 
 	// Volumes and Sources are what the parts are taken of, until they are: for
@@ -128,13 +128,7 @@ func (s *snapshotSet) Pending() bool { return s.ObservedGeneration < s.Generatio
 // waits reports whether a VM is not off yet that shall be.
 func (s *snapshotSet) waits() bool { return s.Vm != "" && !s.Off }
 
-var snapshotSets = &resource.Kind[snapshotSet, setID]{Name: "SnapshotSet"}
-
-// setID is the id of the first snapshot of a set.
-type setID string
-
-// Form is only here to make it an identifier: it is never chosen.
-func (setID) Form() resource.Form { return resource.Form{} }
+var snapshotSets = &resource.Kind[snapshotSet, resource.Name]{Name: "SnapshotSet"}
 
 // isBeingTaken reports whether a snapshot of the volume is still being taken.
 func isBeingTaken(tx *resource.Tx, volume id.Volume) bool {

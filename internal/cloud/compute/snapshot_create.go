@@ -189,6 +189,6 @@ func takeSnapshots(tx *resource.Tx, vm id.Vm, all ...newSnapshot) error {
 			set.Sources = append(set.Sources, n.part.Copied)
 		}
 	}
-	set.SetId = setID(set.Parts[0].SnapshotId)
+	set.SetId = resource.Name(set.Parts[0].SnapshotId)
 	return snapshotSets.Insert(tx, set)
 }

@@ -90,8 +90,10 @@ var userTexts = &resource.Kind[userText, userTextID]{Name: "UserText", Retention
 // userTextID is the digest of a text.
 type userTextID string
 
-// Form is only here to make it an identifier: it is never chosen.
-func (userTextID) Form() resource.Form { return resource.Form{} }
+// Form says how a digest looks.
+func (userTextID) Form() resource.Form {
+	return resource.Form{Length: 32, Alphabet: resource.Hexadecimal}
+}
 
 // maxInline is how long user data are at most that are in the document of a VM.
 // That of a VM without any has about as many bytes.

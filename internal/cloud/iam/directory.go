@@ -14,17 +14,14 @@ import (
 
 // entry is a credential and its account.
 type entry struct {
-	Name    name
+	Name    resource.Name
 	Account id.Account `ref:"-"`
 }
 
-var directory = &resource.Kind[entry, name]{Name: "DirectoryEntry", Plural: "DirectoryEntries"}
+var directory = &resource.Kind[entry, resource.Name]{Name: "DirectoryEntry", Plural: "DirectoryEntries"}
 
 // name is a credential, told apart by what it is.
 type name string
-
-// Form is only here to make a name an identifier: names are never chosen.
-func (name) Form() resource.Form { return resource.Form{} }
 
 func keyName(key string) name { return name("key/" + key) }
 
@@ -40,7 +37,7 @@ func (n name) shard() string {
 }
 
 func (n name) owner(tx *resource.Tx) (account string, ok bool) {
-	e, err := directory.Get(tx.In(n.shard()), n)
+	e, err := directory.Get(tx.In(n.shard()), resource.Name(n))
 	if err != nil {
 		return "", false
 	}
@@ -48,11 +45,11 @@ func (n name) owner(tx *resource.Tx) (account string, ok bool) {
 }
 
 func (n name) enter(tx *resource.Tx, account id.Account) error {
-	return directory.Insert(tx.In(n.shard()), &entry{Name: n, Account: account})
+	return directory.Insert(tx.In(n.shard()), &entry{Name: resource.Name(n), Account: account})
 }
 
 func (n name) leave(tx *resource.Tx) error {
-	return directory.Delete(tx.In(n.shard()), &entry{Name: n})
+	return directory.Delete(tx.In(n.shard()), &entry{Name: resource.Name(n)})
 }
 
 // KeyOwner finds the account that an access key belongs to.

@@ -20,17 +20,14 @@ var publicCloud = []api.CIDR{"10.8.0.0/13"}
 // Cloud. Taken addresses are kept in accounts of the region's own, so that no two
 // accounts get the same one.
 type takenAddress struct {
-	Address address
+	Address resource.Name
 	Account id.Account `ref:"-"`
 }
 
-var takenAddresses = &resource.Kind[takenAddress, address]{Name: "TakenAddress", Plural: "TakenAddresses"}
+var takenAddresses = &resource.Kind[takenAddress, resource.Name]{Name: "TakenAddress", Plural: "TakenAddresses"}
 
-// address identifies a [takenAddress].
+// address is what names a [takenAddress].
 type address string
-
-// Form implements [resource.ID]. An address is never chosen as other IDs are.
-func (address) Form() resource.Form { return resource.Form{} }
 
 // blockBits is the length of the prefix of a block.
 const blockBits = 24
@@ -54,7 +51,7 @@ const nearlyFull = 75
 // allocateAddress allocates an address of some ranges to the account of the
 // transaction.
 func allocateAddress(tx *resource.Tx, ranges []api.CIDR) (api.IPv4, error) {
-	free := func(a address) bool { return !takenAddresses.Has(tx.In(a.block()), a) }
+	free := func(a address) bool { return !takenAddresses.Has(tx.In(a.block()), resource.Name(a)) }
 	// An account prefers the same blocks as long as they have room, so that a call
 	// that allocates many addresses needs few accounts of the region's, which other
 	// calls rarely need at the same time.
@@ -145,11 +142,11 @@ func at(ranges []api.CIDR, n int) netip.Addr {
 }
 
 func (a address) take(tx *resource.Tx) (api.IPv4, error) {
-	return api.IPv4(a), takenAddresses.Insert(tx.In(a.block()), &takenAddress{Address: a, Account: id.Account(tx.Account())})
+	return api.IPv4(a), takenAddresses.Insert(tx.In(a.block()), &takenAddress{Address: resource.Name(a), Account: id.Account(tx.Account())})
 }
 
-// giveBack returns an address to the pool.
+// releaseAddress returns an address to the pool.
 func releaseAddress(tx *resource.Tx, ip api.IPv4) error {
 	a := address(ip)
-	return takenAddresses.Delete(tx.In(a.block()), &takenAddress{Address: a})
+	return takenAddresses.Delete(tx.In(a.block()), &takenAddress{Address: resource.Name(a)})
 }
