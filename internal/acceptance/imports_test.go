@@ -179,6 +179,16 @@ var rules = []rule{
 		why: "there is nothing to balance yet",
 	},
 	{
+		of:  []string{"..."},
+		not: []string{"internal/cloud/cloudtest"},
+		why: "it is for tests, whose imports are not held",
+	},
+	{
+		of:  []string{"internal/cloud/cloudtest"},
+		not: []string{"internal/cloud/..."},
+		why: "all domains are tested with it, so it knows none",
+	},
+	{
 		of:  []string{"internal/wire/..."},
 		not: families,
 		why: "a protocol is about bytes: it names no family's type, so that it serves actions nobody has written yet",

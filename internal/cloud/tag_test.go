@@ -6,16 +6,15 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
+	"github.com/bastide-cloud/bastide/internal/cloud/cloudtest"
 	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
@@ -49,46 +48,43 @@ func (rockID) Form() resource.Form {
 
 var alice, bob = resource.Caller{Account: "123456789012"}, resource.Caller{Account: "210987654321"}
 
-// shore is a region with those kinds and the actions on tags.
-type shore struct {
+// tagRegion is a region with those kinds and the actions on tags.
+type tagRegion struct {
 	rapid.TB
-	api   *api.API
-	db    *resource.DB
+	*cloudtest.Region
 	boats *resource.Kind[boat, boatID]
 	kites *resource.Kind[kite, kiteID]
 	rocks *resource.Kind[rock, rockID]
 }
 
-func newShore(t rapid.TB) *shore {
-	s := &shore{
+func newTagRegion(t rapid.TB) *tagRegion {
+	s := &tagRegion{
 		TB:    t,
-		api:   api.New(tagActions(), api.NewPager([]byte("key"))),
 		boats: &resource.Kind[boat, boatID]{Name: "Boat", Tag: "boat", NotFound: apierror.VmNotFound},
 		kites: &resource.Kind[kite, kiteID]{Name: "Kite", Tag: "kite", NotFound: apierror.VolumeNotFound},
 		rocks: &resource.Kind[rock, rockID]{Name: "Rock"},
 	}
-	s.db = resource.Open(resource.Options{
-		Kinds: []resource.Any{s.boats, s.kites, s.rocks}, Now: func() time.Time { return time.UnixMilli(1_800_000_000_000) },
-		Rand: rand.NewChaCha8([32]byte{}), Log: slog.New(slog.DiscardHandler),
+	s.Region = cloudtest.Open(t, tagActions(), resource.Options{
+		Kinds: []resource.Any{s.boats, s.kites, s.rocks}, Log: slog.New(slog.DiscardHandler),
 	})
 	return s
 }
 
 // do runs a rule for a caller.
-func (s *shore) do(caller resource.Caller, rule func(tx *resource.Tx) error) {
+func (s *tagRegion) do(caller resource.Caller, rule func(tx *resource.Tx) error) {
 	s.Helper()
-	if err := s.db.Update(context.Background(), caller, rule); err != nil {
+	if err := s.DB.Update(context.Background(), caller, rule); err != nil {
 		s.Fatal(err)
 	}
 }
 
-func (s *shore) boat(caller resource.Caller, tags ...api.Tag) string {
+func (s *tagRegion) boat(caller resource.Caller, tags ...api.Tag) string {
 	b := &boat{Name: "Windrose", Tags: tags}
 	s.do(caller, func(tx *resource.Tx) error { return s.boats.Insert(tx, b) })
 	return string(b.BoatId)
 }
 
-func (s *shore) kite(caller resource.Caller, tags ...api.Tag) string {
+func (s *tagRegion) kite(caller resource.Caller, tags ...api.Tag) string {
 	k := &kite{Tags: tags}
 	s.do(caller, func(tx *resource.Tx) error { return s.kites.Insert(tx, k) })
 	return string(k.KiteId)
@@ -100,25 +96,17 @@ type tagsPage struct {
 }
 
 // call calls an action with a request that is made to JSON.
-func (s *shore) call(caller resource.Caller, action string, request any) (page tagsPage, err error) {
+func (s *tagRegion) call(caller resource.Caller, action string, request any) (page tagsPage, err error) {
 	s.Helper()
 	body, err := json.Marshal(request)
 	if err != nil {
 		s.Fatal(err)
 	}
-	a, err := s.api.Find(action, api.Latest)
-	if err != nil {
-		s.Fatal(err)
-	}
-	call, err := s.api.Bind(a, api.Latest, body)
+	answer, err := s.Send(caller, action, string(body))
 	if err != nil {
 		return page, err
 	}
-	response, err := call.Run(context.Background(), s.db, caller)
-	if err != nil {
-		return page, err
-	}
-	if err := json.Unmarshal(api.Append(nil, response, api.Latest), &page); err != nil {
+	if err := json.Unmarshal(answer, &page); err != nil {
 		s.Fatal(err)
 	}
 	return page, nil
@@ -128,7 +116,7 @@ func (s *shore) call(caller resource.Caller, action string, request any) (page t
 type m map[string]any
 
 // tags are the tags that ReadTags shows, as texts.
-func (s *shore) tags(caller resource.Caller, filters m) []string {
+func (s *tagRegion) tags(caller resource.Caller, filters m) []string {
 	s.Helper()
 	page, err := s.call(caller, "ReadTags", m{"Filters": filters, "ResultsPerPage": 1000})
 	if err != nil {
@@ -141,7 +129,7 @@ func (s *shore) tags(caller resource.Caller, filters m) []string {
 	return texts
 }
 
-func (s *shore) wantTags(caller resource.Caller, filters m, want ...string) {
+func (s *tagRegion) wantTags(caller resource.Caller, filters m, want ...string) {
 	s.Helper()
 	if got := s.tags(caller, filters); !slices.Equal(got, append([]string{}, want...)) {
 		s.Errorf("ReadTags %v shows %q, want %q", filters, got, want)
@@ -150,7 +138,7 @@ func (s *shore) wantTags(caller resource.Caller, filters m, want ...string) {
 
 func TestCreateTags(t *testing.T) {
 	t.Parallel()
-	s := newShore(t)
+	s := newTagRegion(t)
 	b, k := s.boat(alice, api.Tag{Key: "color", Value: "red"}), s.kite(alice)
 	_, err := s.call(alice, "CreateTags", m{
 		"ResourceIds": []string{b, k}, "Tags": []api.Tag{{Key: "owner", Value: ""}, {Key: "color", Value: "blue"}},
@@ -160,7 +148,7 @@ func TestCreateTags(t *testing.T) {
 	}
 	s.wantTags(alice, nil, "boat "+b+" color=blue", "boat "+b+" owner=", "kite "+k+" color=blue", "kite "+k+" owner=")
 	// The rest of the resource is as it was.
-	err = s.db.View(t.Context(), alice, func(tx *resource.Tx) error {
+	err = s.DB.View(t.Context(), alice, func(tx *resource.Tx) error {
 		got, err := s.boats.Get(tx, boatID(b))
 		if err == nil && got.Name != "Windrose" {
 			t.Errorf("the boat is now called %q", got.Name)
@@ -174,7 +162,7 @@ func TestCreateTags(t *testing.T) {
 
 func TestSpecialKeysAreAccepted(t *testing.T) {
 	t.Parallel()
-	s := newShore(t)
+	s := newTagRegion(t)
 	b := s.boat(alice)
 	for _, key := range []string{"osc.fcu.eip.auto-attach", "Key:", "kubernetes.io/cluster/a", strings.Repeat("é", 255)} {
 		if _, err := s.call(alice, "CreateTags", m{"ResourceIds": []string{b}, "Tags": []api.Tag{{Key: key, Value: ":value=x"}}}); err != nil {
@@ -191,29 +179,29 @@ func TestCreateTagsRefuses(t *testing.T) {
 		many[i] = m{"Key": fmt.Sprint(i), "Value": ""}
 	}
 	for name, tt := range map[string]struct {
-		ids  func(s *shore) []string
+		ids  func(s *tagRegion) []string
 		tags []m
 		want apierror.Code
 	}{
-		"an unknown resource":        {func(*shore) []string { return []string{"boat-00000000"} }, tag, apierror.VmNotFound},
-		"another account's resource": {func(s *shore) []string { return []string{s.boat(bob)} }, tag, apierror.VmNotFound},
-		"what cannot have tags": {func(s *shore) []string {
+		"an unknown resource":        {func(*tagRegion) []string { return []string{"boat-00000000"} }, tag, apierror.VmNotFound},
+		"another account's resource": {func(s *tagRegion) []string { return []string{s.boat(bob)} }, tag, apierror.VmNotFound},
+		"what cannot have tags": {func(s *tagRegion) []string {
 			r := &rock{}
 			s.do(alice, func(tx *resource.Tx) error { return s.rocks.Insert(tx, r) })
 			return []string{string(r.RockId)}
 		}, tag, apierror.ResourceNotFound},
-		"no resources":       {func(*shore) []string { return []string{} }, tag, apierror.MissingParameter},
-		"no tags":            {func(s *shore) []string { return []string{s.boat(alice)} }, []m{}, apierror.MissingParameter},
-		"no key":             {func(s *shore) []string { return []string{s.boat(alice)} }, []m{{"Value": "b"}}, apierror.MissingParameter},
-		"no value":           {func(s *shore) []string { return []string{s.boat(alice)} }, []m{{"Key": "a"}}, apierror.MissingParameter},
-		"an empty key":       {func(s *shore) []string { return []string{s.boat(alice)} }, []m{{"Key": "", "Value": "b"}}, apierror.InvalidTagKey},
-		"a key of 256":       {func(s *shore) []string { return []string{s.boat(alice)} }, []m{{"Key": strings.Repeat("k", 256), "Value": ""}}, apierror.InvalidLength},
-		"a value of 256":     {func(s *shore) []string { return []string{s.boat(alice)} }, []m{{"Key": "k", "Value": strings.Repeat("v", 256)}}, apierror.TagValueTooLong},
-		"more tags than fit": {func(s *shore) []string { return []string{s.boat(alice)} }, many, apierror.TooManyTags},
+		"no resources":       {func(*tagRegion) []string { return []string{} }, tag, apierror.MissingParameter},
+		"no tags":            {func(s *tagRegion) []string { return []string{s.boat(alice)} }, []m{}, apierror.MissingParameter},
+		"no key":             {func(s *tagRegion) []string { return []string{s.boat(alice)} }, []m{{"Value": "b"}}, apierror.MissingParameter},
+		"no value":           {func(s *tagRegion) []string { return []string{s.boat(alice)} }, []m{{"Key": "a"}}, apierror.MissingParameter},
+		"an empty key":       {func(s *tagRegion) []string { return []string{s.boat(alice)} }, []m{{"Key": "", "Value": "b"}}, apierror.InvalidTagKey},
+		"a key of 256":       {func(s *tagRegion) []string { return []string{s.boat(alice)} }, []m{{"Key": strings.Repeat("k", 256), "Value": ""}}, apierror.InvalidLength},
+		"a value of 256":     {func(s *tagRegion) []string { return []string{s.boat(alice)} }, []m{{"Key": "k", "Value": strings.Repeat("v", 256)}}, apierror.TagValueTooLong},
+		"more tags than fit": {func(s *tagRegion) []string { return []string{s.boat(alice)} }, many, apierror.TooManyTags},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newShore(t)
+			s := newTagRegion(t)
 			// The first resource could have the tag, and must not get it.
 			ids := tt.ids(s)
 			if len(ids) > 0 {
@@ -231,7 +219,7 @@ func TestCreateTagsRefuses(t *testing.T) {
 // Two lists of a request are not multiplied: what is said a thousand times costs
 // reading it a thousand times, and is done once.
 func TestRepeatedTagsAreSetOnce(t *testing.T) {
-	s := newShore(t)
+	s := newTagRegion(t)
 	b := s.boat(alice)
 	ids, tags := make([]string, 1000), make([]m, 1000)
 	for i := range ids {
@@ -252,7 +240,7 @@ func TestRepeatedTagsAreSetOnce(t *testing.T) {
 
 func TestTheLastTagOfAKeyCounts(t *testing.T) {
 	t.Parallel()
-	s := newShore(t)
+	s := newTagRegion(t)
 	b := s.boat(alice)
 	if _, err := s.call(alice, "CreateTags", m{"ResourceIds": []string{b, b}, "Tags": []api.Tag{{Key: "a", Value: "1"}, {Key: "b", Value: ""}, {Key: "a", Value: "2"}}}); err != nil {
 		t.Fatal(err)
@@ -273,7 +261,7 @@ func TestDeleteTags(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newShore(t)
+			s := newTagRegion(t)
 			b := s.boat(alice, api.Tag{Key: "color", Value: "red"}, api.Tag{Key: "size", Value: "big"})
 			if _, err := s.call(alice, "DeleteTags", m{"ResourceIds": []string{b}, "Tags": []api.Tag{tt.tag}}); err != nil {
 				t.Fatal(err)
@@ -289,7 +277,7 @@ func TestDeleteTags(t *testing.T) {
 
 func TestDeleteTagsTakesAsManyAsAResourceHas(t *testing.T) {
 	t.Parallel()
-	s := newShore(t)
+	s := newTagRegion(t)
 	b := s.boat(alice)
 	tags := make([]api.Tag, resource.MaxTags+1)
 	for i := range tags {
@@ -303,7 +291,7 @@ func TestDeleteTagsTakesAsManyAsAResourceHas(t *testing.T) {
 
 func TestDeleteTagsOfUnknownResource(t *testing.T) {
 	t.Parallel()
-	s := newShore(t)
+	s := newTagRegion(t)
 	b := s.boat(alice, api.Tag{Key: "a", Value: "b"})
 	_, err := s.call(alice, "DeleteTags", m{"ResourceIds": []string{b, "kite-ffffffff"}, "Tags": []api.Tag{{Key: "a", Value: "b"}}})
 	if !apierror.VolumeNotFound.Is(err) {
@@ -314,7 +302,7 @@ func TestDeleteTagsOfUnknownResource(t *testing.T) {
 
 func TestReadTagsFilters(t *testing.T) {
 	t.Parallel()
-	s := newShore(t)
+	s := newTagRegion(t)
 	s.boat(bob, api.Tag{Key: "color", Value: "red"})
 	k := s.kite(alice, api.Tag{Key: "color", Value: "red"})
 	b := s.boat(alice, api.Tag{Key: "color", Value: "blue"}, api.Tag{Key: "size", Value: "red"})
@@ -335,7 +323,7 @@ func TestReadTagsFilters(t *testing.T) {
 func TestReadTagsPagesAreStable(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		s := newShore(t)
+		s := newTagRegion(t)
 		keys := rapid.SampledFrom([]string{"a", "b", "c", "d", "é", "z"})
 		var ids []string
 		have := map[string]bool{} // "id key" of all tags there are
@@ -391,6 +379,6 @@ func TestReadTagsPagesAreStable(t *testing.T) {
 				t.Errorf("%s was there all the time and is not shown", name)
 			}
 		}
-		s.db.Close()
+		s.DB.Close()
 	})
 }

@@ -3,53 +3,34 @@ package catalog
 import (
 	"encoding/json"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/cloud/cloudtest"
 	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
-// testRegion is a region with the actions of this package and no more kinds than a
-// test brings.
-type testRegion struct {
-	*testing.T
-	api *api.API
-	db  *resource.DB
-}
-
 var alice = resource.Caller{Account: "123456789012"}
 
-func newTestRegion(t *testing.T, region Region, limits map[string]int, kinds []resource.Any, meters ...resource.Meter) testRegion {
+// newTestRegion opens a region with the actions of this package and no more kinds
+// than a test brings.
+func newTestRegion(t *testing.T, region Region, limits map[string]int, kinds []resource.Any, meters ...resource.Meter) *cloudtest.Region {
 	t.Parallel()
-	db := resource.Open(resource.Options{
-		Kinds: kinds, Limits: limits, Now: func() time.Time { return time.UnixMilli(1_800_000_000_000) },
-		Rand: rand.NewChaCha8([32]byte{}), Log: slog.New(slog.DiscardHandler),
-	})
-	t.Cleanup(func() { db.Close() })
-	return testRegion{t, api.New(Actions(region, meters...), api.NewPager([]byte("key"))), db}
+	r := cloudtest.Open(t, Actions(region, meters...), resource.Options{Kinds: kinds, Limits: limits, Log: slog.New(slog.DiscardHandler)})
+	t.Cleanup(func() { r.DB.Close() })
+	return r
 }
 
 // ask calls an action as a caller and decodes the answer.
-func ask[T any](w testRegion, caller resource.Caller, action, body string) T {
-	w.Helper()
-	a, err := w.api.Find(action, api.Latest)
+func ask[T any](t *testing.T, r *cloudtest.Region, caller resource.Caller, action, body string) (answer T) {
+	t.Helper()
+	text, err := r.Send(caller, action, body)
 	if err != nil {
-		w.Fatal(err)
+		t.Fatalf("%s %s: %v", action, body, err)
 	}
-	call, err := w.api.Bind(a, api.Latest, []byte(body))
-	if err != nil {
-		w.Fatalf("%s %s: %v", action, body, err)
-	}
-	response, err := call.Run(w.Context(), w.db, caller)
-	if err != nil {
-		w.Fatalf("%s %s: %v", action, body, err)
-	}
-	var answer T
-	if err := json.Unmarshal(api.Append(nil, response, api.Latest), &answer); err != nil {
-		w.Fatal(err)
+	if err := json.Unmarshal(text, &answer); err != nil {
+		t.Fatal(err)
 	}
 	return answer
 }

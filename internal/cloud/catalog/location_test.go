@@ -11,8 +11,8 @@ func TestReadLocationsInPages(t *testing.T) {
 		Locations     []Location
 		NextPageToken string
 	}
-	first := ask[page](w, nobody, "ReadLocations", `{"ResultsPerPage":1}`)
-	second := ask[page](w, nobody, "ReadLocations", `{"ResultsPerPage":1,"NextPageToken":"`+first.NextPageToken+`"}`)
+	first := ask[page](t, w, nobody, "ReadLocations", `{"ResultsPerPage":1}`)
+	second := ask[page](t, w, nobody, "ReadLocations", `{"ResultsPerPage":1,"NextPageToken":"`+first.NextPageToken+`"}`)
 	got := slices.Concat(first.Locations, second.Locations)
 	want := []Location{{"PAR1", "Telehouse 3, France"}, {"PAR4", "Equinix Pantin, France"}}
 	if !slices.Equal(got, want) || second.NextPageToken != "" {

@@ -11,30 +11,30 @@ import (
 	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
-// A town has houses: two kinds with quotas, of the account and per reference.
-type town struct{ TownId townID }
+// A parent has children: two kinds with quotas, of the account and per reference.
+type parent struct{ ParentId parentID }
 
-type house struct {
-	HouseId houseID
-	TownId  townID
+type child struct {
+	ChildId childID
+	ParentId  parentID
 }
 
 type (
-	townID  string
-	houseID string
+	parentID  string
+	childID string
 )
 
-func (townID) Form() resource.Form {
-	return resource.Form{Prefix: "town-", Length: 8, Alphabet: resource.Hexadecimal}
+func (parentID) Form() resource.Form {
+	return resource.Form{Prefix: "parent-", Length: 8, Alphabet: resource.Hexadecimal}
 }
-func (houseID) Form() resource.Form {
-	return resource.Form{Prefix: "house-", Length: 8, Alphabet: resource.Hexadecimal}
+func (childID) Form() resource.Form {
+	return resource.Form{Prefix: "child-", Length: 8, Alphabet: resource.Hexadecimal}
 }
 
 // townKinds take the quotas of Nets and Subnets.
-func townKinds() (*resource.Kind[town, townID], *resource.Kind[house, houseID]) {
-	return &resource.Kind[town, townID]{Name: "Town", Quota: &resource.Quota{Name: "vpc_limit", Code: apierror.TooManyNets}},
-		&resource.Kind[house, houseID]{Name: "House", Quota: &resource.Quota{Name: "subnet_limit", Code: apierror.TooManyNets, Per: "TownId"}}
+func townKinds() (*resource.Kind[parent, parentID], *resource.Kind[child, childID]) {
+	return &resource.Kind[parent, parentID]{Name: "Parent", Quota: &resource.Quota{Name: "vpc_limit", Code: apierror.TooManyNets}},
+		&resource.Kind[child, childID]{Name: "Child", Quota: &resource.Quota{Name: "subnet_limit", Code: apierror.TooManyNets, Per: "ParentId"}}
 }
 
 type quotasPage struct {
@@ -57,7 +57,7 @@ func (p quotasPage) names() []string {
 
 func TestReadQuotasListsThoseOfTheRealService(t *testing.T) {
 	w := newTestRegion(t, NewRegion("home", "cloud.test"), Limits(), nil)
-	answer := ask[quotasPage](w, alice, "ReadQuotas", "")
+	answer := ask[quotasPage](t, w, alice, "ReadQuotas", "")
 	if len(answer.QuotaTypes) != 1 || answer.QuotaTypes[0].QuotaType != "global" {
 		t.Fatalf("the groups are %v, want only global", answer.QuotaTypes)
 	}
@@ -97,7 +97,7 @@ func TestReadQuotasFilters(t *testing.T) {
 				return maps.All(map[string]int{"two": 2, "one": 1})
 			}}
 			w := newTestRegion(t, NewRegion("home", "cloud.test"), Limits(), nil, listeners)
-			answer := ask[quotasPage](w, alice, "ReadQuotas", `{"Filters":`+tt.filters+`}`)
+			answer := ask[quotasPage](t, w, alice, "ReadQuotas", `{"Filters":`+tt.filters+`}`)
 			if got := answer.names(); !slices.Equal(got, tt.want) {
 				t.Errorf("the filters %s select %v, want %v", tt.filters, got, tt.want)
 			}
@@ -110,10 +110,10 @@ func TestReadQuotasFilters(t *testing.T) {
 
 func TestReadQuotasInPages(t *testing.T) {
 	w := newTestRegion(t, NewRegion("home", "cloud.test"), Limits(), nil)
-	want := ask[quotasPage](w, alice, "ReadQuotas", "").names()
+	want := ask[quotasPage](t, w, alice, "ReadQuotas", "").names()
 	var got []string
 	for token, more := "", true; more; {
-		page := ask[quotasPage](w, alice, "ReadQuotas", fmt.Sprintf(`{"ResultsPerPage":7,"NextPageToken":%q}`, token))
+		page := ask[quotasPage](t, w, alice, "ReadQuotas", fmt.Sprintf(`{"ResultsPerPage":7,"NextPageToken":%q}`, token))
 		if len(page.names()) > 7 {
 			t.Fatalf("a page has %d quotas, want at most 7", len(page.names()))
 		}
@@ -127,19 +127,19 @@ func TestReadQuotasInPages(t *testing.T) {
 }
 
 func TestReadQuotasShowsWhatIsUsed(t *testing.T) {
-	towns, houses := townKinds()
+	parents, children := townKinds()
 	volumes := resource.Meter{Quota: "volume_size_limit", Read: func(*resource.Tx) iter.Seq2[string, int] { return maps.All(map[string]int{resource.Global: 70}) }}
 	limits := map[string]int{"vpc_limit": 5, "subnet_limit": 3, "volume_size_limit": 100}
-	w := newTestRegion(t, NewRegion("home", "cloud.test"), limits, []resource.Any{towns, houses}, volumes)
-	err := w.db.Update(t.Context(), alice, func(tx *resource.Tx) error {
-		big, small := &town{}, &town{}
-		for _, v := range []*town{big, small} {
-			if err := towns.Insert(tx, v); err != nil {
+	w := newTestRegion(t, NewRegion("home", "cloud.test"), limits, []resource.Any{parents, children}, volumes)
+	err := w.DB.Update(t.Context(), alice, func(tx *resource.Tx) error {
+		big, small := &parent{}, &parent{}
+		for _, v := range []*parent{big, small} {
+			if err := parents.Insert(tx, v); err != nil {
 				return err
 			}
 		}
-		for _, in := range []townID{small.TownId, big.TownId, big.TownId, big.TownId} {
-			if err := houses.Insert(tx, &house{TownId: in}); err != nil {
+		for _, in := range []parentID{small.ParentId, big.ParentId, big.ParentId, big.ParentId} {
+			if err := children.Insert(tx, &child{ParentId: in}); err != nil {
 				return err
 			}
 		}
@@ -150,11 +150,11 @@ func TestReadQuotasShowsWhatIsUsed(t *testing.T) {
 	}
 	for name, want := range map[string]Quota{
 		"vpc_limit":         {UsedValue: 2, MaxValue: 5},
-		"subnet_limit":      {UsedValue: 3, MaxValue: 3}, // of the town that has most
+		"subnet_limit":      {UsedValue: 3, MaxValue: 3}, // of the parent that has most
 		"volume_size_limit": {UsedValue: 70, MaxValue: 100},
 		"igw_limit":         {UsedValue: 0, MaxValue: 0}, // no kind and no limit
 	} {
-		answer := ask[quotasPage](w, alice, "ReadQuotas", `{"Filters":{"QuotaNames":["`+name+`"]}}`)
+		answer := ask[quotasPage](t, w, alice, "ReadQuotas", `{"Filters":{"QuotaNames":["`+name+`"]}}`)
 		if len(answer.names()) != 1 {
 			t.Fatalf("%s: answered %v", name, answer.names())
 		}

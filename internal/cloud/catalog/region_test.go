@@ -17,7 +17,7 @@ func TestReadRegionsLeadsToThisProgram(t *testing.T) {
 	} {
 		t.Run(tt.own, func(t *testing.T) {
 			w := newTestRegion(t, NewRegion(tt.own, "cloud.test"), nil, nil)
-			answer := ask[struct{ Regions []map[string]string }](w, nobody, "ReadRegions", "")
+			answer := ask[struct{ Regions []map[string]string }](t, w, nobody, "ReadRegions", "")
 			var got []string
 			for _, r := range answer.Regions {
 				got = append(got, r["Endpoint"])

@@ -18,7 +18,7 @@ func TestReadSubregions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newTestRegion(t, NewRegion("eu-west-2", "cloud.test"), nil, nil)
-			answer := ask[struct{ Subregions []Subregion }](w, alice, "ReadSubregions", tt.body)
+			answer := ask[struct{ Subregions []Subregion }](t, w, alice, "ReadSubregions", tt.body)
 			var got []string
 			for _, s := range answer.Subregions {
 				got = append(got, s.SubregionName)

@@ -92,7 +92,7 @@ func TestReadVmTypes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newTestRegion(t, NewRegion("home", "cloud.test"), nil, nil)
-			answer := ask[struct{ VmTypes []VmType }](w, nobody, "ReadVmTypes", tt.body)
+			answer := ask[struct{ VmTypes []VmType }](t, w, nobody, "ReadVmTypes", tt.body)
 			var got []string
 			for _, v := range answer.VmTypes {
 				got = append(got, v.VmTypeName)
@@ -107,7 +107,7 @@ func TestReadVmTypes(t *testing.T) {
 // What a type does not have is not shown of it.
 func TestVmTypeShowsWhatItHas(t *testing.T) {
 	w := newTestRegion(t, NewRegion("home", "cloud.test"), nil, nil)
-	answer := ask[struct{ VmTypes []map[string]any }](w, nobody, "ReadVmTypes", `{"Filters":{"VmTypeNames":["m1.small","mv3.large","t2.small"]}}`)
+	answer := ask[struct{ VmTypes []map[string]any }](t, w, nobody, "ReadVmTypes", `{"Filters":{"VmTypeNames":["m1.small","mv3.large","t2.small"]}}`)
 	want := []map[string]any{
 		{"VmTypeName": "m1.small", "VcoreCount": 1.0, "MemorySize": 2.0, "MaxPrivateIps": 4.0, "VolumeCount": 1.0, "VolumeSize": 150.0, "BsuOptimized": false},
 		{"VmTypeName": "mv3.large", "VcoreCount": 2.0, "MemorySize": 8.0, "MaxPrivateIps": 10.0, "VolumeCount": 1.0, "VolumeSize": 32.0, "EphemeralsType": "ssd",

@@ -13,7 +13,7 @@ import (
 )
 
 // group makes a dedicated group.
-func (l *desk) group(account string, with object) string {
+func (l *ruleRegion) group(account string, with object) string {
 	l.Helper()
 	request := object{"CpuGeneration": 5, "Name": "group", "SubregionName": "test-1a"}
 	for name, value := range with {
@@ -31,7 +31,7 @@ func in(group string) func(*Vm) {
 
 func TestCreateDedicatedGroup(t *testing.T) {
 	t.Parallel()
-	l := newDesk(t, labRegion, nil)
+	l := newRuleRegion(t, twoSubregions, nil)
 	g := l.one("DedicatedGroup", alice, "CreateDedicatedGroup", object{"CpuGeneration": 4, "Name": "a group", "SubregionName": "test-1b"})
 	if got := fmt.Sprintln(g["AccountId"], g["CpuGeneration"], g["Name"], g["SubregionName"], g["NetIds"], g["VmIds"]); got != alice+" 4 a group test-1b [] []\n" {
 		t.Errorf("made is %s", got)
@@ -59,7 +59,7 @@ func TestCreateDedicatedGroup(t *testing.T) {
 
 func TestDedicatedServersAreLimited(t *testing.T) {
 	t.Parallel()
-	l := newDesk(t, labRegion, map[string]int{"dedicated_server_limit": 1})
+	l := newRuleRegion(t, twoSubregions, map[string]int{"dedicated_server_limit": 1})
 	l.group(alice, nil)
 	l.refused(apierror.TooManyVms, alice, "CreateDedicatedGroup", object{"CpuGeneration": 4, "Name": "two", "SubregionName": "test-1b"})
 	l.group(bob, nil)
@@ -67,7 +67,7 @@ func TestDedicatedServersAreLimited(t *testing.T) {
 
 func TestDedicatedGroupFilters(t *testing.T) {
 	t.Parallel()
-	l := newDesk(t, labRegion, nil)
+	l := newRuleRegion(t, twoSubregions, nil)
 	a, b := l.group(alice, object{"Name": "a"}), l.group(alice, object{"Name": "b", "CpuGeneration": 6, "SubregionName": "test-1b"})
 	l.group(bob, nil)
 	for name, test := range map[string]struct {
@@ -88,7 +88,7 @@ func TestDedicatedGroupFilters(t *testing.T) {
 
 func TestWhatIsInADedicatedGroup(t *testing.T) {
 	t.Parallel()
-	l := newDesk(t, labRegion, nil)
+	l := newRuleRegion(t, twoSubregions, nil)
 	a, b := l.group(alice, object{"Name": "a"}), l.group(alice, object{"Name": "b"})
 	vm, _ := l.vm(alice, in(a)), l.vm(alice)
 	net := l.one("Net", alice, "CreateNet", object{"IpRange": "10.0.0.0/16", "Tenancy": a})
@@ -112,7 +112,7 @@ func TestWhatIsInADedicatedGroup(t *testing.T) {
 
 func TestDeleteDedicatedGroup(t *testing.T) {
 	t.Parallel()
-	l := newDesk(t, labRegion, nil)
+	l := newRuleRegion(t, twoSubregions, nil)
 	a := l.group(alice, nil)
 	vms := []id.Vm{l.vm(alice, in(a)), l.vm(alice, in(a), func(vm *Vm) { vm.State = VmStopped }), l.vm(alice)}
 	net := l.one("Net", alice, "CreateNet", object{"IpRange": "10.0.0.0/16", "Tenancy": a})["NetId"].(string)
@@ -151,7 +151,7 @@ func TestDeleteDedicatedGroup(t *testing.T) {
 }
 
 // vmStates are the states of VMs.
-func (l *desk) vmStates(account string, vms []id.Vm) string {
+func (l *ruleRegion) vmStates(account string, vms []id.Vm) string {
 	l.Helper()
 	var states []string
 	l.view(account, func(tx *resource.Tx) {
@@ -170,7 +170,7 @@ func (l *desk) vmStates(account string, vms []id.Vm) string {
 // VMs that are on their way out do not keep a group.
 func TestAGroupOfTerminatedVms(t *testing.T) {
 	t.Parallel()
-	l := newDesk(t, labRegion, nil)
+	l := newRuleRegion(t, twoSubregions, nil)
 	a := l.group(alice, nil)
 	vm := l.vm(alice, in(a), func(vm *Vm) { vm.State = VmShuttingDown })
 	l.vm(alice, in(a))
@@ -181,7 +181,7 @@ func TestAGroupOfTerminatedVms(t *testing.T) {
 
 func TestManyInADedicatedGroup(t *testing.T) {
 	t.Parallel()
-	l := newDesk(t, labRegion, nil)
+	l := newRuleRegion(t, twoSubregions, nil)
 	a := l.group(alice, nil)
 	for range 7 {
 		l.vm(alice, in(a))
@@ -194,7 +194,7 @@ func TestManyInADedicatedGroup(t *testing.T) {
 
 func TestWhoMayBeInADedicatedGroup(t *testing.T) {
 	t.Parallel()
-	l := newDesk(t, labRegion, nil)
+	l := newRuleRegion(t, twoSubregions, nil)
 	a := l.group(alice, nil)
 	for name, test := range map[string]struct {
 		account, vmType, subregion string

@@ -20,7 +20,7 @@ import (
 )
 
 // written are the objects that the object store has, with their sizes.
-func (l *lab) written() (files []string) {
+func (l *testRegion) written() (files []string) {
 	l.Helper()
 	err := filepath.WalkDir(l.objects, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() || d.Name() == ".owner" {
@@ -42,9 +42,9 @@ func (l *lab) written() (files []string) {
 }
 
 // noSecrets checks that nothing is kept of what exports needed.
-func (l *lab) noSecrets(account string) {
+func (l *testRegion) noSecrets(account string) {
 	l.Helper()
-	l.view(account, func(tx *resource.Tx) error {
+	l.View(account, func(tx *resource.Tx) error {
 		if n := exportFiles.Count(tx); n != 0 {
 			l.Errorf("%d files are still being written", n)
 		}
@@ -66,7 +66,7 @@ func (l *lab) noSecrets(account string) {
 }
 
 // task reads a task of either kind.
-func (l *lab) task(account, task string) reply {
+func (l *testRegion) task(account, task string) reply {
 	l.Helper()
 	action := "ReadImageExportTasks"
 	if strings.HasPrefix(task, "snap") {
@@ -77,11 +77,11 @@ func (l *lab) task(account, task string) reply {
 
 func TestExportSnapshot(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestRegion(t)
 	s := l.snapshot(anna, l.volume(anna, `"Size": 1`))
-	task := l.one(anna, "CreateSnapshotExportTask", `{"SnapshotId": %q, "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "backups", "OsuPrefix": "daily/web-"}}`, s)
-	taskID := task.text("TaskId")
-	l.shows(task, `{
+	task := l.One(anna, "CreateSnapshotExportTask", `{"SnapshotId": %q, "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "backups", "OsuPrefix": "daily/web-"}}`, s)
+	taskID := task.Text("TaskId")
+	l.Shows(task, `{
 		"Comment": "Export of snapshot %s", "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "backups", "OsuPrefix": "daily/web-"},
 		"Progress": 0, "SnapshotId": %[1]q, "State": "pending", "Tags": [], "TaskId": %q}`, s, taskID)
 
@@ -89,37 +89,37 @@ func TestExportSnapshot(t *testing.T) {
 	var ways []string
 	for next := l.rest(); !next.IsZero(); next = l.rest() {
 		now := l.task(anna, taskID)
-		if way := now.text("State") + " " + now.text("Progress"); now.text("State") != "completed" && !slices.Contains(ways, way) {
+		if way := now.Text("State") + " " + now.Text("Progress"); now.Text("State") != "completed" && !slices.Contains(ways, way) {
 			ways = append(ways, way)
 			l.refuse(apierror.InUse, anna, "DeleteSnapshot", `{"SnapshotId": %q}`, s)
 		}
-		l.clock.AdvanceTo(next)
+		l.Clock.AdvanceTo(next)
 	}
 	if got := strings.Join(ways, ", "); got != "pending 0, pending 25, pending 50, pending 75" {
 		t.Errorf("on the way it was %s", got)
 	}
-	if now := l.task(anna, taskID); now.text("State") != "completed" || now.text("Progress") != "100" {
+	if now := l.task(anna, taskID); now.Text("State") != "completed" || now.Text("Progress") != "100" {
 		t.Errorf("in the end it is %v", now)
 	}
 	if got, want := fmt.Sprint(l.written()), "[backups/daily/web-"+taskID+".raw 1073741824]"; got != want {
 		t.Errorf("written are %s, want %s", got, want)
 	}
 	l.noSecrets(anna)
-	l.call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, s)
-	l.selects(l.list(anna, "ReadSnapshotExportTasks", `{"SnapshotIds": [%q]}`, s), "TaskId", taskID)
-	l.selects(l.list(anna, "ReadSnapshotExportTasks", `{"TaskIds": ["snap-export-00000000"]}`), "TaskId")
-	l.selects(l.list(ben, "ReadSnapshotExportTasks", `{}`), "TaskId")
+	l.Call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, s)
+	l.Selects(l.list(anna, "ReadSnapshotExportTasks", `{"SnapshotIds": [%q]}`, s), "TaskId", taskID)
+	l.Selects(l.list(anna, "ReadSnapshotExportTasks", `{"TaskIds": ["snap-export-00000000"]}`), "TaskId")
+	l.Selects(l.list(ben, "ReadSnapshotExportTasks", `{}`), "TaskId")
 	l.refuse(apierror.InvalidState, anna, "DeleteExportTask", `{"ExportTaskId": %q}`, taskID)
 }
 
 func TestExportImage(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestRegion(t)
 	vm, _ := l.vmWithRoot(anna, VmStopped, 2)
 	data := l.volume(anna, `"Size": 4, "VolumeType": "io1", "Iops": 200`)
-	l.call(anna, "LinkVolume", `{"VmId": %q, "VolumeId": %q, "DeviceName": "/dev/xvdb"}`, vm, data)
+	l.Call(anna, "LinkVolume", `{"VmId": %q, "VolumeId": %q, "DeviceName": "/dev/xvdb"}`, vm, data)
 	l.machine(anna, vm)
-	image := l.one(anna, "CreateImage", `{"VmId": %q, "ImageName": "golden", "Description": "with data"}`, vm).text("ImageId")
+	image := l.One(anna, "CreateImage", `{"VmId": %q, "ImageName": "golden", "Description": "with data"}`, vm).Text("ImageId")
 	l.refuse(apierror.InvalidImageState, anna, "CreateImageExportTask", `{"ImageId": %q, "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "backups"}}`, image)
 	l.settle()
 
@@ -134,25 +134,25 @@ func TestExportImage(t *testing.T) {
 		e.Format = "raw" // which needs no other program
 		return write(ctx, e, 1, content, far)
 	}
-	task := l.one(anna, "CreateImageExportTask", `{"ImageId": %q, "OsuExport": {"DiskImageFormat": "qcow2", "OsuBucket": "backups", "OsuPrefix": "images/",
+	task := l.One(anna, "CreateImageExportTask", `{"ImageId": %q, "OsuExport": {"DiskImageFormat": "qcow2", "OsuBucket": "backups", "OsuPrefix": "images/",
 		"OsuApiKey": {"ApiKeyId": "ACCESS", "SecretKey": "hunter2"}}}`, image)
-	taskID := task.text("TaskId")
-	l.shows(task, `{
+	taskID := task.Text("TaskId")
+	l.Shows(task, `{
 		"Comment": "Export of image %s", "OsuExport": {"DiskImageFormat": "qcow2", "OsuBucket": "backups", "OsuPrefix": "images/"},
 		"Progress": 0, "ImageId": %[1]q, "State": "pending/queued", "Tags": [], "TaskId": %q}`, image, taskID)
-	l.call(anna, "DeleteImage", `{"ImageId": %q}`, image) // its description was taken
+	l.Call(anna, "DeleteImage", `{"ImageId": %q}`, image) // its description was taken
 	var progress []string
 	for next := l.rest(); !next.IsZero(); next = l.rest() {
 		now := l.task(anna, taskID)
-		progress = append(progress, now.text("State")+" "+now.text("Progress"))
-		l.clock.AdvanceTo(next)
+		progress = append(progress, now.Text("State")+" "+now.Text("Progress"))
+		l.Clock.AdvanceTo(next)
 	}
 	if got, want := slices.Compact(progress)[:4], []string{"pending 0", "pending 25", "pending 50", "pending 75"}; !slices.Equal(got, want) {
 		t.Errorf("it goes on as %q, want %q", got, want)
 	}
 	now := l.task(anna, taskID)
 	url, _ := now["OsuExport"].(map[string]any)["OsuManifestUrl"].(string)
-	if now.text("State") != "completed" || now.text("Progress") != "100" || !strings.Contains(url, "/backups/images/"+taskID+".json?") {
+	if now.Text("State") != "completed" || now.Text("Progress") != "100" || !strings.Contains(url, "/backups/images/"+taskID+".json?") {
 		t.Fatalf("in the end it is %v", now)
 	}
 	want := []string{
@@ -179,18 +179,18 @@ func TestExportImage(t *testing.T) {
 
 	// Anybody who has the URL makes an image of it, and the account also by its
 	// place, for seven days.
-	byURL := l.one(ben, "CreateImage", `{"FileLocation": %q}`, url)
-	if byURL.text("Description") != "with data" || byURL.text("ImageName") != "golden" || byURL.text("ProductCodes") != "[0002]" {
+	byURL := l.One(ben, "CreateImage", `{"FileLocation": %q}`, url)
+	if byURL.Text("Description") != "with data" || byURL.Text("ImageName") != "golden" || byURL.Text("ProductCodes") != "[0002]" {
 		t.Errorf("an image of it is %v", byURL)
 	}
 	for n, place := range []string{"backups/images/" + taskID + ".json", "backups/images/" + taskID + ".qcow2"} {
 		l.refuse(apierror.ManifestNotFound, ben, "CreateImage", `{"FileLocation": %q}`, place)
-		l.call(anna, "CreateImage", `{"FileLocation": %q, "ImageName": "again %d"}`, place, n)
+		l.Call(anna, "CreateImage", `{"FileLocation": %q, "ImageName": "again %d"}`, place, n)
 	}
 	l.refuse(apierror.ManifestNotFound, anna, "CreateImage", `{"FileLocation": "backups/images/%s-xvdb.qcow2"}`, taskID)
 	l.refuse(apierror.ManifestNotFound, ben, "CreateImage", `{"FileLocation": %q}`, strings.Replace(url, "Signature=", "Signature=0", 1))
 	l.settle()
-	if got := l.readImage(ben, byURL.text("ImageId")).text("State"); got != "available" {
+	if got := l.readImage(ben, byURL.Text("ImageId")).Text("State"); got != "available" {
 		t.Errorf("an image of it is %s", got)
 	}
 	l.advance(7 * 24 * time.Hour)
@@ -201,50 +201,50 @@ func TestExportImage(t *testing.T) {
 // A URL of the manifest that was given is the one that is shown.
 func TestManifestUrl(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestRegion(t)
 	image, _ := l.image(anna)
 	const url = "https://example.com/manifest.json"
-	task := l.one(anna, "CreateImageExportTask", `{"ImageId": %q, "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "backups", "OsuManifestUrl": %q}}`, image, url)
+	task := l.One(anna, "CreateImageExportTask", `{"ImageId": %q, "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "backups", "OsuManifestUrl": %q}}`, image, url)
 	l.settle()
-	now := l.task(anna, task.text("TaskId"))
-	if got := now["OsuExport"].(map[string]any)["OsuManifestUrl"]; got != url || now.text("State") != "completed" {
+	now := l.task(anna, task.Text("TaskId"))
+	if got := now["OsuExport"].(map[string]any)["OsuManifestUrl"]; got != url || now.Text("State") != "completed" {
 		t.Errorf("it is %v", now)
 	}
 }
 
 func TestExportFails(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestRegion(t)
 	image, snapshot := l.image(anna)
 	l.drivers.Write = func(context.Context, driver.Export, int64, io.Reader, func(int)) error {
 		return errors.New("The region cannot make the format vdi: the program qemu-img is not installed.")
 	}
 	for _, task := range []reply{
-		l.one(anna, "CreateImageExportTask", `{"ImageId": %q, "OsuExport": {"DiskImageFormat": "vdi", "OsuBucket": "backups", "OsuApiKey": {"ApiKeyId": "A", "SecretKey": "B"}}}`, image),
-		l.one(anna, "CreateSnapshotExportTask", `{"SnapshotId": %q, "OsuExport": {"DiskImageFormat": "vdi", "OsuBucket": "backups", "OsuApiKey": {"ApiKeyId": "A", "SecretKey": "B"}}}`, snapshot),
+		l.One(anna, "CreateImageExportTask", `{"ImageId": %q, "OsuExport": {"DiskImageFormat": "vdi", "OsuBucket": "backups", "OsuApiKey": {"ApiKeyId": "A", "SecretKey": "B"}}}`, image),
+		l.One(anna, "CreateSnapshotExportTask", `{"SnapshotId": %q, "OsuExport": {"DiskImageFormat": "vdi", "OsuBucket": "backups", "OsuApiKey": {"ApiKeyId": "A", "SecretKey": "B"}}}`, snapshot),
 	} {
 		l.settle()
-		if now := l.task(anna, task.text("TaskId")); now.text("State") != "failed" || !strings.Contains(now.text("Comment"), "qemu-img is not installed") {
+		if now := l.task(anna, task.Text("TaskId")); now.Text("State") != "failed" || !strings.Contains(now.Text("Comment"), "qemu-img is not installed") {
 			t.Errorf("it is %v", now)
 		}
 		l.refuse(apierror.InvalidState, anna, "DeleteExportTask", `{"ExportTaskId": %q}`, task["TaskId"])
 	}
 	l.noSecrets(anna)
-	l.call(anna, "DeleteImage", `{"ImageId": %q}`, image)
-	l.call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, snapshot)
+	l.Call(anna, "DeleteImage", `{"ImageId": %q}`, image)
+	l.Call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, snapshot)
 }
 
 // One file that cannot be written ends the whole.
 func TestExportOfManyFails(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestRegion(t)
 	s := l.snapshot(anna, l.volume(anna, `"Size": 1`))
-	image := l.one(anna, "CreateImage", `{"RootDeviceName": "/dev/sda1", "BlockDeviceMappings": [
-		{"DeviceName": "/dev/sda1", "Bsu": {"SnapshotId": %q}}, {"DeviceName": "/dev/sdb", "Bsu": {"SnapshotId": %[1]q}}]}`, s).text("ImageId")
-	task := l.one(anna, "CreateImageExportTask", `{"ImageId": %q, "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "backups"}}`, image).text("TaskId")
+	image := l.One(anna, "CreateImage", `{"RootDeviceName": "/dev/sda1", "BlockDeviceMappings": [
+		{"DeviceName": "/dev/sda1", "Bsu": {"SnapshotId": %q}}, {"DeviceName": "/dev/sdb", "Bsu": {"SnapshotId": %[1]q}}]}`, s).Text("ImageId")
+	task := l.One(anna, "CreateImageExportTask", `{"ImageId": %q, "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "backups"}}`, image).Text("TaskId")
 	l.drivers.Break(task+"-sdb", "The disk is on fire.")
 	l.settle()
-	if now := l.task(anna, task); now.text("State") != "failed" || now.text("Comment") != "The disk is on fire." {
+	if now := l.task(anna, task); now.Text("State") != "failed" || now.Text("Comment") != "The disk is on fire." {
 		t.Errorf("it is %v", now)
 	}
 	for _, file := range l.written() {
@@ -257,13 +257,13 @@ func TestExportOfManyFails(t *testing.T) {
 
 func TestCancelExport(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestRegion(t)
 	image, snapshot := l.image(anna)
 	ofImage := func() string {
-		return l.one(anna, "CreateImageExportTask", `{"ImageId": %q, "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "backups", "OsuApiKey": {"ApiKeyId": "A", "SecretKey": "B"}}}`, image).text("TaskId")
+		return l.One(anna, "CreateImageExportTask", `{"ImageId": %q, "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "backups", "OsuApiKey": {"ApiKeyId": "A", "SecretKey": "B"}}}`, image).Text("TaskId")
 	}
 	ofSnapshot := func() string {
-		return l.one(anna, "CreateSnapshotExportTask", `{"SnapshotId": %q, "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "backups"}}`, snapshot).text("TaskId")
+		return l.One(anna, "CreateSnapshotExportTask", `{"SnapshotId": %q, "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "backups"}}`, snapshot).Text("TaskId")
 	}
 	for _, make := range []func() string{ofImage, ofSnapshot} {
 		for name, wait := range map[string]time.Duration{"at once": -1, "under way": 3 * time.Second} {
@@ -272,9 +272,9 @@ func TestCancelExport(t *testing.T) {
 				l.advance(wait)
 			}
 			l.refuse(apierror.TaskNotFound, ben, "DeleteExportTask", `{"ExportTaskId": %q}`, task)
-			l.call(anna, "DeleteExportTask", `{"ExportTaskId": %q}`, task)
+			l.Call(anna, "DeleteExportTask", `{"ExportTaskId": %q}`, task)
 			l.settle()
-			if now := l.task(anna, task); now.text("State") != "cancelled" {
+			if now := l.task(anna, task); now.Text("State") != "cancelled" {
 				t.Errorf("%s: it is %v", name, now)
 			}
 			l.refuse(apierror.InvalidState, anna, "DeleteExportTask", `{"ExportTaskId": %q}`, task)
@@ -291,12 +291,12 @@ func TestCancelExport(t *testing.T) {
 
 func TestExportRefused(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestRegion(t)
 	s := l.snapshot(anna, l.volume(anna, `"Size": 1`))
-	young := l.one(anna, "CreateSnapshot", `{"SourceSnapshotId": %q, "SourceRegionName": "test-1"}`, s).text("SnapshotId")
+	young := l.One(anna, "CreateSnapshot", `{"SourceSnapshotId": %q, "SourceRegionName": "test-1"}`, s).Text("SnapshotId")
 	shared := l.snapshot(ben, l.volume(ben, `"Size": 1`))
 	private := l.snapshot(ben, l.volume(ben, `"Size": 1`))
-	l.call(ben, "UpdateSnapshot", `{"SnapshotId": %q, "PermissionsToCreateVolume": {"Additions": {"GlobalPermission": true}}}`, shared)
+	l.Call(ben, "UpdateSnapshot", `{"SnapshotId": %q, "PermissionsToCreateVolume": {"Additions": {"GlobalPermission": true}}}`, shared)
 	const fine = `"DiskImageFormat": "raw", "OsuBucket": "backups"`
 	for _, test := range []struct {
 		name, snapshot, export string
@@ -323,7 +323,7 @@ func TestExportRefused(t *testing.T) {
 		})
 	}
 	l.settle()
-	l.call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, young)
+	l.Call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, young)
 	for _, refusal := range []error{apierror.BucketNotFound.Errorf("No."), apierror.StoreUnreachable.Errorf("No.")} {
 		l.bucket = refusal
 		l.refuse(apierror.From(refusal).Code, anna, "CreateSnapshotExportTask", `{"SnapshotId": %q, "OsuExport": {%s}}`, s, fine)
@@ -335,11 +335,11 @@ func TestExportRefused(t *testing.T) {
 // The quotas count what is running.
 func TestExportQuotas(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, map[string]int{imageExports.quota: 2, snapshotExports.quota: 1})
+	l := newTestRegion(t, map[string]int{imageExports.quota: 2, snapshotExports.quota: 1})
 	image, snapshot := l.image(anna)
 	const export = `"OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "backups"}`
 	used := func() (image, snapshot int) {
-		l.view(anna, func(tx *resource.Tx) error {
+		l.View(anna, func(tx *resource.Tx) error {
 			image, snapshot = 0, 0
 			for _, m := range Meters() {
 				for _, use := range m.Read(tx) {
@@ -355,29 +355,29 @@ func TestExportQuotas(t *testing.T) {
 		})
 		return image, snapshot
 	}
-	one := l.one(anna, "CreateImageExportTask", `{"ImageId": %q, %s}`, image, export)
-	l.call(anna, "CreateImageExportTask", `{"ImageId": %q, %s}`, image, export)
+	one := l.One(anna, "CreateImageExportTask", `{"ImageId": %q, %s}`, image, export)
+	l.Call(anna, "CreateImageExportTask", `{"ImageId": %q, %s}`, image, export)
 	l.refuse(apierror.TooManyActiveSnapshots, anna, "CreateImageExportTask", `{"ImageId": %q, %s}`, image, export)
-	l.call(anna, "CreateSnapshotExportTask", `{"SnapshotId": %q, %s}`, snapshot, export)
+	l.Call(anna, "CreateSnapshotExportTask", `{"SnapshotId": %q, %s}`, snapshot, export)
 	l.refuse(apierror.TooManyActiveSnapshots, anna, "CreateSnapshotExportTask", `{"SnapshotId": %q, %s}`, snapshot, export)
 	if i, s := used(); i != 2 || s != 1 {
 		t.Errorf("%d and %d exports are running", i, s)
 	}
-	l.call(anna, "DeleteExportTask", `{"ExportTaskId": %q}`, one["TaskId"])
-	l.call(anna, "CreateImageExportTask", `{"ImageId": %q, %s}`, image, export)
+	l.Call(anna, "DeleteExportTask", `{"ExportTaskId": %q}`, one["TaskId"])
+	l.Call(anna, "CreateImageExportTask", `{"ImageId": %q, %s}`, image, export)
 	l.settle()
 	if i, s := used(); i != 0 || s != 0 {
 		t.Errorf("%d and %d exports are running in the end", i, s)
 	}
-	l.call(anna, "CreateSnapshotExportTask", `{"SnapshotId": %q, %s}`, snapshot, export)
+	l.Call(anna, "CreateSnapshotExportTask", `{"SnapshotId": %q, %s}`, snapshot, export)
 }
 
 // A region without an object store says so.
 func TestNoObjects(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestRegion(t)
 	region := Region{Name: "test-1"}
-	l.view(anna, func(tx *resource.Tx) error {
+	l.View(anna, func(tx *resource.Tx) error {
 		if _, err := region.checkBucket(tx, &OsuExportToCreate{}); !apierror.StoreUnreachable.Is(err) {
 			t.Errorf("an export: %v", err)
 		}

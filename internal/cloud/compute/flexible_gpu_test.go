@@ -17,7 +17,7 @@ import (
 
 // gpu allocates a flexible GPU that fits the VMs of the lab unless it is asked
 // for otherwise.
-func (l *desk) gpu(account string, with object) string {
+func (l *ruleRegion) gpu(account string, with object) string {
 	l.Helper()
 	request := object{"ModelName": "nvidia-p6", "SubregionName": "test-1a"}
 	for name, value := range with {
@@ -27,7 +27,7 @@ func (l *desk) gpu(account string, with object) string {
 }
 
 // state is the state of a flexible GPU and the VM that it is linked to.
-func (l *desk) state(account, gpu string) string {
+func (l *ruleRegion) state(account, gpu string) string {
 	l.Helper()
 	all := l.call(account, "ReadFlexibleGpus", object{"Filters": object{"FlexibleGpuIds": []any{gpu}}})["FlexibleGpus"].([]any)
 	if len(all) == 0 {
@@ -40,7 +40,7 @@ func (l *desk) state(account, gpu string) string {
 	return g["State"].(string)
 }
 
-func (l *desk) start(account string, vmID id.Vm) {
+func (l *ruleRegion) start(account string, vmID id.Vm) {
 	l.Helper()
 	l.change(account, vmID, func(tx *resource.Tx, vm *Vm) error {
 		if err := bring(tx, Vms, vm, &vm.State, VmRunning); err != nil {
@@ -50,7 +50,7 @@ func (l *desk) start(account string, vmID id.Vm) {
 	})
 }
 
-func (l *desk) stop(account string, vmID id.Vm) {
+func (l *ruleRegion) stop(account string, vmID id.Vm) {
 	l.Helper()
 	l.change(account, vmID, func(tx *resource.Tx, vm *Vm) error {
 		if err := bring(tx, Vms, vm, &vm.State, VmStopped); err != nil {
@@ -61,9 +61,9 @@ func (l *desk) stop(account string, vmID id.Vm) {
 }
 
 // end deletes a VM.
-func (l *desk) end(account string, vmID id.Vm) {
+func (l *ruleRegion) end(account string, vmID id.Vm) {
 	l.Helper()
-	l.update(account, func(tx *resource.Tx) error {
+	l.Update(account, func(tx *resource.Tx) error {
 		if err := releaseGpus(tx, vmID); err != nil {
 			return err
 		}
@@ -77,7 +77,7 @@ func (l *desk) end(account string, vmID id.Vm) {
 
 func TestGpuCatalog(t *testing.T) {
 	t.Parallel()
-	l := newDesk(t, labRegion, nil)
+	l := newRuleRegion(t, twoSubregions, nil)
 	models := l.call("", "ReadFlexibleGpuCatalog", nil)["FlexibleGpuCatalog"].([]any)
 	if len(models) != 11 {
 		t.Errorf("%d models", len(models))
@@ -92,7 +92,7 @@ func TestGpuCatalog(t *testing.T) {
 
 func TestCreateFlexibleGpu(t *testing.T) {
 	t.Parallel()
-	l := newDesk(t, labRegion, nil)
+	l := newRuleRegion(t, twoSubregions, nil)
 	for name, test := range map[string]struct {
 		request    object
 		generation string // of what is made; empty: it is refused
@@ -130,9 +130,9 @@ func TestCreateFlexibleGpu(t *testing.T) {
 
 func TestGpusOfAllAccountsComeOutOfOneStock(t *testing.T) {
 	t.Parallel()
-	region := labRegion
+	region := twoSubregions
 	region.GpuCapacity = GpuCapacity{"test-1a": {"nvidia-p6": 3, "nvidia-k2": 1}}
-	l := newDesk(t, region, nil)
+	l := newRuleRegion(t, region, nil)
 	var made [2][]string
 	var wg sync.WaitGroup
 	for i, account := range []string{alice, bob} {
@@ -176,7 +176,7 @@ func TestGpusOfAllAccountsComeOutOfOneStock(t *testing.T) {
 
 func TestGpuQuota(t *testing.T) {
 	t.Parallel()
-	l := newDesk(t, labRegion, map[string]int{"gpu_limit": 2})
+	l := newRuleRegion(t, twoSubregions, map[string]int{"gpu_limit": 2})
 	l.gpu(alice, nil)
 	first := l.gpu(alice, object{"ModelName": "nvidia-k2"})
 	l.refused(apierror.TooManyFlexibleGpus, alice, "CreateFlexibleGpu", object{"ModelName": "nvidia-p6", "SubregionName": "test-1a"})
@@ -187,7 +187,7 @@ func TestGpuQuota(t *testing.T) {
 
 func TestWhichVmsAGpuFits(t *testing.T) {
 	t.Parallel()
-	l := newDesk(t, labRegion, nil)
+	l := newRuleRegion(t, twoSubregions, nil)
 	typed := func(vmType string, cores, memory int) func(*Vm) {
 		return func(vm *Vm) { vm.VmType, vm.Vcores, vm.Memory = vmType, cores, memory }
 	}
@@ -233,7 +233,7 @@ func TestWhichVmsAGpuFits(t *testing.T) {
 
 func TestLinkAndUnlinkFlexibleGpu(t *testing.T) {
 	t.Parallel()
-	l := newDesk(t, labRegion, nil)
+	l := newRuleRegion(t, twoSubregions, nil)
 	vm, other, gpu := l.vm(alice), l.vm(alice), l.gpu(alice, nil)
 	linked := func(vm id.Vm) object { return object{"FlexibleGpuId": gpu, "VmId": vm} }
 	only := object{"FlexibleGpuId": gpu}
@@ -303,7 +303,7 @@ func TestLinkAndUnlinkFlexibleGpu(t *testing.T) {
 
 func TestGpusOfOneVmAreOfOneModel(t *testing.T) {
 	t.Parallel()
-	l := newDesk(t, labRegion, nil)
+	l := newRuleRegion(t, twoSubregions, nil)
 	vm := l.vm(alice)
 	for _, gpu := range []string{l.gpu(alice, nil), l.gpu(alice, nil), l.gpu(alice, nil)} {
 		l.call(alice, "LinkFlexibleGpu", object{"FlexibleGpuId": gpu, "VmId": vm})
@@ -317,7 +317,7 @@ func TestGpusOfOneVmAreOfOneModel(t *testing.T) {
 
 func TestWhatDeletingAVmDoesToItsGpus(t *testing.T) {
 	t.Parallel()
-	region := labRegion
+	region := twoSubregions
 	region.GpuCapacity = GpuCapacity{"test-1a": {"nvidia-p6": 1}}
 	for name, test := range map[string]struct {
 		goes, started, unlinked bool
@@ -331,7 +331,7 @@ func TestWhatDeletingAVmDoesToItsGpus(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newDesk(t, region, nil)
+			l := newRuleRegion(t, region, nil)
 			vm, gpu := l.vm(alice), l.gpu(alice, nil)
 			l.call(alice, "UpdateFlexibleGpu", object{"FlexibleGpuId": gpu, "DeleteOnVmDeletion": test.goes})
 			l.call(alice, "LinkFlexibleGpu", object{"FlexibleGpuId": gpu, "VmId": vm})
@@ -354,7 +354,7 @@ func TestWhatDeletingAVmDoesToItsGpus(t *testing.T) {
 
 func TestUpdateFlexibleGpu(t *testing.T) {
 	t.Parallel()
-	l := newDesk(t, labRegion, nil)
+	l := newRuleRegion(t, twoSubregions, nil)
 	gpu := l.gpu(alice, object{"DeleteOnVmDeletion": true})
 	if g := l.one("FlexibleGpu", alice, "UpdateFlexibleGpu", object{"FlexibleGpuId": gpu}); g["DeleteOnVmDeletion"] != true {
 		t.Errorf("an update that asks for nothing: %v", g)
@@ -367,13 +367,13 @@ func TestUpdateFlexibleGpu(t *testing.T) {
 
 func TestFlexibleGpuFilters(t *testing.T) {
 	t.Parallel()
-	l := newDesk(t, labRegion, nil)
+	l := newRuleRegion(t, twoSubregions, nil)
 	vm := l.vm(alice)
 	a := l.gpu(alice, object{"DeleteOnVmDeletion": true})
 	b := l.gpu(alice, object{"ModelName": "nvidia-a10", "Generation": "v6"})
 	c := l.gpu(alice, object{"SubregionName": "test-1b"})
 	l.call(alice, "LinkFlexibleGpu", object{"FlexibleGpuId": a, "VmId": vm})
-	l.update(alice, func(tx *resource.Tx) error {
+	l.Update(alice, func(tx *resource.Tx) error {
 		tagged, _ := tx.Tagged(c)
 		tx.SetTags(tagged, []resource.ResourceTag{{Key: "env", Value: "test"}})
 		return nil
@@ -410,7 +410,7 @@ func TestFlexibleGpuFilters(t *testing.T) {
 // state says so, and the region counts as many as there are.
 func TestAnyLifeOfGpus(t *testing.T) {
 	t.Parallel()
-	l := newDesk(t, Region{Subregions: labRegion.Subregions, GpuCapacity: GpuCapacity{"test-1a": {"nvidia-p6": 3}}}, nil)
+	l := newRuleRegion(t, Region{Subregions: twoSubregions.Subregions, GpuCapacity: GpuCapacity{"test-1a": {"nvidia-p6": 3}}}, nil)
 	rapid.Check(t, func(t *rapid.T) {
 		vms := []id.Vm{l.vm(alice), l.vm(alice)}
 		var gpus []string

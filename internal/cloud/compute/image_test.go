@@ -18,13 +18,13 @@ import (
 
 // vmWithRoot makes a VM with a root device of a size, in a state, and answers
 // both their IDs.
-func (l *lab) vmWithRoot(account string, state VmStateName, size int) (vm, root string) {
+func (l *testRegion) vmWithRoot(account string, state VmStateName, size int) (vm, root string) {
 	l.Helper()
 	root = l.volume(account, fmt.Sprintf(`"Size": %d`, size))
 	vm = l.vm(account, "test-1a", VmStopped)
-	l.call(account, "LinkVolume", `{"VmId": %q, "VolumeId": %q, "DeviceName": "/dev/sda1"}`, vm, root)
+	l.Call(account, "LinkVolume", `{"VmId": %q, "VolumeId": %q, "DeviceName": "/dev/sda1"}`, vm, root)
 	l.machine(account, vm)
-	l.update(account, func(tx *resource.Tx) error {
+	l.Update(account, func(tx *resource.Tx) error {
 		v, err := Vms.Get(tx, id.Vm(vm))
 		if err != nil {
 			return err
@@ -39,30 +39,30 @@ func (l *lab) vmWithRoot(account string, state VmStateName, size int) (vm, root 
 }
 
 // image makes an image of a snapshot, and answers both their IDs.
-func (l *lab) image(account string) (image, snapshot string) {
+func (l *testRegion) image(account string) (image, snapshot string) {
 	l.Helper()
 	snapshot = l.snapshot(account, l.volume(account, `"Size": 1`))
-	image = l.one(account, "CreateImage", `{"RootDeviceName": "/dev/sda1", "BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "Bsu": {"SnapshotId": %q}}]}`, snapshot).text("ImageId")
+	image = l.One(account, "CreateImage", `{"RootDeviceName": "/dev/sda1", "BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "Bsu": {"SnapshotId": %q}}]}`, snapshot).Text("ImageId")
 	return image, snapshot
 }
 
 // readImage finds the one image of an ID.
-func (l *lab) readImage(account, image string) reply {
+func (l *testRegion) readImage(account, image string) reply {
 	l.Helper()
 	return l.read(account, "ReadImages", "ImageIds", image)
 }
 
 func TestImageOfVm(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestRegion(t)
 	vm, _ := l.vmWithRoot(anna, VmRunning, 10)
 	data := l.volume(anna, `"Size": 20, "VolumeType": "io1", "Iops": 200`)
-	l.call(anna, "LinkVolume", `{"VmId": %q, "VolumeId": %q, "DeviceName": "/dev/xvdb"}`, vm, data)
+	l.Call(anna, "LinkVolume", `{"VmId": %q, "VolumeId": %q, "DeviceName": "/dev/xvdb"}`, vm, data)
 	l.machine(anna, vm)
-	i := l.one(anna, "CreateImage", `{"VmId": %q, "ImageName": "golden", "NoReboot": true}`, vm)
+	i := l.One(anna, "CreateImage", `{"VmId": %q, "ImageName": "golden", "NoReboot": true}`, vm)
 	l.advance(0)
 	var set snapshotSet
-	l.view(anna, func(tx *resource.Tx) error {
+	l.View(anna, func(tx *resource.Tx) error {
 		for s := range snapshotSets.All(tx) {
 			set = *s
 		}
@@ -71,7 +71,7 @@ func TestImageOfVm(t *testing.T) {
 	if len(set.Parts) != 2 {
 		t.Fatalf("the snapshots of one instant are %v", set.Parts)
 	}
-	l.shows(i, `{
+	l.Shows(i, `{
 		"AccountAlias": "", "AccountId": %q, "Architecture": "x86_64", "BootModes": ["uefi"], "CreationDate": %q, "Description": "",
 		"FileLocation": "000000000001/golden", "ImageId": %q, "ImageName": "golden", "ImageType": "machine",
 		"PermissionsToLaunch": {"AccountIds": [], "GlobalPermission": false}, "ProductCodes": ["0002"], "RootDeviceName": "/dev/sda1", "RootDeviceType": "bsu",
@@ -79,17 +79,17 @@ func TestImageOfVm(t *testing.T) {
 		"BlockDeviceMappings": [
 			{"DeviceName": "/dev/sda1", "Bsu": {"DeleteOnVmDeletion": false, "SnapshotId": %q, "VolumeSize": 10, "VolumeType": "standard"}},
 			{"DeviceName": "/dev/xvdb", "Bsu": {"DeleteOnVmDeletion": false, "Iops": 200, "SnapshotId": %q, "VolumeSize": 20, "VolumeType": "io1"}}
-		]}`, anna, i.text("CreationDate"), i.text("ImageId"), set.Parts[0].SnapshotId, set.Parts[1].SnapshotId)
+		]}`, anna, i.Text("CreationDate"), i.Text("ImageId"), set.Parts[0].SnapshotId, set.Parts[1].SnapshotId)
 	l.settle()
-	if got := l.readImage(anna, i.text("ImageId")).text("State"); got != "available" {
+	if got := l.readImage(anna, i.Text("ImageId")).Text("State"); got != "available" {
 		t.Errorf("the image is %s", got)
 	}
 	// It goes without its snapshots, which do not go without it.
 	l.refuse(apierror.InUse, anna, "DeleteSnapshot", `{"SnapshotId": %q}`, set.Parts[1].SnapshotId)
-	l.call(anna, "DeleteImage", `{"ImageId": %q}`, i["ImageId"])
-	l.selects(l.list(anna, "ReadImages", `{}`), "ImageId")
-	l.selects(l.list(anna, "ReadSnapshots", `{}`), "SnapshotId", string(set.Parts[0].SnapshotId), string(set.Parts[1].SnapshotId))
-	l.call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, set.Parts[1].SnapshotId)
+	l.Call(anna, "DeleteImage", `{"ImageId": %q}`, i["ImageId"])
+	l.Selects(l.list(anna, "ReadImages", `{}`), "ImageId")
+	l.Selects(l.list(anna, "ReadSnapshots", `{}`), "SnapshotId", string(set.Parts[0].SnapshotId), string(set.Parts[1].SnapshotId))
+	l.Call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, set.Parts[1].SnapshotId)
 }
 
 // A VM that runs is off while its snapshots are taken, unless it shall not be,
@@ -108,7 +108,7 @@ func TestImageReboots(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			l := newVmLab(t)
+			l := newVmRegion(t)
 			vm := l.vmIn(anna, test.create)
 			state := l.state(anna, vm)
 			l.drivers.Slow(func(op string) time.Duration {
@@ -117,7 +117,7 @@ func TestImageReboots(t *testing.T) {
 				}
 				return delay
 			})
-			image := l.one(anna, "CreateImage", `{"VmId": %q%s}`, vm, test.image).text("ImageId")
+			image := l.One(anna, "CreateImage", `{"VmId": %q%s}`, vm, test.image).Text("ImageId")
 			var on []string
 			for next := l.rest(); !next.IsZero(); next = l.rest() {
 				snapshots, err := l.drivers.ObserveSnapshots(t.Context())
@@ -128,12 +128,12 @@ func TestImageReboots(t *testing.T) {
 				if got := l.state(anna, vm); got != state {
 					t.Errorf("the VM is %s, want that it stays %s", got, state)
 				}
-				l.clock.AdvanceTo(next)
+				l.Clock.AdvanceTo(next)
 			}
 			if got := slices.Compact(on); !slices.Equal(got, test.on) {
 				t.Errorf("it is on, and is there a snapshot: %q, want %q", got, test.on)
 			}
-			if got := l.readImage(anna, image).text("State"); got != "available" {
+			if got := l.readImage(anna, image).Text("State"); got != "available" {
 				t.Errorf("the image is %s", got)
 			}
 			if got := l.inWorld(anna, vm).Boots; got != test.boots {
@@ -160,19 +160,19 @@ func TestImageRebootInterrupted(t *testing.T) {
 		for _, wait := range []time.Duration{0, delay / 2, delay, 3 * delay / 2} {
 			t.Run(fmt.Sprint(test.name, " after ", wait), func(t *testing.T) {
 				t.Parallel()
-				l := newVmLab(t)
+				l := newVmRegion(t)
 				vm := l.vmIn(anna, ``)
-				i := l.one(anna, "CreateImage", `{"VmId": %q}`, vm)
-				image := i.text("ImageId")
+				i := l.One(anna, "CreateImage", `{"VmId": %q}`, vm)
+				image := i.Text("ImageId")
 				l.advance(wait)
 				switch test.action {
 				case "CreateImage":
-					l.call(anna, "CreateImage", `{"VmId": %q}`, vm)
+					l.Call(anna, "CreateImage", `{"VmId": %q}`, vm)
 				case "DeleteImage":
-					l.call(anna, "DeleteImage", `{"ImageId": %q}`, image)
-					l.call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, i.objects("BlockDeviceMappings")[0].object("Bsu")["SnapshotId"])
+					l.Call(anna, "DeleteImage", `{"ImageId": %q}`, image)
+					l.Call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, i.Objects("BlockDeviceMappings")[0].Object("Bsu")["SnapshotId"])
 				default:
-					l.call(anna, test.action, `{"VmIds": [%q]}`, vm)
+					l.Call(anna, test.action, `{"VmIds": [%q]}`, vm)
 				}
 				l.settle()
 				for _, end := range []struct{ action, filter, of, want string }{
@@ -180,7 +180,7 @@ func TestImageRebootInterrupted(t *testing.T) {
 				} {
 					state := ""
 					for _, is := range l.list(anna, end.action, `{%q: [%q]}`, end.filter, end.of) {
-						state = is.text("State")
+						state = is.Text("State")
 					}
 					if state != end.want {
 						t.Errorf("%s: it is %q, want %q", end.action, state, end.want)
@@ -190,8 +190,8 @@ func TestImageRebootInterrupted(t *testing.T) {
 					t.Errorf("the machine is on: %t", m.On)
 				}
 				for _, image := range l.list(anna, "ReadImages", `{}`) {
-					if image.text("State") != "available" {
-						t.Errorf("an image is %s", image.text("State"))
+					if image.Text("State") != "available" {
+						t.Errorf("an image is %s", image.Text("State"))
 					}
 				}
 			})
@@ -202,29 +202,29 @@ func TestImageRebootInterrupted(t *testing.T) {
 // A VM that finds no room after it was off for an image is stopped.
 func TestImageRebootWithoutRoom(t *testing.T) {
 	t.Parallel()
-	l := newVmLab(t)
+	l := newVmRegion(t)
 	vm := l.vmIn(anna, ``)
-	image := l.one(anna, "CreateImage", `{"VmId": %q}`, vm).text("ImageId")
+	image := l.One(anna, "CreateImage", `{"VmId": %q}`, vm).Text("ImageId")
 	l.drivers.Limit(sim.Room{Subregion: "test-1a"})
 	l.settle()
-	if got := l.read(anna, "ReadVms", "VmIds", vm); got.text("State") != "stopped" || !strings.Contains(got.text("StateReason"), "InsufficientInstanceCapacity") {
+	if got := l.read(anna, "ReadVms", "VmIds", vm); got.Text("State") != "stopped" || !strings.Contains(got.Text("StateReason"), "InsufficientInstanceCapacity") {
 		t.Errorf("the VM is %v", got)
 	}
-	if got := l.readImage(anna, image).text("State"); got != "available" {
+	if got := l.readImage(anna, image).Text("State"); got != "available" {
 		t.Errorf("the image is %s", got)
 	}
 }
 
 func TestImageOfVmRefused(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestRegion(t)
 	vm, root := l.vmWithRoot(anna, VmRunning, 1)
 	for _, state := range []VmStateName{VmPending, VmStopping, VmShuttingDown} {
 		other, _ := l.vmWithRoot(anna, state, 1)
 		l.refuse(apierror.InvalidVmState, anna, "CreateImage", `{"VmId": %q}`, other)
 	}
 	l.setVm(anna, vm, VmStopped)
-	l.call(anna, "UnlinkVolume", `{"VolumeId": %q}`, root)
+	l.Call(anna, "UnlinkVolume", `{"VolumeId": %q}`, root)
 	l.refuse(apierror.InvalidVmState, anna, "CreateImage", `{"VmId": %q}`, vm) // its root device is going
 	l.refuse(apierror.VmNotFound, ben, "CreateImage", `{"VmId": %q}`, vm)
 }
@@ -232,26 +232,26 @@ func TestImageOfVmRefused(t *testing.T) {
 // An image is failed if one of its snapshots is.
 func TestImageFails(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestRegion(t)
 	vm, _ := l.vmWithRoot(anna, VmStopped, 1)
-	i := l.one(anna, "CreateImage", `{"VmId": %q}`, vm)
+	i := l.One(anna, "CreateImage", `{"VmId": %q}`, vm)
 	snapshot := i["BlockDeviceMappings"].([]any)[0].(map[string]any)["Bsu"].(map[string]any)["SnapshotId"].(string)
 	l.drivers.Break(snapshot, "the disk is on fire")
 	l.settle()
-	got := l.readImage(anna, i.text("ImageId"))
-	if want := "map[StateCode:Server.InternalError StateMessage:The snapshot " + snapshot + " has failed.]"; got.text("State") != "failed" || got.text("StateComment") != want {
+	got := l.readImage(anna, i.Text("ImageId"))
+	if want := "map[StateCode:Server.InternalError StateMessage:The snapshot " + snapshot + " has failed.]"; got.Text("State") != "failed" || got.Text("StateComment") != want {
 		t.Errorf("it is %s: %s", got["State"], got["StateComment"])
 	}
 	l.refuse(apierror.InvalidImageState, anna, "CreateImage", `{"SourceImageId": %q, "SourceRegionName": "test-1"}`, i["ImageId"])
 	l.refuse(apierror.InvalidImageState, anna, "CreateImageExportTask", `{"ImageId": %q, "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "bucket"}}`, i["ImageId"])
-	l.call(anna, "DeleteImage", `{"ImageId": %q}`, i["ImageId"])
-	l.call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, snapshot)
+	l.Call(anna, "DeleteImage", `{"ImageId": %q}`, i["ImageId"])
+	l.Call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, snapshot)
 }
 
 // A request asks for an image in one way.
 func TestImageWays(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestRegion(t)
 	vm, _ := l.vmWithRoot(anna, VmStopped, 1)
 	image, snapshot := l.image(anna)
 	of := fmt.Sprintf(`"VmId": %q`, vm)
@@ -293,9 +293,9 @@ func TestImageWays(t *testing.T) {
 
 func TestRegisterImage(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestRegion(t)
 	s := l.snapshot(anna, l.volume(anna, `"Size": 10`))
-	i := l.one(anna, "CreateImage", `{"RootDeviceName": "/dev/sda1", "ImageName": "web (v1.0)/2026_11-20", "BootModes": ["uefi", "legacy", "uefi"], "TpmMandatory": true, "BlockDeviceMappings": [
+	i := l.One(anna, "CreateImage", `{"RootDeviceName": "/dev/sda1", "ImageName": "web (v1.0)/2026_11-20", "BootModes": ["uefi", "legacy", "uefi"], "TpmMandatory": true, "BlockDeviceMappings": [
 		{"DeviceName": "/dev/sdb", "Bsu": {"VolumeSize": 5, "VolumeType": "io1", "Iops": 300, "DeleteOnVmDeletion": false}},
 		{"DeviceName": "/dev/sda1", "Bsu": {"SnapshotId": %q}},
 		{"DeviceName": "/dev/xvdc", "Bsu": {"SnapshotId": %[1]q, "VolumeSize": 12, "VolumeType": "gp2"}},
@@ -303,17 +303,17 @@ func TestRegisterImage(t *testing.T) {
 	for name, want := range map[string]string{
 		"State": "available", "Architecture": "i386", "BootModes": "[uefi legacy]", "TpmMandatory": "true", "ProductCodes": "[0001]", "FileLocation": "000000000001/web (v1.0)/2026_11-20",
 	} {
-		if got := i.text(name); got != want {
+		if got := i.Text(name); got != want {
 			t.Errorf("%s is %s, want %s", name, got, want)
 		}
 	}
-	l.shows(reply{"got": i["BlockDeviceMappings"]}, `{"got": [
+	l.Shows(reply{"got": i["BlockDeviceMappings"]}, `{"got": [
 		{"DeviceName": "/dev/sdb", "Bsu": {"VolumeSize": 5, "VolumeType": "io1", "Iops": 300, "DeleteOnVmDeletion": false}},
 		{"DeviceName": "/dev/sda1", "Bsu": {"SnapshotId": %q, "VolumeSize": 10, "VolumeType": "standard", "DeleteOnVmDeletion": true}},
 		{"DeviceName": "/dev/xvdc", "Bsu": {"SnapshotId": %[1]q, "VolumeSize": 12, "VolumeType": "gp2", "DeleteOnVmDeletion": true}},
 		{"DeviceName": "/dev/xvdd", "VirtualDeviceName": "ephemeral0", "Bsu": {"DeleteOnVmDeletion": false}}]}`, s)
 	// A copy keeps what needs no snapshot as it is.
-	copied := l.one(anna, "CreateImage", `{"SourceImageId": %q, "SourceRegionName": "test-1"}`, i["ImageId"])
+	copied := l.One(anna, "CreateImage", `{"SourceImageId": %q, "SourceRegionName": "test-1"}`, i["ImageId"])
 	got := fmt.Sprint(copied["BlockDeviceMappings"])
 	if strings.Contains(got, s) || strings.Count(got, "SnapshotId:snap-") != 2 || !strings.Contains(got, "VirtualDeviceName:ephemeral0") {
 		t.Errorf("the mappings of a copy are %s", got)
@@ -322,10 +322,10 @@ func TestRegisterImage(t *testing.T) {
 
 func TestRegisterImageRefused(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestRegion(t)
 	s := l.snapshot(anna, l.volume(anna, `"Size": 10`))
 	theirs := l.snapshot(ben, l.volume(ben, `"Size": 1`))
-	young := l.one(anna, "CreateSnapshot", `{"SourceSnapshotId": %q, "SourceRegionName": "test-1"}`, s).text("SnapshotId")
+	young := l.One(anna, "CreateSnapshot", `{"SourceSnapshotId": %q, "SourceRegionName": "test-1"}`, s).Text("SnapshotId")
 	root := fmt.Sprintf(`{"DeviceName": "/dev/sda1", "Bsu": {"SnapshotId": %q}}`, s)
 	for _, test := range []struct {
 		name, mappings string
@@ -358,27 +358,27 @@ func TestRegisterImageRefused(t *testing.T) {
 // also once it is not shared any more.
 func TestImageOfLentSnapshot(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestRegion(t)
 	s := l.snapshot(anna, l.volume(anna, `"Size": 1`))
-	l.call(anna, "UpdateSnapshot", `{"SnapshotId": %q, "PermissionsToCreateVolume": {"Additions": {"AccountIds": [%q]}}}`, s, ben)
-	i := l.one(ben, "CreateImage", `{"RootDeviceName": "/dev/sda1", "BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "Bsu": {"SnapshotId": %q}}]}`, s)
-	l.selects(l.list(ben, "ReadImages", `{"BlockDeviceMappingSnapshotIds": [%q]}`, s), "ImageId", i.text("ImageId"))
-	l.call(anna, "UpdateSnapshot", `{"SnapshotId": %q, "PermissionsToCreateVolume": {"Removals": {"AccountIds": [%q]}}}`, s, ben)
-	copied := l.one(ben, "CreateImage", `{"SourceImageId": %q, "SourceRegionName": "test-1"}`, i["ImageId"])
-	l.call(ben, "CreateImageExportTask", `{"ImageId": %q, "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "bucket"}}`, i["ImageId"])
+	l.Call(anna, "UpdateSnapshot", `{"SnapshotId": %q, "PermissionsToCreateVolume": {"Additions": {"AccountIds": [%q]}}}`, s, ben)
+	i := l.One(ben, "CreateImage", `{"RootDeviceName": "/dev/sda1", "BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "Bsu": {"SnapshotId": %q}}]}`, s)
+	l.Selects(l.list(ben, "ReadImages", `{"BlockDeviceMappingSnapshotIds": [%q]}`, s), "ImageId", i.Text("ImageId"))
+	l.Call(anna, "UpdateSnapshot", `{"SnapshotId": %q, "PermissionsToCreateVolume": {"Removals": {"AccountIds": [%q]}}}`, s, ben)
+	copied := l.One(ben, "CreateImage", `{"SourceImageId": %q, "SourceRegionName": "test-1"}`, i["ImageId"])
+	l.Call(ben, "CreateImageExportTask", `{"ImageId": %q, "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "bucket"}}`, i["ImageId"])
 	l.settle()
-	if got := l.readImage(ben, copied.text("ImageId")).text("State"); got != "available" {
+	if got := l.readImage(ben, copied.Text("ImageId")).Text("State"); got != "available" {
 		t.Errorf("a copy is %s", got)
 	}
-	l.call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, s)
+	l.Call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, s)
 	l.refuse(apierror.SnapshotNotFound, ben, "CreateImage", `{"SourceImageId": %q, "SourceRegionName": "test-1"}`, i["ImageId"])
-	l.call(ben, "DeleteImage", `{"ImageId": %q}`, i["ImageId"])
+	l.Call(ben, "DeleteImage", `{"ImageId": %q}`, i["ImageId"])
 }
 
 // A resource is shared with so many accounts and no more.
 func TestSharedWithTooMany(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestRegion(t)
 	image, snapshot := l.image(anna)
 	accounts := func(from, n int) string {
 		var ids []string
@@ -387,25 +387,25 @@ func TestSharedWithTooMany(t *testing.T) {
 		}
 		return jsonOf(ids)
 	}
-	l.call(anna, "UpdateImage", `{"ImageId": %q, "PermissionsToLaunch": {"Additions": {"AccountIds": %s}}}`, image, accounts(100, maxShared))
+	l.Call(anna, "UpdateImage", `{"ImageId": %q, "PermissionsToLaunch": {"Additions": {"AccountIds": %s}}}`, image, accounts(100, maxShared))
 	l.refuse(apierror.InvalidCount, anna, "UpdateImage", `{"ImageId": %q, "PermissionsToLaunch": {"Additions": {"AccountIds": %s}}}`, image, accounts(5000, 1))
 	l.refuse(apierror.InvalidCount, anna, "UpdateSnapshot", `{"SnapshotId": %q, "PermissionsToCreateVolume": {"Additions": {"AccountIds": %s}}}`, snapshot, accounts(100, maxShared+1))
-	l.call(anna, "UpdateImage", `{"ImageId": %q, "PermissionsToLaunch": {"Removals": {"AccountIds": %s}}}`, image, accounts(100, 1))
-	l.call(anna, "UpdateImage", `{"ImageId": %q, "PermissionsToLaunch": {"Additions": {"AccountIds": %s}}}`, image, accounts(5000, 1))
-	l.call(anna, "DeleteImage", `{"ImageId": %q}`, image)
-	l.selects(l.list("000000005000", "ReadImages", `{}`), "ImageId")
+	l.Call(anna, "UpdateImage", `{"ImageId": %q, "PermissionsToLaunch": {"Removals": {"AccountIds": %s}}}`, image, accounts(100, 1))
+	l.Call(anna, "UpdateImage", `{"ImageId": %q, "PermissionsToLaunch": {"Additions": {"AccountIds": %s}}}`, image, accounts(5000, 1))
+	l.Call(anna, "DeleteImage", `{"ImageId": %q}`, image)
+	l.Selects(l.list("000000005000", "ReadImages", `{}`), "ImageId")
 }
 
 func TestSharedImages(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestRegion(t)
 	const carol = "000000000003"
 	private, snapshot := l.image(anna)
-	l.call(anna, "UpdateImage", `{"ImageId": %q, "Description": "mine", "ProductCodes": ["0004", "0001", "0004"]}`, private)
-	l.call(ben, "UpdateImage", `{"ImageId": %q, "Description": "x"}`, func() string { i, _ := l.image(ben); return i }())
+	l.Call(anna, "UpdateImage", `{"ImageId": %q, "Description": "mine", "ProductCodes": ["0004", "0001", "0004"]}`, private)
+	l.Call(ben, "UpdateImage", `{"ImageId": %q, "Description": "x"}`, func() string { i, _ := l.image(ben); return i }())
 	share := func(change string) string {
 		t.Helper()
-		return l.one(anna, "UpdateImage", `{"ImageId": %q, "PermissionsToLaunch": %s}`, private, change).text("PermissionsToLaunch")
+		return l.One(anna, "UpdateImage", `{"ImageId": %q, "PermissionsToLaunch": %s}`, private, change).Text("PermissionsToLaunch")
 	}
 	for _, action := range []string{`DeleteImage {"ImageId": %q}`, `UpdateImage {"ImageId": %q, "Description": ""}`, `CreateImage {"SourceImageId": %q, "SourceRegionName": "test-1"}`, `CreateImageExportTask {"ImageId": %q, "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "bucket"}}`} {
 		name, request, _ := strings.Cut(action, " ")
@@ -419,29 +419,29 @@ func TestSharedImages(t *testing.T) {
 		"AccountId": anna, "Description": "mine", "ProductCodes": "[0004 0001]", "Tags": "[]", "FileLocation": anna + "/" + private,
 		"PermissionsToLaunch": "map[AccountIds:[" + ben + "] GlobalPermission:false]", // with whom else is the owner's
 	} {
-		if got.text(name) != want {
+		if got.Text(name) != want {
 			t.Errorf("%s is %s to others, want %s", name, got[name], want)
 		}
 	}
-	l.selects(l.list(ben, "ReadImages", `{"PermissionsToLaunchAccountIds": [%q]}`, ben), "ImageId", private)
-	l.selects(l.list(ben, "ReadImages", `{"AccountIds": [%q]}`, anna), "ImageId", private)
+	l.Selects(l.list(ben, "ReadImages", `{"PermissionsToLaunchAccountIds": [%q]}`, ben), "ImageId", private)
+	l.Selects(l.list(ben, "ReadImages", `{"AccountIds": [%q]}`, anna), "ImageId", private)
 
 	// Others copy it, and do nothing else with it; nor with its snapshot.
 	l.refuse(apierror.NotAuthorized, ben, "DeleteImage", `{"ImageId": %q}`, private)
 	l.refuse(apierror.NotAuthorized, ben, "UpdateImage", `{"ImageId": %q, "Description": "x"}`, private)
 	l.refuse(apierror.NotAuthorized, ben, "CreateImageExportTask", `{"ImageId": %q, "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "bucket"}}`, private)
 	l.refuse(apierror.SnapshotNotFound, ben, "CreateVolume", `{"SubregionName": "test-1a", "SnapshotId": %q}`, snapshot)
-	copied := l.one(ben, "CreateImage", `{"SourceImageId": %q, "SourceRegionName": "test-1"}`, private)
+	copied := l.One(ben, "CreateImage", `{"SourceImageId": %q, "SourceRegionName": "test-1"}`, private)
 	for name, want := range map[string]string{
 		"AccountId": ben, "Description": "mine", "ProductCodes": "[0004 0001]", "State": "pending", "Architecture": "i386",
 		"PermissionsToLaunch": "map[AccountIds:[] GlobalPermission:false]",
 	} {
-		if copied.text(name) != want {
+		if copied.Text(name) != want {
 			t.Errorf("%s of a copy is %s, want %s", name, copied[name], want)
 		}
 	}
-	other := l.one(ben, "CreateImage", `{"SourceImageId": %q, "SourceRegionName": "test-1", "Description": "ours", "ProductCodes": ["0002"], "BootModes": ["uefi"], "TpmMandatory": true}`, private)
-	if other.text("Description") != "ours" || other.text("ProductCodes") != "[0002]" || other.text("BootModes") != "[uefi]" || other.text("TpmMandatory") != "true" {
+	other := l.One(ben, "CreateImage", `{"SourceImageId": %q, "SourceRegionName": "test-1", "Description": "ours", "ProductCodes": ["0002"], "BootModes": ["uefi"], "TpmMandatory": true}`, private)
+	if other.Text("Description") != "ours" || other.Text("ProductCodes") != "[0002]" || other.Text("BootModes") != "[uefi]" || other.Text("TpmMandatory") != "true" {
 		t.Errorf("a copy with changes is %v", other)
 	}
 
@@ -449,18 +449,18 @@ func TestSharedImages(t *testing.T) {
 	if got, want := share(`{"Additions": {"GlobalPermission": true}}`), "map[AccountIds:["+ben+" "+carol+"] GlobalPermission:true]"; got != want {
 		t.Errorf("the permissions are %s, want %s", got, want)
 	}
-	l.selects(l.list("000000000004", "ReadImages", `{"PermissionsToLaunchGlobalPermission": true}`), "ImageId", private)
-	public := l.one(ben, "CreateImage", `{"SourceImageId": %q, "SourceRegionName": "test-1"}`, private)
-	if got, want := public.text("PermissionsToLaunch"), "map[AccountIds:[] GlobalPermission:true]"; got != want {
+	l.Selects(l.list("000000000004", "ReadImages", `{"PermissionsToLaunchGlobalPermission": true}`), "ImageId", private)
+	public := l.One(ben, "CreateImage", `{"SourceImageId": %q, "SourceRegionName": "test-1"}`, private)
+	if got, want := public.Text("PermissionsToLaunch"), "map[AccountIds:[] GlobalPermission:true]"; got != want {
 		t.Errorf("the permissions of a copy of it are %s, want %s", got, want)
 	}
-	l.selects(l.list("000000000004", "ReadImages", `{"AccountIds": [%q]}`, ben), "ImageId", public.text("ImageId"))
-	l.call(ben, "DeleteImage", `{"ImageId": %q}`, public["ImageId"])
+	l.Selects(l.list("000000000004", "ReadImages", `{"AccountIds": [%q]}`, ben), "ImageId", public.Text("ImageId"))
+	l.Call(ben, "DeleteImage", `{"ImageId": %q}`, public["ImageId"])
 	share(`{"Removals": {"GlobalPermission": true}}`)
 	share(`{"Removals": {"AccountIds": ["` + ben + `"]}}`)
 	l.refuse(apierror.ImageNotFound, ben, "CreateImage", `{"SourceImageId": %q, "SourceRegionName": "test-1"}`, private)
-	l.call(anna, "DeleteImage", `{"ImageId": %q}`, private)
-	l.selects(l.list(carol, "ReadImages", `{}`), "ImageId")
+	l.Call(anna, "DeleteImage", `{"ImageId": %q}`, private)
+	l.Selects(l.list(carol, "ReadImages", `{}`), "ImageId")
 
 	image, _ := l.image(anna)
 	l.refuse(apierror.MissingParameter, anna, "UpdateImage", `{"ImageId": %q}`, image)
@@ -471,26 +471,26 @@ func TestSharedImages(t *testing.T) {
 // An account calls an image so only once, in whichever way it is made.
 func TestImageNames(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestRegion(t)
 	vm, _ := l.vmWithRoot(anna, VmStopped, 1)
-	i := l.one(anna, "CreateImage", `{"VmId": %q, "ImageName": "golden"}`, vm)
+	i := l.One(anna, "CreateImage", `{"VmId": %q, "ImageName": "golden"}`, vm)
 	l.refuse(apierror.ImageNameTaken, anna, "CreateImage", `{"VmId": %q, "ImageName": "golden"}`, vm)
 	l.settle()
-	copied := l.one(anna, "CreateImage", `{"SourceImageId": %q, "SourceRegionName": "test-1"}`, i["ImageId"])
+	copied := l.One(anna, "CreateImage", `{"SourceImageId": %q, "SourceRegionName": "test-1"}`, i["ImageId"])
 	if copied["ImageName"] != copied["ImageId"] {
 		t.Errorf("an image without a name is called %s", copied["ImageName"])
 	}
 	other, _ := l.vmWithRoot(ben, VmStopped, 1)
-	l.call(ben, "CreateImage", `{"VmId": %q, "ImageName": "golden"}`, other)
-	l.call(anna, "DeleteImage", `{"ImageId": %q}`, i["ImageId"])
-	l.call(anna, "CreateImage", `{"VmId": %q, "ImageName": "golden"}`, vm)
+	l.Call(ben, "CreateImage", `{"VmId": %q, "ImageName": "golden"}`, other)
+	l.Call(anna, "DeleteImage", `{"ImageId": %q}`, i["ImageId"])
+	l.Call(anna, "CreateImage", `{"VmId": %q, "ImageName": "golden"}`, vm)
 }
 
 func TestImageFilters(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestRegion(t)
 	vm, _ := l.vmWithRoot(anna, VmStopped, 7)
-	one := l.one(anna, "CreateImage", `{"VmId": %q, "ImageName": "Debian-12-golden", "Description": "one"}`, vm).text("ImageId")
+	one := l.One(anna, "CreateImage", `{"VmId": %q, "ImageName": "Debian-12-golden", "Description": "one"}`, vm).Text("ImageId")
 	l.settle()
 	two, snapshot := l.image(anna)
 	for filters, want := range map[string][]string{
@@ -528,19 +528,19 @@ func TestImageFilters(t *testing.T) {
 		`{"States": ["available"], "ImageNames": ["Debian-12-golden"]}`: {one},
 		`{"States": ["pending"]}`:                                       nil,
 	} {
-		t.Run(filters, func(t *testing.T) { l.selects(l.list(anna, "ReadImages", filters), "ImageId", want...) })
+		t.Run(filters, func(t *testing.T) { l.Selects(l.list(anna, "ReadImages", filters), "ImageId", want...) })
 	}
 }
 
 // The region's own images are everybody's, and nobody's to change.
 func TestPublish(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestRegion(t)
 	publish := func(images []PublicImage) (changed bool) {
 		t.Helper()
-		before := l.version(string(id.Outscale))
-		l.update(string(id.Outscale), func(tx *resource.Tx) error { return Publish(tx, images) })
-		return l.version(string(id.Outscale)) != before
+		before := l.Revision(string(id.Outscale))
+		l.Update(string(id.Outscale), func(tx *resource.Tx) error { return Publish(tx, images) })
+		return l.Revision(string(id.Outscale)) != before
 	}
 	images := PublicImages()
 	if !publish(images) || publish(images) {
@@ -551,7 +551,7 @@ func TestPublish(t *testing.T) {
 		t.Fatalf("%d images are published and %d are there", len(images), len(all))
 	}
 	debian := l.readImage(anna, "ami-deb12000")
-	l.shows(debian, `{
+	l.Shows(debian, `{
 		"AccountAlias": "Outscale", "AccountId": "000000000000", "Architecture": "x86_64", "BootModes": ["legacy", "uefi"], "CreationDate": "2026-01-12T09:00:00.000Z",
 		"Description": "Debian 12 (bookworm)", "FileLocation": "Outscale/Debian-12-2026.01.12-0", "ImageId": "ami-deb12000", "ImageName": "Debian-12-2026.01.12-0", "ImageType": "machine",
 		"PermissionsToLaunch": {"AccountIds": [], "GlobalPermission": true}, "ProductCodes": ["0001"], "RootDeviceName": "/dev/sda1", "RootDeviceType": "bsu",
@@ -562,8 +562,8 @@ func TestPublish(t *testing.T) {
 
 	// A copy has a snapshot that the driver makes of the content it knows, and so
 	// has a volume.
-	copied := l.one(anna, "CreateImage", `{"SourceImageId": "ami-deb12000", "SourceRegionName": "test-1"}`)
-	l.update(anna, func(tx *resource.Tx) error {
+	copied := l.One(anna, "CreateImage", `{"SourceImageId": "ami-deb12000", "SourceRegionName": "test-1"}`)
+	l.Update(anna, func(tx *resource.Tx) error {
 		owner, i, err := launchable(tx, "ami-deb12000")
 		if err != nil {
 			return err
@@ -579,7 +579,7 @@ func TestPublish(t *testing.T) {
 		return used.insert(tx, v)
 	})
 	l.settle()
-	if got := l.readImage(anna, copied.text("ImageId")); got.text("State") != "available" || got.text("PermissionsToLaunch") != "map[AccountIds:[] GlobalPermission:true]" {
+	if got := l.readImage(anna, copied.Text("ImageId")); got.Text("State") != "available" || got.Text("PermissionsToLaunch") != "map[AccountIds:[] GlobalPermission:true]" {
 		t.Errorf("a copy is %v", got)
 	}
 	of := copied["BlockDeviceMappings"].([]any)[0].(map[string]any)["Bsu"].(map[string]any)["SnapshotId"].(string)
@@ -597,16 +597,16 @@ func TestPublish(t *testing.T) {
 	if !publish(others) || publish(others) {
 		t.Error("other images are published more often than once, or not at all")
 	}
-	l.selects(l.list(ben, "ReadImages", `{}`), "ImageId", "ami-deb13000", copied.text("ImageId"), "ami-deb12000")
-	if got := l.readImage(ben, "ami-deb12000"); got.text("Description") != "changed" {
+	l.Selects(l.list(ben, "ReadImages", `{}`), "ImageId", "ami-deb13000", copied.Text("ImageId"), "ami-deb12000")
+	if got := l.readImage(ben, "ami-deb12000"); got.Text("Description") != "changed" {
 		t.Errorf("a changed image is %v", got)
 	}
-	if got := l.readImage(anna, copied.text("ImageId")).text("State"); got != "available" {
+	if got := l.readImage(anna, copied.Text("ImageId")).Text("State"); got != "available" {
 		t.Errorf("a copy is %s", got)
 	}
 	publish(nil)
-	l.selects(l.list(ben, "ReadImages", `{}`), "ImageId", copied.text("ImageId"))
-	l.view(string(id.Outscale), func(tx *resource.Tx) error {
+	l.Selects(l.list(ben, "ReadImages", `{}`), "ImageId", copied.Text("ImageId"))
+	l.View(string(id.Outscale), func(tx *resource.Tx) error {
 		if n := Snapshots.Count(tx); n != 0 {
 			t.Errorf("%d snapshots are left", n)
 		}
@@ -660,14 +660,14 @@ func manifestOf(until time.Time) string {
 
 func TestImportImage(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	l.fetched = []byte(manifestOf(l.clock.Now().Add(time.Hour)))
-	i := l.one(anna, "CreateImage", `{"FileLocation": "https://example.com/manifest.json?Signature=x", "BootModes": ["uefi"]}`)
+	l := newTestRegion(t)
+	l.fetched = []byte(manifestOf(l.Clock.Now().Add(time.Hour)))
+	i := l.One(anna, "CreateImage", `{"FileLocation": "https://example.com/manifest.json?Signature=x", "BootModes": ["uefi"]}`)
 	for name, want := range map[string]string{
 		"ImageName": "imported", "Description": "from afar", "Architecture": "x86_64", "ProductCodes": "[0002]", "State": "pending", "BootModes": "[uefi]",
 		"PermissionsToLaunch": "map[AccountIds:[] GlobalPermission:false]", "FileLocation": anna + "/imported",
 	} {
-		if i.text(name) != want {
+		if i.Text(name) != want {
 			t.Errorf("%s is %s, want %s", name, i[name], want)
 		}
 	}
@@ -677,11 +677,11 @@ func TestImportImage(t *testing.T) {
 			snapshots = append(snapshots, s[:len("snap-12345678")])
 		}
 	}
-	l.shows(reply{"got": i["BlockDeviceMappings"]}, `{"got": [
+	l.Shows(reply{"got": i["BlockDeviceMappings"]}, `{"got": [
 		{"DeviceName": "/dev/sda1", "Bsu": {"SnapshotId": %q, "VolumeSize": 11, "VolumeType": "standard", "DeleteOnVmDeletion": true}},
 		{"DeviceName": "/dev/sdb", "Bsu": {"SnapshotId": %q, "VolumeSize": 5, "VolumeType": "io1", "Iops": 300, "DeleteOnVmDeletion": false}}]}`, snapshots[0], snapshots[1])
 	l.settle()
-	if got := l.readImage(anna, i.text("ImageId")).text("State"); got != "available" {
+	if got := l.readImage(anna, i.Text("ImageId")).Text("State"); got != "available" {
 		t.Errorf("it is %s", got)
 	}
 	s, _, err := l.drivers.Snapshot(t.Context(), anna, snapshots[0])
@@ -693,9 +693,9 @@ func TestImportImage(t *testing.T) {
 		t.Errorf("the driver imports %v, %v", s.Parts, err)
 	}
 	l.refuse(apierror.ImageNameTaken, anna, "CreateImage", `{"FileLocation": "https://example.com/manifest.json"}`)
-	l.call(anna, "CreateImage", `{"FileLocation": "https://example.com/manifest.json", "ImageName": "another", "Description": "mine", "ProductCodes": ["0001"]}`)
-	l.advance(time.Date(2026, 11, 20, 11, 0, 0, 0, time.UTC).Sub(l.clock.Now()))
-	l.call(anna, "CreateImage", `{"FileLocation": "https://example.com/manifest.json", "ImageName": "the last one"}`)
+	l.Call(anna, "CreateImage", `{"FileLocation": "https://example.com/manifest.json", "ImageName": "another", "Description": "mine", "ProductCodes": ["0001"]}`)
+	l.advance(time.Date(2026, 11, 20, 11, 0, 0, 0, time.UTC).Sub(l.Clock.Now()))
+	l.Call(anna, "CreateImage", `{"FileLocation": "https://example.com/manifest.json", "ImageName": "the last one"}`)
 	l.advance(time.Second)
 	l.refuse(apierror.InvalidManifest, anna, "CreateImage", `{"FileLocation": "https://example.com/manifest.json", "ImageName": "too late"}`)
 }

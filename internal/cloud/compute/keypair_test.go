@@ -51,7 +51,7 @@ func fingerprints(t testing.TB) map[string]string {
 
 func TestCreatedKeypairs(t *testing.T) {
 	t.Parallel()
-	l := newDesk(t, labRegion, nil)
+	l := newRuleRegion(t, twoSubregions, nil)
 	k := l.one("Keypair", alice, "CreateKeypair", object{"KeypairName": "made"})
 	block, rest := pem.Decode([]byte(k["PrivateKey"].(string)))
 	if block == nil || block.Type != "RSA PRIVATE KEY" || len(rest) > 0 {
@@ -92,7 +92,7 @@ func TestCreatedKeypairs(t *testing.T) {
 
 func TestImportedKeypairs(t *testing.T) {
 	t.Parallel()
-	l := newDesk(t, labRegion, nil)
+	l := newRuleRegion(t, twoSubregions, nil)
 	prints := fingerprints(t)
 	imports := 0
 	check := func(name, keyType, text string) {
@@ -158,7 +158,7 @@ func TestTheLineOfAKeypair(t *testing.T) {
 
 func TestRefusedKeypairs(t *testing.T) {
 	t.Parallel()
-	l := newDesk(t, labRegion, nil)
+	l := newRuleRegion(t, twoSubregions, nil)
 	keys := written(t)
 	ed := strings.TrimSpace(keys["ssh-ed25519.openssh"])
 	huge, err := x509.MarshalPKIXPublicKey(&rsa.PublicKey{N: new(big.Int).SetBit(big.NewInt(1), 32767, 1), E: 65537})
@@ -208,7 +208,7 @@ func TestRefusedKeypairs(t *testing.T) {
 
 func TestKeypairNames(t *testing.T) {
 	t.Parallel()
-	l := newDesk(t, labRegion, nil)
+	l := newRuleRegion(t, twoSubregions, nil)
 	key := written(t)["ssh-ed25519.openssh"]
 	printable := ""
 	for c := ' '; c <= '~'; c++ {
@@ -242,7 +242,7 @@ func TestKeypairNames(t *testing.T) {
 
 func TestDeleteKeypair(t *testing.T) {
 	t.Parallel()
-	l := newDesk(t, labRegion, nil)
+	l := newRuleRegion(t, twoSubregions, nil)
 	key := written(t)["ssh-ed25519.openssh"]
 	ids := map[string]any{}
 	for _, name := range []string{"a", "b", "c"} {
@@ -265,7 +265,7 @@ func TestDeleteKeypair(t *testing.T) {
 
 func TestKeypairFilters(t *testing.T) {
 	t.Parallel()
-	l := newDesk(t, labRegion, nil)
+	l := newRuleRegion(t, twoSubregions, nil)
 	keys, prints := written(t), fingerprints(t)
 	a := l.one("Keypair", alice, "CreateKeypair", object{"KeypairName": "a", "PublicKey": keys["ssh-ed25519.openssh"]})
 	l.call(alice, "CreateKeypair", object{"KeypairName": "b", "PublicKey": keys["ssh-rsa.openssh"]})

@@ -10,7 +10,7 @@ import (
 
 func TestProductTypes(t *testing.T) {
 	t.Parallel()
-	l := newDesk(t, labRegion, map[string]int{"pty_limit": 2})
+	l := newRuleRegion(t, twoSubregions, map[string]int{"pty_limit": 2})
 	made := l.one("ProductType", alice, "CreateProductType", object{"Description": "Own", "Vendor": "Alice"})
 	own := made["ProductTypeId"].(string)
 	l.call(alice, "CreateProductType", object{"Description": ""})
@@ -46,7 +46,7 @@ func TestProductTypes(t *testing.T) {
 
 func TestDeleteProductType(t *testing.T) {
 	t.Parallel()
-	l := newDesk(t, labRegion, nil)
+	l := newRuleRegion(t, twoSubregions, nil)
 	own := l.one("ProductType", alice, "CreateProductType", object{"Description": "Own"})["ProductTypeId"].(string)
 	only := object{"ProductTypeId": own}
 	l.refused(apierror.ObjectNotFound, bob, "DeleteProductType", only)

@@ -16,17 +16,17 @@ import (
 
 func TestSnapshotOfAVolume(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestRegion(t)
 	v := l.volume(anna, `"Size": 7`)
-	made := l.clock.Now().Format("2006-01-02T15:04:05.000Z")
-	s := l.one(anna, "CreateSnapshot", `{"VolumeId": %q, "Description": "before the change"}`, v)
+	made := l.Clock.Now().Format("2006-01-02T15:04:05.000Z")
+	s := l.One(anna, "CreateSnapshot", `{"VolumeId": %q, "Description": "before the change"}`, v)
 	shown := func(got reply, state string, progress int) {
 		t.Helper()
-		l.shows(got, `{"AccountId": %q, "CreationDate": %q, "Description": "before the change",
+		l.Shows(got, `{"AccountId": %q, "CreationDate": %q, "Description": "before the change",
 			"PermissionsToCreateVolume": {"AccountIds": [], "GlobalPermission": false}, "Progress": %d, "SnapshotId": %q, "State": %q,
 			"Tags": [], "VolumeId": %q, "VolumeSize": 7}`, anna, made, progress, s["SnapshotId"], state, v)
 	}
-	read := func() reply { return l.read(anna, "ReadSnapshots", "SnapshotIds", s.text("SnapshotId")) }
+	read := func() reply { return l.read(anna, "ReadSnapshots", "SnapshotIds", s.Text("SnapshotId")) }
 	shown(s, "in-queue", 0)
 	shown(read(), "in-queue", 0)
 	l.advance(delay / 2)
@@ -37,14 +37,14 @@ func TestSnapshotOfAVolume(t *testing.T) {
 	shown(read(), "completed", 100)
 
 	l.refuse(apierror.SnapshotNotFound, ben, "DeleteSnapshot", `{"SnapshotId": %q}`, s["SnapshotId"])
-	l.call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, s["SnapshotId"])
+	l.Call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, s["SnapshotId"])
 	l.refuse(apierror.SnapshotNotFound, anna, "DeleteSnapshot", `{"SnapshotId": %q}`, s["SnapshotId"])
 	l.settle()
 	l.hasSnapshots()
 }
 
 // hasSnapshots checks which snapshots the driver has, as values of parts.
-func (l *lab) hasSnapshots(want ...[]string) {
+func (l *testRegion) hasSnapshots(want ...[]string) {
 	l.Helper()
 	seen, err := l.drivers.ObserveSnapshots(l.Context())
 	if err != nil {
@@ -66,7 +66,7 @@ func (l *lab) hasSnapshots(want ...[]string) {
 }
 
 // source is where the driver takes the content of a snapshot from.
-func (l *lab) source(snapshot string) driver.SnapshotPart {
+func (l *testRegion) source(snapshot string) driver.SnapshotPart {
 	l.Helper()
 	s, ok, err := l.drivers.Snapshot(l.Context(), anna, snapshot)
 	if err != nil || !ok || len(s.Parts) != 1 {
@@ -77,34 +77,34 @@ func (l *lab) source(snapshot string) driver.SnapshotPart {
 
 func TestCopyAndImport(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestRegion(t)
 	v := l.volume(anna, `"Size": 7`)
 	s := l.snapshot(anna, v)
-	copied := l.one(anna, "CreateSnapshot", `{"SourceSnapshotId": %q, "SourceRegionName": "test-1"}`, s)
-	if copied["VolumeId"] != nil || copied.text("VolumeSize") != "7" || copied.text("Description") != "" || copied.text("SnapshotId") == s {
+	copied := l.One(anna, "CreateSnapshot", `{"SourceSnapshotId": %q, "SourceRegionName": "test-1"}`, s)
+	if copied["VolumeId"] != nil || copied.Text("VolumeSize") != "7" || copied.Text("Description") != "" || copied.Text("SnapshotId") == s {
 		t.Errorf("a copy is %v", copied)
 	}
 	l.refuse(apierror.InUse, anna, "DeleteSnapshot", `{"SnapshotId": %q}`, s) // it is being copied
 	l.refuse(apierror.InvalidState, anna, "CreateSnapshot", `{"SourceSnapshotId": %q, "SourceRegionName": "test-1"}`, copied["SnapshotId"])
 	l.settle()
-	if got := l.source(copied.text("SnapshotId")); got.Copy == nil || *got.Copy != (driver.SnapshotName{Account: anna, ID: s}) || got.Size != 7 {
+	if got := l.source(copied.Text("SnapshotId")); got.Copy == nil || *got.Copy != (driver.SnapshotName{Account: anna, ID: s}) || got.Size != 7 {
 		t.Errorf("the driver copies %v", got)
 	}
 	l.settle()
-	l.call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, s)
+	l.Call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, s)
 
 	const url = "https://example.com/bucket/snap.qcow2?signature=x"
-	imported := l.one(anna, "CreateSnapshot", `{"FileLocation": %q, "SnapshotSize": %d}`, url, 10<<30+1)
-	if imported["VolumeId"] != nil || imported.text("VolumeSize") != "11" || imported["FileLocation"] != nil {
+	imported := l.One(anna, "CreateSnapshot", `{"FileLocation": %q, "SnapshotSize": %d}`, url, 10<<30+1)
+	if imported["VolumeId"] != nil || imported.Text("VolumeSize") != "11" || imported["FileLocation"] != nil {
 		t.Errorf("an import is %v", imported)
 	}
 	l.settle()
-	if got := l.source(imported.text("SnapshotId")); got.URL != url || got.Size != 11 {
+	if got := l.source(imported.Text("SnapshotId")); got.URL != url || got.Size != 11 {
 		t.Errorf("the driver imports %v", got)
 	}
-	l.call(anna, "CreateSnapshot", `{"FileLocation": "object:///backups/snap.raw?Expires=%d&Signature=x", "SnapshotSize": 1}`, l.clock.Now().Unix()) // the region's own store has it
+	l.Call(anna, "CreateSnapshot", `{"FileLocation": "object:///backups/snap.raw?Expires=%d&Signature=x", "SnapshotSize": 1}`, l.Clock.Now().Unix()) // the region's own store has it
 	l.settle()
-	l.view(anna, func(tx *resource.Tx) error {
+	l.View(anna, func(tx *resource.Tx) error {
 		for set := range snapshotSets.All(tx) {
 			for _, part := range set.Parts {
 				if part.FileLocation != "" {
@@ -118,7 +118,7 @@ func TestCopyAndImport(t *testing.T) {
 
 func TestCreateSnapshotRefusals(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestRegion(t)
 	v := l.volume(anna, `"Size": 1`)
 	s := l.snapshot(anna, v)
 	const url = `"FileLocation": "https://example.com/snap.qcow2"`
@@ -154,10 +154,10 @@ func TestCreateSnapshotRefusals(t *testing.T) {
 
 func TestClientTokenOfSnapshots(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestRegion(t)
 	v := l.volume(anna, `"Size": 1`)
-	first := l.one(anna, "CreateSnapshot", `{"VolumeId": %q, "ClientToken": "once"}`, v).text("SnapshotId")
-	if again := l.one(anna, "CreateSnapshot", `{"VolumeId": %q, "ClientToken": "once"}`, v).text("SnapshotId"); again != first {
+	first := l.One(anna, "CreateSnapshot", `{"VolumeId": %q, "ClientToken": "once"}`, v).Text("SnapshotId")
+	if again := l.One(anna, "CreateSnapshot", `{"VolumeId": %q, "ClientToken": "once"}`, v).Text("SnapshotId"); again != first {
 		t.Errorf("the same request made %s, then %s", first, again)
 	}
 	l.refuse(apierror.TokenMismatch, anna, "CreateSnapshot", `{"VolumeId": %q, "ClientToken": "once", "Description": "another"}`, v)
@@ -169,38 +169,38 @@ func TestClientTokenOfSnapshots(t *testing.T) {
 // the snapshot has what it needs.
 func TestVolumeOutlivesItsSnapshots(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestRegion(t)
 	for name, end := range map[string]func(first, second string){
 		"taken": func(string, string) { l.settle() },
 		"given up": func(first, second string) {
-			l.call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, first)
+			l.Call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, first)
 			if n := len(l.list(anna, "ReadVolumes", `{}`)); n != 1 {
 				t.Errorf("a volume that a second snapshot is taken of is listed %d times", n)
 			}
-			l.call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, second)
+			l.Call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, second)
 		},
 		"failed": func(first, second string) {
 			l.drivers.Break(first, "the disk is broken")
 			l.drivers.Break(second, "the disk is broken")
 			l.settle()
-			if state := l.read(anna, "ReadSnapshots", "SnapshotIds", first).text("State"); state != "error" {
+			if state := l.read(anna, "ReadSnapshots", "SnapshotIds", first).Text("State"); state != "error" {
 				t.Errorf("a snapshot that fails is %s", state)
 			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := l.volume(anna, `"Size": 1`)
-			first := l.one(anna, "CreateSnapshot", `{"VolumeId": %q}`, v).text("SnapshotId")
-			second := l.one(anna, "CreateSnapshot", `{"VolumeId": %q}`, v).text("SnapshotId")
-			l.call(anna, "DeleteVolume", `{"VolumeId": %q}`, v)
-			if state := l.read(anna, "ReadVolumes", "VolumeIds", v).text("State"); state != "deleting" {
+			first := l.One(anna, "CreateSnapshot", `{"VolumeId": %q}`, v).Text("SnapshotId")
+			second := l.One(anna, "CreateSnapshot", `{"VolumeId": %q}`, v).Text("SnapshotId")
+			l.Call(anna, "DeleteVolume", `{"VolumeId": %q}`, v)
+			if state := l.read(anna, "ReadVolumes", "VolumeIds", v).Text("State"); state != "deleting" {
 				t.Errorf("a volume that snapshots are taken of is %s when it is deleted", state)
 			}
 			l.refuse(apierror.InvalidState, anna, "DeleteVolume", `{"VolumeId": %q}`, v)
 			l.refuse(apierror.InvalidVolumeState, anna, "CreateSnapshot", `{"VolumeId": %q}`, v)
 			end(first, second)
 			l.settle()
-			l.selects(l.list(anna, "ReadVolumes", `{}`), "VolumeId")
+			l.Selects(l.list(anna, "ReadVolumes", `{}`), "VolumeId")
 			l.hasDisks()
 		})
 	}
@@ -210,10 +210,10 @@ func TestVolumeOutlivesItsSnapshots(t *testing.T) {
 // its own.
 func TestSnapshotsOfOneInstant(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestRegion(t)
 	volumes := []string{l.volume(anna, `"Size": 1`), l.volume(anna, `"Size": 2`), l.volume(anna, `"Size": 3`)}
 	var ids []string
-	l.update(anna, func(tx *resource.Tx) error {
+	l.Update(anna, func(tx *resource.Tx) error {
 		var all []newSnapshot
 		for _, v := range volumes {
 			s, err := snapshotOf(tx, id.Volume(v))
@@ -233,14 +233,14 @@ func TestSnapshotsOfOneInstant(t *testing.T) {
 	})
 	l.settle()
 	l.hasSnapshots(ids)
-	l.selects(l.list(anna, "ReadSnapshots", `{"States": ["completed"]}`), "SnapshotId", ids...)
+	l.Selects(l.list(anna, "ReadSnapshots", `{"States": ["completed"]}`), "SnapshotId", ids...)
 	for len(ids) > 0 { // the first one, after which the set is called, goes first
-		l.call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, ids[0])
+		l.Call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, ids[0])
 		l.settle()
 		if ids = ids[1:]; len(ids) > 0 {
 			l.hasSnapshots(ids)
 		}
-		l.selects(l.list(anna, "ReadSnapshots", `{}`), "SnapshotId", ids...)
+		l.Selects(l.list(anna, "ReadSnapshots", `{}`), "SnapshotId", ids...)
 	}
 	l.hasSnapshots()
 }
@@ -259,21 +259,21 @@ func TestReachedBySharing(t *testing.T) {
 
 func TestSharedSnapshots(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestRegion(t)
 	private, public := l.snapshot(anna, l.volume(anna, `"Size": 5`)), l.snapshot(anna, l.volume(anna, `"Size": 6`))
 	own := l.snapshot(ben, l.volume(ben, `"Size": 1`))
-	l.update(anna, func(tx *resource.Tx) error {
+	l.Update(anna, func(tx *resource.Tx) error {
 		tagged, _ := tx.Tagged(private)
 		tx.SetTags(tagged, []api.Tag{{Key: "secret", Value: "plan"}})
 		return nil
 	})
 	update := func(snapshot, change string) string {
 		t.Helper()
-		return l.one(anna, "UpdateSnapshot", `{"SnapshotId": %q, "PermissionsToCreateVolume": %s}`, snapshot, change).text("PermissionsToCreateVolume")
+		return l.One(anna, "UpdateSnapshot", `{"SnapshotId": %q, "PermissionsToCreateVolume": %s}`, snapshot, change).Text("PermissionsToCreateVolume")
 	}
 	sees := func(filters string, want ...string) {
 		t.Helper()
-		l.selects(l.list(ben, "ReadSnapshots", "%s", filters), "SnapshotId", want...)
+		l.Selects(l.list(ben, "ReadSnapshots", "%s", filters), "SnapshotId", want...)
 	}
 	const stranger = "999999999999"
 	if got, want := update(private, `{"Additions": {"AccountIds": ["`+ben+`", "`+stranger+`", "`+ben+`"]}}`), "map[AccountIds:["+ben+" "+stranger+"] GlobalPermission:false]"; got != want {
@@ -291,28 +291,28 @@ func TestSharedSnapshots(t *testing.T) {
 	sees(`{"VolumeSizes": [6, 1]}`, own, public)
 	sees(`{"TagKeys": ["secret"]}`) // tags are the owner's
 	got := l.read(ben, "ReadSnapshots", "SnapshotIds", private)
-	if got.text("AccountId") != anna || got.text("Tags") != "[]" || got.text("VolumeSize") != "5" {
+	if got.Text("AccountId") != anna || got.Text("Tags") != "[]" || got.Text("VolumeSize") != "5" {
 		t.Errorf("a snapshot of another account is %v", got)
 	}
-	l.selects(l.list(anna, "ReadSnapshots", `{}`), "SnapshotId", private, public)
+	l.Selects(l.list(anna, "ReadSnapshots", `{}`), "SnapshotId", private, public)
 
 	// What is shared with both lists is listed once.
 	update(public, `{"Additions": {"AccountIds": ["`+ben+`"]}}`)
 	sees(`{}`, own, private, public)
-	page := l.call(ben, "ReadSnapshots", `{"ResultsPerPage": 2}`)
-	rest := l.call(ben, "ReadSnapshots", `{"ResultsPerPage": 2, "NextPageToken": %q}`, page["NextPageToken"])["Snapshots"].([]any)
-	if len(page["Snapshots"].([]any)) != 2 || len(rest) != 1 || reply(rest[0].(map[string]any)).text("SnapshotId") != public {
+	page := l.Call(ben, "ReadSnapshots", `{"ResultsPerPage": 2}`)
+	rest := l.Call(ben, "ReadSnapshots", `{"ResultsPerPage": 2, "NextPageToken": %q}`, page["NextPageToken"])["Snapshots"].([]any)
+	if len(page["Snapshots"].([]any)) != 2 || len(rest) != 1 || reply(rest[0].(map[string]any)).Text("SnapshotId") != public {
 		t.Errorf("the pages are %v and %v", page, rest)
 	}
 
 	// It can be used, and changed by nobody else.
-	v := l.one(ben, "CreateVolume", `{"SubregionName": "test-1a", "SnapshotId": %q}`, private)
-	copied := l.one(ben, "CreateSnapshot", `{"SourceSnapshotId": %q, "SourceRegionName": "test-1"}`, public)
-	if v.text("Size") != "5" || copied.text("VolumeSize") != "6" || copied.text("AccountId") != ben {
+	v := l.One(ben, "CreateVolume", `{"SubregionName": "test-1a", "SnapshotId": %q}`, private)
+	copied := l.One(ben, "CreateSnapshot", `{"SourceSnapshotId": %q, "SourceRegionName": "test-1"}`, public)
+	if v.Text("Size") != "5" || copied.Text("VolumeSize") != "6" || copied.Text("AccountId") != ben {
 		t.Errorf("of snapshots of another account come %v and %v", v, copied)
 	}
 	l.settle()
-	if s, _, err := l.drivers.Snapshot(t.Context(), ben, copied.text("SnapshotId")); err != nil || *s.Parts[0].Copy != (driver.SnapshotName{Account: anna, ID: public}) {
+	if s, _, err := l.drivers.Snapshot(t.Context(), ben, copied.Text("SnapshotId")); err != nil || *s.Parts[0].Copy != (driver.SnapshotName{Account: anna, ID: public}) {
 		t.Errorf("the driver copies %v, %v", s, err)
 	}
 	l.refuse(apierror.SnapshotNotFound, ben, "DeleteSnapshot", `{"SnapshotId": %q}`, public)
@@ -324,10 +324,10 @@ func TestSharedSnapshots(t *testing.T) {
 	sees(`{"AccountIds": ["`+anna+`"]}`, public)
 	l.refuse(apierror.SnapshotNotFound, ben, "CreateVolume", `{"SubregionName": "test-1a", "SnapshotId": %q}`, private)
 	l.settle()
-	l.call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, public)
+	l.Call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, public)
 	sees(`{"AccountIds": ["` + anna + `"]}`)
 	l.refuse(apierror.SnapshotNotFound, ben, "CreateSnapshot", `{"SourceSnapshotId": %q, "SourceRegionName": "test-1"}`, public)
-	l.update(anna, func(tx *resource.Tx) error {
+	l.Update(anna, func(tx *resource.Tx) error {
 		for _, reader := range []string{ben, everybody} {
 			for entry := range shares.All(tx.In(sharedSnapshots.with(reader))) {
 				t.Errorf("%s is still shared with %s", entry.Resource, reader)
@@ -339,7 +339,7 @@ func TestSharedSnapshots(t *testing.T) {
 
 func TestUpdateSnapshotRefusals(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestRegion(t)
 	s := l.snapshot(anna, l.volume(anna, `"Size": 1`))
 	for change, want := range map[string]apierror.Code{
 		`{}`: apierror.MissingParameter,
@@ -353,29 +353,29 @@ func TestUpdateSnapshotRefusals(t *testing.T) {
 
 func TestSnapshotInUseByAnImage(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestRegion(t)
 	s := l.snapshot(anna, l.volume(anna, `"Size": 1`))
 	image := &Image{Snapshots: []id.Snapshot{id.Snapshot(s)}}
-	l.update(anna, func(tx *resource.Tx) error { return resource.Transition(tx, Images, image, ImageRegistered) })
+	l.Update(anna, func(tx *resource.Tx) error { return resource.Transition(tx, Images, image, ImageRegistered) })
 	l.refuse(apierror.InUse, anna, "DeleteSnapshot", `{"SnapshotId": %q}`, s)
-	l.update(anna, func(tx *resource.Tx) error { return Images.Delete(tx, image) })
-	l.call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, s)
+	l.Update(anna, func(tx *resource.Tx) error { return Images.Delete(tx, image) })
+	l.Call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, s)
 }
 
 func TestSnapshotFilters(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestRegion(t)
 	small, large := l.volume(anna, `"Size": 1`), l.volume(anna, `"Size": 2`)
-	first := l.one(anna, "CreateSnapshot", `{"VolumeId": %q, "Description": "daily", "ClientToken": "one"}`, small).text("SnapshotId")
+	first := l.One(anna, "CreateSnapshot", `{"VolumeId": %q, "Description": "daily", "ClientToken": "one"}`, small).Text("SnapshotId")
 	l.settle()
-	at := l.clock.Now()
-	second := l.one(anna, "CreateSnapshot", `{"VolumeId": %q}`, large).text("SnapshotId")
-	l.update(anna, func(tx *resource.Tx) error {
+	at := l.Clock.Now()
+	second := l.One(anna, "CreateSnapshot", `{"VolumeId": %q}`, large).Text("SnapshotId")
+	l.Update(anna, func(tx *resource.Tx) error {
 		tagged, _ := tx.Tagged(second)
 		tx.SetTags(tagged, []api.Tag{{Key: "env", Value: "test"}})
 		return nil
 	})
-	l.call(anna, "UpdateSnapshot", `{"SnapshotId": %q, "PermissionsToCreateVolume": {"Additions": {"AccountIds": [%q]}}}`, first, ben)
+	l.Call(anna, "UpdateSnapshot", `{"SnapshotId": %q, "PermissionsToCreateVolume": {"Additions": {"AccountIds": [%q]}}}`, first, ben)
 	date := func(after time.Duration) string { return at.Add(after).Format("2006-01-02T15:04:05.000Z") }
 	tests := []struct {
 		filters string
@@ -408,7 +408,7 @@ func TestSnapshotFilters(t *testing.T) {
 		{`{"VolumeSizes": [2, 3]}`, []string{second}},
 	}
 	for _, test := range tests {
-		l.selects(l.list(anna, "ReadSnapshots", "%s", test.filters), "SnapshotId", test.want...)
+		l.Selects(l.list(anna, "ReadSnapshots", "%s", test.filters), "SnapshotId", test.want...)
 		if t.Failed() {
 			t.Fatal(test.filters)
 		}
@@ -417,22 +417,22 @@ func TestSnapshotFilters(t *testing.T) {
 
 func TestSnapshotQuotas(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, map[string]int{"snapshot_limit": 3, "concurrent_snapshot_limit": 2})
+	l := newTestRegion(t, map[string]int{"snapshot_limit": 3, "concurrent_snapshot_limit": 2})
 	v := l.volume(anna, `"Size": 1`)
-	first := l.one(anna, "CreateSnapshot", `{"VolumeId": %q}`, v).text("SnapshotId")
-	l.one(anna, "CreateSnapshot", `{"VolumeId": %q}`, v)
+	first := l.One(anna, "CreateSnapshot", `{"VolumeId": %q}`, v).Text("SnapshotId")
+	l.One(anna, "CreateSnapshot", `{"VolumeId": %q}`, v)
 	l.refuse(apierror.TooManyActiveSnapshots, anna, "CreateSnapshot", `{"VolumeId": %q}`, v)
 	l.settle()
 	l.snapshot(anna, v)
 	l.refuse(apierror.TooManySnapshots, anna, "CreateSnapshot", `{"VolumeId": %q}`, v)
-	l.call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, first)
+	l.Call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, first)
 	l.snapshot(anna, v)
 }
 
 // A driver that fails is asked again, and one that is done is not.
 func TestSnapshotLoopOutlastsFailures(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestRegion(t)
 	v := l.volume(anna, `"Size": 1`)
 	for _, op := range []string{"EnsureSnapshot", "Snapshot"} {
 		l.drivers.Fail(func(called string) error {
@@ -441,19 +441,19 @@ func TestSnapshotLoopOutlastsFailures(t *testing.T) {
 			}
 			return nil
 		})
-		s := l.one(anna, "CreateSnapshot", `{"VolumeId": %q}`, v).text("SnapshotId")
+		s := l.One(anna, "CreateSnapshot", `{"VolumeId": %q}`, v).Text("SnapshotId")
 		l.advance(time.Minute)
-		if state := l.read(anna, "ReadSnapshots", "SnapshotIds", s).text("State"); state != "in-queue" {
+		if state := l.read(anna, "ReadSnapshots", "SnapshotIds", s).Text("State"); state != "in-queue" {
 			t.Errorf("a snapshot that nobody has heard of, by %s, is %s", op, state)
 		}
 		l.drivers.Fail(nil)
 		l.settle()
-		if state := l.read(anna, "ReadSnapshots", "SnapshotIds", s).text("State"); state != "completed" {
+		if state := l.read(anna, "ReadSnapshots", "SnapshotIds", s).Text("State"); state != "completed" {
 			t.Errorf("once %s works again the snapshot is %s", op, state)
 		}
-		before := l.version(anna)
+		before := l.Revision(anna)
 		l.drivers.Fail(func(op string) error { return errors.New(op + " was called for nothing") })
-		if again, err := NewSnapshotLoop(l.db, l.drivers).Reconcile(t.Context(), anna, s); err != nil || !again.IsZero() || l.version(anna) != before {
+		if again, err := NewSnapshotLoop(l.DB, l.drivers).Reconcile(t.Context(), anna, s); err != nil || !again.IsZero() || l.Revision(anna) != before {
 			t.Errorf("a step with nothing to do: %v, %v", again, err)
 		}
 		l.drivers.Fail(nil)

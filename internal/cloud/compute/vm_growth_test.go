@@ -13,12 +13,12 @@ import (
 // allocs is how often a rule allocates memory in a transaction that writes
 // nothing in the end. Each resource that a rule looks at is a copy of it, so this
 // counts them, too.
-func (l *lab) allocs(rule func(*resource.Tx) error) float64 {
+func (l *testRegion) allocs(rule func(*resource.Tx) error) float64 {
 	l.Helper()
 	l.rest()
 	undone := errors.New("undone")
 	return testing.AllocsPerRun(1, func() {
-		err := l.db.Update(l.Context(), resource.Caller{Account: anna}, func(tx *resource.Tx) error {
+		err := l.DB.Update(l.Context(), resource.Caller{Account: anna}, func(tx *resource.Tx) error {
 			if err := rule(tx); err != nil {
 				return err
 			}
@@ -33,13 +33,13 @@ func (l *lab) allocs(rule func(*resource.Tx) error) float64 {
 // The work for each VM of a call does not grow with the number of VMs, nor with
 // how often the call says the same.
 func TestCreateVmsIsLinear(t *testing.T) {
-	l := newVmLab(t)
+	l := newVmRegion(t)
 	subnet, net := l.subnet(anna)
-	l.call(anna, "DeleteSubnet", `{"SubnetId": %q}`, subnet)
-	subnet = l.one(anna, "CreateSubnet", `{"NetId": %q, "IpRange": "10.0.0.0/18", "SubregionName": "test-1b"}`, net).text("SubnetId")
+	l.Call(anna, "DeleteSubnet", `{"SubnetId": %q}`, subnet)
+	subnet = l.One(anna, "CreateSubnet", `{"NetId": %q, "IpRange": "10.0.0.0/18", "SubregionName": "test-1b"}`, net).Text("SubnetId")
 	image := l.omi(anna)
 	l.settle()
-	group := id.SecurityGroup(l.list(anna, "ReadSecurityGroups", `{"NetIds": [%q]}`, net)[0].text("SecurityGroupId"))
+	group := id.SecurityGroup(l.list(anna, "ReadSecurityGroups", `{"NetIds": [%q]}`, net)[0].Text("SecurityGroupId"))
 	region := Region{
 		Name: "test-1", Subregions: []string{"test-1a", "test-1b"}, VmTypes: map[string]Size{"t2.small": {1, 2}},
 		Network: network.Region{Name: "test-1", Domain: "cloud.test", Subregions: []string{"test-1a", "test-1b"}},
@@ -70,10 +70,10 @@ func TestCreateVmsIsLinear(t *testing.T) {
 // A VM that settles costs its group as much, whether it has few VMs or many.
 func TestSettlingDoesNotGoThroughTheGroup(t *testing.T) {
 	cost := func(n int) float64 {
-		l := newVmLab(t)
-		group := id.VmGroup(l.one(anna, "CreateVmGroup", `{%s, "VmCount": %d}`, l.groupIn(anna), n).text("VmGroupId"))
+		l := newVmRegion(t)
+		group := id.VmGroup(l.One(anna, "CreateVmGroup", `{%s, "VmCount": %d}`, l.groupIn(anna), n).Text("VmGroupId"))
 		l.act()
-		l.update(anna, func(tx *resource.Tx) error { // the last VM settles later
+		l.Update(anna, func(tx *resource.Tx) error { // the last VM settles later
 			vms := slices.Collect(Vms.Where(tx, "VmGroupId", string(group)))
 			last := vms[len(vms)-1]
 			return last.transition(tx, vmDeleted)
@@ -88,8 +88,8 @@ func TestSettlingDoesNotGoThroughTheGroup(t *testing.T) {
 // A VM that is deleted while others of its group start anew is counted out.
 func TestGroupCountsWhoLeaves(t *testing.T) {
 	t.Parallel()
-	l := newVmLab(t)
-	group := l.one(anna, "CreateVmGroup", `{%s, "VmCount": 3}`, l.groupIn(anna)).text("VmGroupId")
+	l := newVmRegion(t)
+	group := l.One(anna, "CreateVmGroup", `{%s, "VmCount": 3}`, l.groupIn(anna)).Text("VmGroupId")
 	for range 4 {
 		l.act()
 	}
@@ -97,12 +97,12 @@ func TestGroupCountsWhoLeaves(t *testing.T) {
 	for _, vm := range l.read(anna, "ReadVmGroups", "VmGroupIds", group)["VmIds"].([]any) {
 		vms = append(vms, vm.(string))
 	}
-	l.call(anna, "StopVms", `{"VmIds": [%q]}`, vms[0])
+	l.Call(anna, "StopVms", `{"VmIds": [%q]}`, vms[0])
 	l.act()
-	l.call(anna, "DeleteVms", `{"VmIds": [%q]}`, vms[1])
-	l.call(anna, "StartVms", `{"VmIds": [%q]}`, vms[0])
+	l.Call(anna, "DeleteVms", `{"VmIds": [%q]}`, vms[1])
+	l.Call(anna, "StartVms", `{"VmIds": [%q]}`, vms[0])
 	l.act()
-	if g := l.read(anna, "ReadVmGroups", "VmGroupIds", group); g.text("VmCount") != "2" || g.text("State") != "available" || len(g["VmIds"].([]any)) != 2 {
+	if g := l.read(anna, "ReadVmGroups", "VmGroupIds", group); g.Text("VmCount") != "2" || g.Text("State") != "available" || len(g["VmIds"].([]any)) != 2 {
 		t.Errorf("the group is %v", g)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/bastide-cloud/bastide/internal/apierror"
+	"github.com/bastide-cloud/bastide/internal/cloud/cloudtest"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/resource"
 )
@@ -23,21 +24,21 @@ func without(r reply, names ...string) reply {
 
 func TestVmInPublicCloud(t *testing.T) {
 	t.Parallel()
-	l := newVmLab(t)
+	l := newVmRegion(t)
 	image := l.omi(anna)
-	l.call(anna, "CreateKeypair", `{"KeypairName": "key", "PublicKey": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKqO8OYfWSgr6feI7XEPe0RQPCfmDaZ3T4dtM0wgcmXs"}`)
-	v := l.call(anna, "CreateVms", `{"ImageId": %q, "VmType": "tinav5.c2r2", "Performance": "medium", "KeypairName": "key", "UserData": "aGVsbG8="}`, image).objects("Vms")[0]
-	vm := v.text("VmId")
+	l.Call(anna, "CreateKeypair", `{"KeypairName": "key", "PublicKey": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKqO8OYfWSgr6feI7XEPe0RQPCfmDaZ3T4dtM0wgcmXs"}`)
+	v := l.Call(anna, "CreateVms", `{"ImageId": %q, "VmType": "tinav5.c2r2", "Performance": "medium", "KeypairName": "key", "UserData": "aGVsbG8="}`, image).Objects("Vms")[0]
+	vm := v.Text("VmId")
 	for field, prefix := range map[string]string{"VmId": "i-", "ReservationId": "r-", "PrivateIp": "10.", "PublicIp": "192.0.2.", "PrivateDnsName": "ip-10-", "PublicDnsName": "ows-192-0-2-"} {
-		if !strings.HasPrefix(v.text(field), prefix) {
-			t.Errorf("%s is %s", field, v.text(field))
+		if !strings.HasPrefix(v.Text(field), prefix) {
+			t.Errorf("%s is %s", field, v.Text(field))
 		}
 	}
-	if groups := v.objects("SecurityGroups"); len(groups) != 1 || groups[0].text("SecurityGroupName") != "default" {
+	if groups := v.Objects("SecurityGroups"); len(groups) != 1 || groups[0].Text("SecurityGroupName") != "default" {
 		t.Errorf("the security groups are %v", groups)
 	}
-	disk := v.objects("BlockDeviceMappings")[0]
-	l.shows(without(disk.object("Bsu"), "VolumeId"), `{"DeleteOnVmDeletion": true, "LinkDate": "2026-11-20T10:00:00.000Z", "State": "attaching"}`)
+	disk := v.Objects("BlockDeviceMappings")[0]
+	l.Shows(without(disk.Object("Bsu"), "VolumeId"), `{"DeleteOnVmDeletion": true, "LinkDate": "2026-11-20T10:00:00.000Z", "State": "attaching"}`)
 	want := `{"ActionsOnNextBoot": {"SecureBoot": "none"}, "Architecture": "x86_64", "BootMode": "uefi", "BsuOptimized": false,
 		"CreationDate": "2026-11-20T10:00:00.000Z", "DeletionProtection": false, "Hypervisor": "xen", "ImageId": %q, "IsSourceDestChecked": false,
 		"KeypairName": "key", "LaunchNumber": 0, "NestedVirtualization": false, "Nics": [], "Performance": "medium",
@@ -45,9 +46,9 @@ func TestVmInPublicCloud(t *testing.T) {
 		"ShutdownBehaviorConfiguration": {"GuestAction": "stop", "HostAction": "stop"}, "State": %q, "StateReason": "", "Tags": [], "TpmEnabled": false,
 		"UserData": "aGVsbG8=", "VmId": %q, "VmInitiatedShutdownBehavior": "stop", "VmType": "tinav5.c2r2"}`
 	unknown := []string{"ReservationId", "PrivateIp", "PublicIp", "PrivateDnsName", "PublicDnsName", "SecurityGroups", "BlockDeviceMappings"}
-	l.shows(without(v, unknown...), want, image, "pending", vm)
+	l.Shows(without(v, unknown...), want, image, "pending", vm)
 	l.act()
-	l.shows(without(l.read(anna, "ReadVms", "VmIds", vm), unknown...), want, image, "running", vm)
+	l.Shows(without(l.read(anna, "ReadVms", "VmIds", vm), unknown...), want, image, "running", vm)
 
 	m := l.inWorld(anna, vm)
 	if m == nil || !m.On || m.Cores != 2 || m.Memory != 2 || m.CpuModel != "v5" || m.Performance != "medium" || string(m.UserData) != "hello" || m.Subregion != "test-1a" ||
@@ -61,29 +62,29 @@ func TestVmInPublicCloud(t *testing.T) {
 
 func TestVmInNet(t *testing.T) {
 	t.Parallel()
-	l := newVmLab(t)
+	l := newVmRegion(t)
 	subnet, net := l.subnet(anna)
-	vm := l.vms(anna, `"SubnetId": %q, "PrivateIps": ["10.0.1.7", "10.0.1.8"]`, subnet)[0].text("VmId")
+	vm := l.vms(anna, `"SubnetId": %q, "PrivateIps": ["10.0.1.7", "10.0.1.8"]`, subnet)[0].Text("VmId")
 	l.act()
 	v := l.read(anna, "ReadVms", "VmIds", vm)
 	for field, want := range map[string]string{
 		"State": "running", "NetId": net, "SubnetId": subnet, "PrivateIp": "10.0.1.7", "IsSourceDestChecked": "true", "PublicIp": "<nil>",
 		"VmType": "t2.small", "Performance": "medium",
 	} {
-		if v.text(field) != want {
-			t.Errorf("%s is %s, want %s", field, v.text(field), want)
+		if v.Text(field) != want {
+			t.Errorf("%s is %s, want %s", field, v.Text(field), want)
 		}
 	}
-	if got := v.object("Placement").text("SubregionName"); got != "test-1b" {
+	if got := v.Object("Placement").Text("SubregionName"); got != "test-1b" {
 		t.Errorf("it is in %s", got)
 	}
-	nic := v.objects("Nics")[0]
-	if nic.text("Description") != "Primary network interface" || nic.text("State") != "in-use" || nic.text("NetId") != net || nic.text("SubnetId") != subnet ||
-		nic.object("LinkNic").text("DeleteOnVmDeletion") != "true" || nic.object("LinkNic").text("DeviceNumber") != "0" || nic.object("LinkNic").text("State") != "attached" {
+	nic := v.Objects("Nics")[0]
+	if nic.Text("Description") != "Primary network interface" || nic.Text("State") != "in-use" || nic.Text("NetId") != net || nic.Text("SubnetId") != subnet ||
+		nic.Object("LinkNic").Text("DeleteOnVmDeletion") != "true" || nic.Object("LinkNic").Text("DeviceNumber") != "0" || nic.Object("LinkNic").Text("State") != "attached" {
 		t.Errorf("its NIC is %v", nic)
 	}
-	l.selects(nic.objects("PrivateIps"), "PrivateIp", "10.0.1.7", "10.0.1.8")
-	l.selects(v.objects("SecurityGroups"), "SecurityGroupId", texts(nic.objects("SecurityGroups"), "SecurityGroupId")...)
+	l.Selects(nic.Objects("PrivateIps"), "PrivateIp", "10.0.1.7", "10.0.1.8")
+	l.Selects(v.Objects("SecurityGroups"), "SecurityGroupId", cloudtest.Texts(nic.Objects("SecurityGroups"), "SecurityGroupId")...)
 	if m := l.inWorld(anna, vm); m == nil || m.Nics[0].Net != net || m.Metadata["local-ipv4"] != "10.0.1.7" {
 		t.Errorf("the driver has %+v", m)
 	}
@@ -91,44 +92,44 @@ func TestVmInNet(t *testing.T) {
 
 func TestVmsBothWaysOfNics(t *testing.T) {
 	t.Parallel()
-	l := newVmLab(t)
+	l := newVmRegion(t)
 	subnet, _ := l.subnet(anna)
-	ready := l.one(anna, "CreateNic", `{"SubnetId": %q, "Description": "mine"}`, subnet).text("NicId")
+	ready := l.One(anna, "CreateNic", `{"SubnetId": %q, "Description": "mine"}`, subnet).Text("NicId")
 	v := l.vms(anna, `"Nics": [
 		{"DeviceNumber": 2, "SubnetId": %q, "SecondaryPrivateIpCount": 2, "DeleteOnVmDeletion": false},
 		{"NicId": %q, "DeviceNumber": 0, "SubnetId": "", "Description": "", "PrivateIps": [], "DeleteOnVmDeletion": true},
 		{"DeviceNumber": 1, "SubnetId": %[1]q, "Description": "second", "PrivateIps": [{"IsPrimary": true, "PrivateIp": "10.0.1.9"}]}]`, subnet, ready)[0]
 	var got []string
-	for _, n := range v.objects("Nics") {
-		got = append(got, fmt.Sprint(n.object("LinkNic")["DeviceNumber"], " ", n["Description"], " ", n.object("LinkNic")["DeleteOnVmDeletion"], " ", len(n.objects("PrivateIps"))))
+	for _, n := range v.Objects("Nics") {
+		got = append(got, fmt.Sprint(n.Object("LinkNic")["DeviceNumber"], " ", n["Description"], " ", n.Object("LinkNic")["DeleteOnVmDeletion"], " ", len(n.Objects("PrivateIps"))))
 	}
 	if want := []string{"0 mine false 1", "1 second true 1", "2  false 3"}; !slices.Equal(got, want) {
 		t.Errorf("the NICs are %q, want %q", got, want)
 	}
 	l.act()
-	vm := v.text("VmId")
-	l.call(anna, "DeleteVms", `{"VmIds": [%q]}`, vm)
+	vm := v.Text("VmId")
+	l.Call(anna, "DeleteVms", `{"VmIds": [%q]}`, vm)
 	l.act()
-	l.selects(l.list(anna, "ReadNics", `{"Descriptions": ["mine", "second", ""]}`), "State", "available", "available")
-	if v := l.read(anna, "ReadVms", "VmIds", vm); v.text("State") != "terminated" || v["Nics"] != nil {
+	l.Selects(l.list(anna, "ReadNics", `{"Descriptions": ["mine", "second", ""]}`), "State", "available", "available")
+	if v := l.read(anna, "ReadVms", "VmIds", vm); v.Text("State") != "terminated" || v["Nics"] != nil {
 		t.Errorf("it ends as %v", v)
 	}
 }
 
 func TestCreateVmsRefuses(t *testing.T) {
 	t.Parallel()
-	l := newVmLab(t)
+	l := newVmRegion(t)
 	subnet, _ := l.subnet(anna)
 	other, _ := l.subnet(anna)
-	free := l.one(anna, "CreateNic", `{"SubnetId": %q}`, subnet).text("NicId")
-	used := l.vms(anna, `"SubnetId": %q`, subnet)[0].objects("Nics")[0].text("NicId")
+	free := l.One(anna, "CreateNic", `{"SubnetId": %q}`, subnet).Text("NicId")
+	used := l.vms(anna, `"SubnetId": %q`, subnet)[0].Objects("Nics")[0].Text("NicId")
 	theirs, _ := l.subnet(ben)
-	cloud := l.one(anna, "CreateSecurityGroup", `{"SecurityGroupName": "web", "Description": "-"}`).text("SecurityGroupId")
+	cloud := l.One(anna, "CreateSecurityGroup", `{"SecurityGroupName": "web", "Description": "-"}`).Text("SecurityGroupId")
 	l.settle()
 	image := l.omi(anna, func(i *Image) { i.BootModes = []BootMode{BootLegacy}; i.TpmMandatory = true })
 	pending := l.omi(anna, func(i *Image) { i.State = ImagePending })
 	foreign := l.omi(ben)
-	group := l.one(anna, "CreateDedicatedGroup", `{"CpuGeneration": 5, "Name": "ours", "SubregionName": "test-1b"}`).text("DedicatedGroupId")
+	group := l.One(anna, "CreateDedicatedGroup", `{"CpuGeneration": 5, "Name": "ours", "SubregionName": "test-1b"}`).Text("DedicatedGroupId")
 	large := base64.StdEncoding.EncodeToString(make([]byte, 500<<10/4*3+1))
 	tests := []struct {
 		name, request string
@@ -218,7 +219,7 @@ func TestCreateVmsRefuses(t *testing.T) {
 		})
 	}
 	// What was refused has left nothing behind.
-	l.selects(l.list(anna, "ReadNics", `{"NicIds": [%q]}`, free), "State", "available")
+	l.Selects(l.list(anna, "ReadNics", `{"NicIds": [%q]}`, free), "State", "available")
 }
 
 // manyDisks are mappings of disks.
@@ -231,7 +232,7 @@ func manyDisks(n int) (mappings []string) {
 
 func TestVmDisks(t *testing.T) {
 	t.Parallel()
-	l := newVmLab(t)
+	l := newVmRegion(t)
 	root, data := l.snapshot(anna, l.volume(anna, `"Size": 10`)), l.snapshot(anna, l.volume(anna, `"Size": 5`))
 	image := l.omi(anna, func(i *Image) {
 		i.BlockDeviceMappings = []BlockDeviceMappingImage{
@@ -241,7 +242,7 @@ func TestVmDisks(t *testing.T) {
 		}
 		i.PermissionsToLaunch = PermissionsOnResource{}
 	})
-	l.update(anna, func(tx *resource.Tx) error {
+	l.Update(anna, func(tx *resource.Tx) error {
 		i, err := Images.Get(tx, id.Image(image))
 		if err != nil {
 			return err
@@ -263,11 +264,11 @@ func TestVmDisks(t *testing.T) {
 	}
 	for _, account := range []string{anna, ben} { // who may use an image may use its snapshots
 		for _, test := range tests {
-			v := l.call(account, "CreateVms", `{"ImageId": %q, "BlockDeviceMappings": [%s]}`, image, test.mappings).objects("Vms")[0]
+			v := l.Call(account, "CreateVms", `{"ImageId": %q, "BlockDeviceMappings": [%s]}`, image, test.mappings).Objects("Vms")[0]
 			var got []string
-			for _, m := range v.objects("BlockDeviceMappings") {
-				bsu := m.object("Bsu")
-				volume := l.read(account, "ReadVolumes", "VolumeIds", bsu.text("VolumeId"))
+			for _, m := range v.Objects("BlockDeviceMappings") {
+				bsu := m.Object("Bsu")
+				volume := l.read(account, "ReadVolumes", "VolumeIds", bsu.Text("VolumeId"))
 				got = append(got, fmt.Sprint(m["DeviceName"], " ", volume["Size"], " ", volume["VolumeType"], " ", volume["Iops"], " ", bsu["DeleteOnVmDeletion"]))
 			}
 			if strings.Join(got, ", ") != test.want {
@@ -276,7 +277,7 @@ func TestVmDisks(t *testing.T) {
 		}
 	}
 	most := l.vms(anna, `"BlockDeviceMappings": [%s]`, strings.Join(manyDisks(maxVolumes-1), ", "))[0]
-	if got := len(most.objects("BlockDeviceMappings")); got != maxVolumes {
+	if got := len(most.Objects("BlockDeviceMappings")); got != maxVolumes {
 		t.Errorf("a VM has %d volumes, want %d", got, maxVolumes)
 	}
 	l.refuse(apierror.VolumeTooSmall, ben, "CreateVms", `{"ImageId": %q, "BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "Bsu": {"VolumeSize": 9}}]}`, image)
@@ -300,31 +301,31 @@ func TestVmQuotas(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			l := newVmLab(t, map[string]int{test.quota: test.limit})
+			l := newVmRegion(t, map[string]int{test.quota: test.limit})
 			image := l.omi(anna)
 			create := func(least, most int) string {
 				return fmt.Sprintf(`{"ImageId": %q, "VmType": "tinav5.c2r4", "MinVmsCount": %d, "MaxVmsCount": %d,
 					"BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "Bsu": {"VolumeSize": 2, "VolumeType": "gp2"}}]}`, image, least, most)
 			}
 			l.refuse(test.refused, anna, "CreateVms", "%s", create(4, 9))
-			made := l.call(anna, "CreateVms", "%s", create(2, 9)).objects("Vms")
-			if len(made) != 3 || made[2].text("LaunchNumber") != "2" || made[0].text("ReservationId") != made[2].text("ReservationId") {
+			made := l.Call(anna, "CreateVms", "%s", create(2, 9)).Objects("Vms")
+			if len(made) != 3 || made[2].Text("LaunchNumber") != "2" || made[0].Text("ReservationId") != made[2].Text("ReservationId") {
 				t.Errorf("made were %d: %v", len(made), made)
 			}
 			l.refuse(test.refused, anna, "CreateVms", "%s", create(1, 1))
-			l.call(ben, "CreateVms", `{"ImageId": %q}`, l.omi(ben))
-			l.call(anna, "DeleteVms", `{"VmIds": [%q]}`, made[1].text("VmId"))
+			l.Call(ben, "CreateVms", `{"ImageId": %q}`, l.omi(ben))
+			l.Call(anna, "DeleteVms", `{"VmIds": [%q]}`, made[1].Text("VmId"))
 			l.act()
-			l.call(anna, "CreateVms", "%s", create(1, 1))
+			l.Call(anna, "CreateVms", "%s", create(1, 1))
 		})
 	}
 }
 
 func TestVmsInFullSubnet(t *testing.T) {
 	t.Parallel()
-	l := newVmLab(t)
+	l := newVmRegion(t)
 	_, net := l.subnet(anna)
-	subnet := l.one(anna, "CreateSubnet", `{"NetId": %q, "IpRange": "10.0.7.0/29"}`, net).text("SubnetId")
+	subnet := l.One(anna, "CreateSubnet", `{"NetId": %q, "IpRange": "10.0.7.0/29"}`, net).Text("SubnetId")
 	if made := l.vms(anna, `"SubnetId": %q, "MinVmsCount": 2, "MaxVmsCount": 9`, subnet); len(made) != 3 {
 		t.Errorf("in a Subnet with 3 addresses, %d VMs were made", len(made))
 	}
@@ -333,14 +334,14 @@ func TestVmsInFullSubnet(t *testing.T) {
 
 func TestClientTokenOfVms(t *testing.T) {
 	t.Parallel()
-	l := newVmLab(t)
+	l := newVmRegion(t)
 	request := fmt.Sprintf(`{"ImageId": %q, "MinVmsCount": 2, "ClientToken": "once"}`, l.omi(anna))
 	var wait sync.WaitGroup
 	ids := make([]string, 8)
 	for i := range ids {
 		wait.Go(func() {
-			if answer, err := l.try(anna, "CreateVms", "%s", request); err == nil {
-				ids[i] = fmt.Sprint(texts(answer.objects("Vms"), "VmId"))
+			if answer, err := l.Try(anna, "CreateVms", "%s", request); err == nil {
+				ids[i] = fmt.Sprint(cloudtest.Texts(answer.Objects("Vms"), "VmId"))
 			}
 		})
 	}
@@ -349,51 +350,51 @@ func TestClientTokenOfVms(t *testing.T) {
 		t.Fatalf("the same request at once made %q", ids)
 	}
 	l.refuse(apierror.TokenMismatch, anna, "CreateVms", "%s", strings.Replace(request, "2", "3", 1))
-	both := texts(l.call(anna, "CreateVms", "%s", request).objects("Vms"), "VmId")
-	l.selects(l.list(anna, "ReadVms", `{"ClientTokens": ["once"]}`), "VmId", both...)
+	both := cloudtest.Texts(l.Call(anna, "CreateVms", "%s", request).Objects("Vms"), "VmId")
+	l.Selects(l.list(anna, "ReadVms", `{"ClientTokens": ["once"]}`), "VmId", both...)
 	l.act()
-	l.call(anna, "DeleteVms", `{"VmIds": [%q]}`, both[0])
+	l.Call(anna, "DeleteVms", `{"VmIds": [%q]}`, both[0])
 	l.act()
-	l.selects(l.call(anna, "CreateVms", "%s", request).objects("Vms"), "VmId", both[1])
-	l.call(anna, "DeleteVms", `{"VmIds": [%q]}`, both[1])
+	l.Selects(l.Call(anna, "CreateVms", "%s", request).Objects("Vms"), "VmId", both[1])
+	l.Call(anna, "DeleteVms", `{"VmIds": [%q]}`, both[1])
 	l.act()
-	if after := l.call(anna, "CreateVms", "%s", request).objects("Vms"); len(after) != 2 {
+	if after := l.Call(anna, "CreateVms", "%s", request).Objects("Vms"); len(after) != 2 {
 		t.Errorf("when those of the first call are gone, %d are made", len(after))
 	}
 }
 
 func TestStoppedOnCreation(t *testing.T) {
 	t.Parallel()
-	l := newVmLab(t)
+	l := newVmRegion(t)
 	v := l.vms(anna, `"BootOnCreation": false`)[0]
-	vm := v.text("VmId")
-	if v.text("State") != "pending" || v.text("PublicIp") != "<nil>" {
+	vm := v.Text("VmId")
+	if v.Text("State") != "pending" || v.Text("PublicIp") != "<nil>" {
 		t.Errorf("it begins as %v", v)
 	}
 	l.act()
 	if m := l.inWorld(anna, vm); l.state(anna, vm) != "stopped" || m == nil || m.On || m.Boots != 0 {
 		t.Errorf("it is %s, and %+v in the driver", l.state(anna, vm), m)
 	}
-	if got := l.read(anna, "ReadVms", "VmIds", vm).text("StateReason"); got != neverStarted || len(got) != 27 {
+	if got := l.read(anna, "ReadVms", "VmIds", vm).Text("StateReason"); got != neverStarted || len(got) != 27 {
 		t.Errorf("it is stopped for %q, which has %d characters", got, len(got))
 	}
-	l.selects(l.call(anna, "ReadVmsStopHistory", `{}`).objects("VmsStopHistory"), "VmId")
+	l.Selects(l.Call(anna, "ReadVmsStopHistory", `{}`).Objects("VmsStopHistory"), "VmId")
 	other := l.vmIn(anna, `"BootOnCreation": false`)
-	l.call(anna, "DeleteVms", `{"VmIds": [%q]}`, other)
+	l.Call(anna, "DeleteVms", `{"VmIds": [%q]}`, other)
 	l.act()
-	if v := l.read(anna, "ReadVms", "VmIds", other); v.text("State") != "terminated" || v.text("StateReason") != neverStarted {
+	if v := l.read(anna, "ReadVms", "VmIds", other); v.Text("State") != "terminated" || v.Text("StateReason") != neverStarted {
 		t.Errorf("terminated, it is %v", v)
 	}
-	l.call(anna, "StartVms", `{"VmIds": [%q]}`, vm)
+	l.Call(anna, "StartVms", `{"VmIds": [%q]}`, vm)
 	l.act()
-	if v := l.read(anna, "ReadVms", "VmIds", vm); v.text("State") != "running" || v.text("PublicIp") == "<nil>" || v.text("StateReason") != "" {
+	if v := l.read(anna, "ReadVms", "VmIds", vm); v.Text("State") != "running" || v.Text("PublicIp") == "<nil>" || v.Text("StateReason") != "" {
 		t.Errorf("started, it is %v", v)
 	}
 }
 
 func TestBootModeOfVms(t *testing.T) {
 	t.Parallel()
-	l := newVmLab(t)
+	l := newVmRegion(t)
 	for _, test := range []struct{ name, asked, want string }{
 		{"legacy uefi", ``, "uefi"}, {"uefi legacy", ``, "uefi"}, {"legacy", ``, "legacy"}, {"uefi", ``, "uefi"}, {"", ``, "legacy"},
 		{"legacy uefi", `, "BootMode": "legacy"`, "legacy"},
@@ -404,7 +405,7 @@ func TestBootModeOfVms(t *testing.T) {
 				i.BootModes = append(i.BootModes, BootMode(mode))
 			}
 		})
-		if got := l.call(anna, "CreateVms", `{"ImageId": %q%s}`, image, test.asked).objects("Vms")[0].text("BootMode"); got != test.want {
+		if got := l.Call(anna, "CreateVms", `{"ImageId": %q%s}`, image, test.asked).Objects("Vms")[0].Text("BootMode"); got != test.want {
 			t.Errorf("of an image that boots by %q, a VM boots by %s, want %s", test.name, got, test.want)
 		}
 	}
@@ -413,12 +414,12 @@ func TestBootModeOfVms(t *testing.T) {
 // Security groups come in the order of their IDs, however they were given.
 func TestSecurityGroupsAreInOrder(t *testing.T) {
 	t.Parallel()
-	l := newVmLab(t)
+	l := newVmRegion(t)
 	subnet, net := l.subnet(anna)
 	for _, where := range []string{fmt.Sprintf(`"NetId": %q, `, net), ""} {
 		var groups []string
 		for i := range 5 {
-			groups = append(groups, l.one(anna, "CreateSecurityGroup", `{%s"Description": "d", "SecurityGroupName": "g%d"}`, where, i).text("SecurityGroupId"))
+			groups = append(groups, l.One(anna, "CreateSecurityGroup", `{%s"Description": "d", "SecurityGroupName": "g%d"}`, where, i).Text("SecurityGroupId"))
 		}
 		slices.SortFunc(groups, func(a, b string) int { return strings.Compare(b, a) })
 		request := fmt.Sprintf(`"SecurityGroupIds": %s`, jsonOf(groups))
@@ -427,11 +428,11 @@ func TestSecurityGroupsAreInOrder(t *testing.T) {
 		}
 		v := l.vms(anna, "%s", request)[0]
 		want := sorted(slices.Clone(groups))
-		if got := texts(v.objects("SecurityGroups"), "SecurityGroupId"); !slices.Equal(got, want) {
+		if got := cloudtest.Texts(v.Objects("SecurityGroups"), "SecurityGroupId"); !slices.Equal(got, want) {
 			t.Errorf("the security groups of a VM are %q, want %q", got, want)
 		}
-		for _, n := range v.objects("Nics") {
-			if got := texts(n.objects("SecurityGroups"), "SecurityGroupId"); !slices.Equal(got, want) {
+		for _, n := range v.Objects("Nics") {
+			if got := cloudtest.Texts(n.Objects("SecurityGroups"), "SecurityGroupId"); !slices.Equal(got, want) {
 				t.Errorf("the security groups of its NIC are %q, want %q", got, want)
 			}
 		}
@@ -441,56 +442,56 @@ func TestSecurityGroupsAreInOrder(t *testing.T) {
 // A terminated VM shows what it was, and no NIC.
 func TestTerminatedVmInNet(t *testing.T) {
 	t.Parallel()
-	l := newVmLab(t)
+	l := newVmRegion(t)
 	subnet, _ := l.subnet(anna)
 	for _, checked := range []bool{true, false} {
 		vm := l.vmIn(anna, `"SubnetId": %q, "ActionsOnNextBoot": {"SecureBoot": "enable"}, "BootOnCreation": false`, subnet)
-		l.call(anna, "UpdateVm", `{"VmId": %q, "IsSourceDestChecked": %t}`, vm, checked)
-		l.call(anna, "DeleteVms", `{"VmIds": [%q]}`, vm)
+		l.Call(anna, "UpdateVm", `{"VmId": %q, "IsSourceDestChecked": %t}`, vm, checked)
+		l.Call(anna, "DeleteVms", `{"VmIds": [%q]}`, vm)
 		l.act()
 		v := l.read(anna, "ReadVms", "VmIds", vm)
-		if v.text("State") != "terminated" || v["IsSourceDestChecked"] != checked || len(v.object("ActionsOnNextBoot")) != 0 || v["ActionsOnNextBoot"] == nil ||
+		if v.Text("State") != "terminated" || v["IsSourceDestChecked"] != checked || len(v.Object("ActionsOnNextBoot")) != 0 || v["ActionsOnNextBoot"] == nil ||
 			v["Nics"] != nil || v["SecurityGroups"] != nil || v["BlockDeviceMappings"] == nil || v["Tags"] == nil {
 			t.Errorf("it ends as %v", v)
 		}
-		l.selects(l.list(anna, "ReadVms", `{"VmIds": [%q], "IsSourceDestChecked": %t}`, vm, checked), "VmId", vm)
+		l.Selects(l.list(anna, "ReadVms", `{"VmIds": [%q], "IsSourceDestChecked": %t}`, vm, checked), "VmId", vm)
 	}
 }
 
 func TestPrivateOnly(t *testing.T) {
 	t.Parallel()
-	l := newVmLab(t)
+	l := newVmRegion(t)
 	data := base64.StdEncoding.EncodeToString([]byte("#!/bin/sh\n-----BEGIN OUTSCALE SECTION-----\n private_only = true\n-----END OUTSCALE SECTION-----\n"))
 	check := func(v reply, private bool) {
 		t.Helper()
-		nics := v.objects("Nics")
+		nics := v.Objects("Nics")
 		if !private {
-			if len(nics) != 0 || v.text("NetId") != "<nil>" || v.text("PublicIp") == "<nil>" {
+			if len(nics) != 0 || v.Text("NetId") != "<nil>" || v.Text("PublicIp") == "<nil>" {
 				t.Errorf("a VM of the public Cloud is %v", v)
 			}
 			return
 		}
-		if len(nics) != 1 || v.text("PublicIp") != "<nil>" || !strings.HasPrefix(v.text("NetId"), "vpc-") || !strings.HasPrefix(v.text("SubnetId"), "subnet-") {
+		if len(nics) != 1 || v.Text("PublicIp") != "<nil>" || !strings.HasPrefix(v.Text("NetId"), "vpc-") || !strings.HasPrefix(v.Text("SubnetId"), "subnet-") {
 			t.Fatalf("a private VM is %v", v)
 		}
-		if n := nics[0]; n.text("Description") != "Primary network interface" || n.text("IsSourceDestChecked") != "false" || n.text("NetId") != v.text("NetId") ||
-			n.object("LinkNic").text("DeleteOnVmDeletion") != "true" {
+		if n := nics[0]; n.Text("Description") != "Primary network interface" || n.Text("IsSourceDestChecked") != "false" || n.Text("NetId") != v.Text("NetId") ||
+			n.Object("LinkNic").Text("DeleteOnVmDeletion") != "true" {
 			t.Errorf("its NIC is %v", n)
 		}
 	}
 	v := l.vms(anna, `"UserData": %q`, data)[0]
 	check(v, true)
-	if other := l.vms(anna, `"UserData": %q`, data)[0]; other.text("NetId") != v.text("NetId") {
+	if other := l.vms(anna, `"UserData": %q`, data)[0]; other.Text("NetId") != v.Text("NetId") {
 		t.Errorf("two private VMs are in %s and %s", v["NetId"], other["NetId"])
 	}
-	vm := v.text("VmId")
+	vm := v.Text("VmId")
 	change := func(data string, private bool) {
 		t.Helper()
 		l.act()
-		l.call(anna, "StopVms", `{"VmIds": [%q]}`, vm)
+		l.Call(anna, "StopVms", `{"VmIds": [%q]}`, vm)
 		l.act()
-		l.call(anna, "UpdateVm", `{"VmId": %q, "UserData": %q}`, vm, data)
-		l.call(anna, "StartVms", `{"VmIds": [%q]}`, vm)
+		l.Call(anna, "UpdateVm", `{"VmId": %q, "UserData": %q}`, vm, data)
+		l.Call(anna, "StartVms", `{"VmIds": [%q]}`, vm)
 		l.act()
 		check(l.read(anna, "ReadVms", "VmIds", vm), private)
 	}
@@ -501,18 +502,18 @@ func TestPrivateOnly(t *testing.T) {
 // A VM in a Net with hardware of its own takes that, or a group of it.
 func TestTenancyInADedicatedNet(t *testing.T) {
 	t.Parallel()
-	l := newVmLab(t)
-	group := l.one(anna, "CreateDedicatedGroup", `{"CpuGeneration": 5, "Name": "ours", "SubregionName": "test-1b"}`).text("DedicatedGroupId")
-	other := l.one(anna, "CreateDedicatedGroup", `{"CpuGeneration": 5, "Name": "others", "SubregionName": "test-1b"}`).text("DedicatedGroupId")
+	l := newVmRegion(t)
+	group := l.One(anna, "CreateDedicatedGroup", `{"CpuGeneration": 5, "Name": "ours", "SubregionName": "test-1b"}`).Text("DedicatedGroupId")
+	other := l.One(anna, "CreateDedicatedGroup", `{"CpuGeneration": 5, "Name": "others", "SubregionName": "test-1b"}`).Text("DedicatedGroupId")
 	for _, test := range []struct{ net, asked, want string }{
 		{"default", "", "default"}, {"default", "dedicated", "dedicated"}, {"default", group, group},
 		{"dedicated", "", "dedicated"}, {"dedicated", "default", "dedicated"}, {"dedicated", group, group},
 		{group, "", group}, {group, "dedicated", group}, {group, other, group},
 	} {
-		net := l.one(anna, "CreateNet", `{"IpRange": "10.0.0.0/16", "Tenancy": %q}`, test.net).text("NetId")
-		subnet := l.one(anna, "CreateSubnet", `{"NetId": %q, "IpRange": "10.0.1.0/24", "SubregionName": "test-1b"}`, net).text("SubnetId")
+		net := l.One(anna, "CreateNet", `{"IpRange": "10.0.0.0/16", "Tenancy": %q}`, test.net).Text("NetId")
+		subnet := l.One(anna, "CreateSubnet", `{"NetId": %q, "IpRange": "10.0.1.0/24", "SubregionName": "test-1b"}`, net).Text("SubnetId")
 		v := l.vms(anna, `"VmType": "tinav5.c1r1", "SubnetId": %q, "Placement": {"Tenancy": %q}`, subnet, test.asked)[0]
-		if got := v.object("Placement").text("Tenancy"); got != test.want {
+		if got := v.Object("Placement").Text("Tenancy"); got != test.want {
 			t.Errorf("in a Net with %s, asked for %q, it has %s, want %s", test.net, test.asked, got, test.want)
 		}
 	}
@@ -521,17 +522,17 @@ func TestTenancyInADedicatedNet(t *testing.T) {
 // A dedicated group knows the VMs that are made in it, and takes them with it.
 func TestVmsInADedicatedGroup(t *testing.T) {
 	t.Parallel()
-	l := newVmLab(t)
-	group := l.one(anna, "CreateDedicatedGroup", `{"CpuGeneration": 5, "Name": "ours", "SubregionName": "test-1b"}`).text("DedicatedGroupId")
+	l := newVmRegion(t)
+	group := l.One(anna, "CreateDedicatedGroup", `{"CpuGeneration": 5, "Name": "ours", "SubregionName": "test-1b"}`).Text("DedicatedGroupId")
 	vm := l.vmIn(anna, `"VmType": "tinav5.c1r1", "Placement": {"SubregionName": "test-1b", "Tenancy": %q}`, group)
 	l.vmIn(anna, "")
-	if got := l.read(anna, "ReadDedicatedGroups", "DedicatedGroupIds", group).text("VmIds"); got != "["+vm+"]" {
+	if got := l.read(anna, "ReadDedicatedGroups", "DedicatedGroupIds", group).Text("VmIds"); got != "["+vm+"]" {
 		t.Errorf("in the group are %s, want %s", got, vm)
 	}
 	l.refuse(apierror.InUse, anna, "DeleteDedicatedGroup", `{"DedicatedGroupId": %q}`, group)
-	l.call(anna, "DeleteDedicatedGroup", `{"DedicatedGroupId": %q, "Force": true}`, group)
+	l.Call(anna, "DeleteDedicatedGroup", `{"DedicatedGroupId": %q, "Force": true}`, group)
 	l.act()
-	if v := l.read(anna, "ReadVms", "VmIds", vm); v.text("State") != "terminated" || v.object("Placement").text("Tenancy") != group {
+	if v := l.read(anna, "ReadVms", "VmIds", vm); v.Text("State") != "terminated" || v.Object("Placement").Text("Tenancy") != group {
 		t.Errorf("its VM is %v", v)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
+	"github.com/bastide-cloud/bastide/internal/cloud/cloudtest"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
 	"github.com/bastide-cloud/bastide/internal/driver/sim"
 	"github.com/bastide-cloud/bastide/internal/resource"
@@ -26,9 +27,9 @@ func TestVmStateCodes(t *testing.T) {
 }
 
 // in makes a VM in a state, by calls alone.
-func (l *lab) in(account string, state VmStateName) string {
+func (l *testRegion) in(account string, state VmStateName) string {
 	l.Helper()
-	vm := l.vms(account, "")[0].text("VmId")
+	vm := l.vms(account, "")[0].Text("VmId")
 	l.advance(delay) // its disk is made: the driver hears of the VM, and one that it does not know would end at once
 	ids := fmt.Sprintf(`{"VmIds": [%q]}`, vm)
 	if state != VmPending {
@@ -40,7 +41,7 @@ func (l *lab) in(account string, state VmStateName) string {
 		if s == "" {
 			l.act()
 		} else {
-			l.call(account, s, "%s", ids)
+			l.Call(account, s, "%s", ids)
 		}
 	}
 	if got := l.state(account, vm); got != string(state) {
@@ -64,15 +65,15 @@ func TestPowerInEachState(t *testing.T) {
 		for action, want := range calls {
 			t.Run(fmt.Sprint(action, " ", state), func(t *testing.T) {
 				t.Parallel()
-				l := newVmLab(t)
+				l := newVmRegion(t)
 				vm := l.in(anna, state)
 				if code, ok := want.(apierror.Code); ok {
 					l.refuse(code, anna, action, `{"VmIds": [%q]}`, vm)
 					return
 				}
-				answer := l.call(anna, action, `{"VmIds": [%q, %[1]q]}`, vm)
+				answer := l.Call(anna, action, `{"VmIds": [%q, %[1]q]}`, vm)
 				if action != "RebootVms" {
-					if got := answer.objects("Vms"); len(got) != 1 || got[0].text("PreviousState") != string(state) || got[0].text("CurrentState") != fmt.Sprint(want) {
+					if got := answer.Objects("Vms"); len(got) != 1 || got[0].Text("PreviousState") != string(state) || got[0].Text("CurrentState") != fmt.Sprint(want) {
 						t.Errorf("the answer is %v", answer)
 					}
 				}
@@ -86,9 +87,9 @@ func TestPowerInEachState(t *testing.T) {
 
 func TestPowerIsAllOrNothing(t *testing.T) {
 	t.Parallel()
-	l := newVmLab(t)
+	l := newVmRegion(t)
 	running, stopped, theirs := l.in(anna, VmRunning), l.in(anna, VmStopped), l.in(ben, VmRunning)
-	protected := l.vms(anna, `"DeletionProtection": true`)[0].text("VmId")
+	protected := l.vms(anna, `"DeletionProtection": true`)[0].Text("VmId")
 	l.act()
 	l.refuse(apierror.InvalidState, anna, "RebootVms", `{"VmIds": [%q, %q]}`, running, stopped)
 	l.refuse(apierror.DeletionProtected, anna, "DeleteVms", `{"VmIds": [%q, %q]}`, running, protected)
@@ -98,21 +99,21 @@ func TestPowerIsAllOrNothing(t *testing.T) {
 		l.refuse(apierror.MissingParameter, anna, action, `{"VmIds": []}`)
 		l.refuse(apierror.MissingParameter, anna, action, `{}`)
 	}
-	l.call(anna, "UpdateVm", `{"VmId": %q, "DeletionProtection": false}`, protected)
-	l.call(anna, "DeleteVms", `{"VmIds": [%q, %q]}`, protected, running)
+	l.Call(anna, "UpdateVm", `{"VmId": %q, "DeletionProtection": false}`, protected)
+	l.Call(anna, "DeleteVms", `{"VmIds": [%q, %q]}`, protected, running)
 }
 
 func TestRebootStartsAnew(t *testing.T) {
 	t.Parallel()
-	l := newVmLab(t)
+	l := newVmRegion(t)
 	vm := l.in(anna, VmRunning)
 	before := l.inWorld(anna, vm).Boots
-	l.call(anna, "RebootVms", `{"VmIds": [%q]}`, vm)
+	l.Call(anna, "RebootVms", `{"VmIds": [%q]}`, vm)
 	l.act()
 	if m := l.inWorld(anna, vm); !m.On || m.Boots != before+1 {
 		t.Errorf("after a reboot it is %+v", m)
 	}
-	if len(l.call(anna, "ReadVmsStopHistory", `{}`).objects("VmsStopHistory")) != 0 {
+	if len(l.Call(anna, "ReadVmsStopHistory", `{}`).Objects("VmsStopHistory")) != 0 {
 		t.Error("a reboot is a stop")
 	}
 }
@@ -120,49 +121,49 @@ func TestRebootStartsAnew(t *testing.T) {
 // A guest that does not listen is turned off by force.
 func TestForcedStop(t *testing.T) {
 	t.Parallel()
-	l := newVmLab(t)
+	l := newVmRegion(t)
 	vm := l.in(anna, VmRunning)
 	l.drivers.DeafenGuest(anna, vm)
-	l.call(anna, "StopVms", `{"VmIds": [%q]}`, vm)
+	l.Call(anna, "StopVms", `{"VmIds": [%q]}`, vm)
 	l.act()
 	if got := l.state(anna, vm); got != "stopping" {
 		t.Errorf("with a guest that does not listen, it is %s", got)
 	}
-	l.call(anna, "StopVms", `{"VmIds": [%q], "ForceStop": true}`, vm)
-	l.call(anna, "StopVms", `{"VmIds": [%q]}`, vm) // which does not take back the force
+	l.Call(anna, "StopVms", `{"VmIds": [%q], "ForceStop": true}`, vm)
+	l.Call(anna, "StopVms", `{"VmIds": [%q]}`, vm) // which does not take back the force
 	l.act()
-	if got := l.read(anna, "ReadVms", "VmIds", vm); got.text("State") != "stopped" || got.text("StateReason") != "Client.ApiForcedShutdown" {
+	if got := l.read(anna, "ReadVms", "VmIds", vm); got.Text("State") != "stopped" || got.Text("StateReason") != "Client.ApiForcedShutdown" {
 		t.Errorf("it is %s for %s", got["State"], got["StateReason"])
 	}
 }
 
 func TestStopAndPublicIps(t *testing.T) {
 	t.Parallel()
-	l := newVmLab(t)
+	l := newVmRegion(t)
 	subnet, net := l.subnet(anna)
-	internet := l.one(anna, "CreateInternetService", `{}`).text("InternetServiceId")
-	l.call(anna, "LinkInternetService", `{"InternetServiceId": %q, "NetId": %q}`, internet, net)
-	address := func() string { return l.one(anna, "CreatePublicIp", `{}`).text("PublicIp") }
+	internet := l.One(anna, "CreateInternetService", `{}`).Text("InternetServiceId")
+	l.Call(anna, "LinkInternetService", `{"InternetServiceId": %q, "NetId": %q}`, internet, net)
+	address := func() string { return l.One(anna, "CreatePublicIp", `{}`).Text("PublicIp") }
 	cloud, fixed, inNet := l.in(anna, VmRunning), l.in(anna, VmRunning), l.vmIn(anna, `"SubnetId": %q`, subnet)
 	stays := address()
 	for vm, ip := range map[string]string{fixed: stays, inNet: address()} {
-		l.call(anna, "LinkPublicIp", `{"VmId": %q, "PublicIp": %q}`, vm, ip)
+		l.Call(anna, "LinkPublicIp", `{"VmId": %q, "PublicIp": %q}`, vm, ip)
 	}
-	l.update(anna, func(tx *resource.Tx) error {
+	l.Update(anna, func(tx *resource.Tx) error {
 		tagged, _ := tx.Tagged(fixed)
 		tx.SetTags(tagged, []api.Tag{{Key: fixedIPTag, Value: stays}})
 		return nil
 	})
-	first := l.read(anna, "ReadVms", "VmIds", cloud).text("PublicIp")
+	first := l.read(anna, "ReadVms", "VmIds", cloud).Text("PublicIp")
 	l.act()
 	ids := fmt.Sprintf(`{"VmIds": [%q, %q, %q]}`, cloud, fixed, inNet)
-	l.call(anna, "StopVms", "%s", ids)
+	l.Call(anna, "StopVms", "%s", ids)
 	l.act()
-	l.selects(l.list(anna, "ReadVms", `{"VmIds": [%q, %q, %q]}`, cloud, fixed, inNet), "PublicIp", "<nil>", stays, "<nil>")
-	l.selects(l.list(anna, "ReadPublicIps", `{"VmIds": [%q, %q]}`, fixed, inNet), "PublicIp", stays)
-	l.call(anna, "StartVms", "%s", ids)
+	l.Selects(l.list(anna, "ReadVms", `{"VmIds": [%q, %q, %q]}`, cloud, fixed, inNet), "PublicIp", "<nil>", stays, "<nil>")
+	l.Selects(l.list(anna, "ReadPublicIps", `{"VmIds": [%q, %q]}`, fixed, inNet), "PublicIp", stays)
+	l.Call(anna, "StartVms", "%s", ids)
 	l.act()
-	now := texts(l.list(anna, "ReadVms", `{"VmIds": [%q, %q, %q]}`, cloud, fixed, inNet), "PublicIp")
+	now := cloudtest.Texts(l.list(anna, "ReadVms", `{"VmIds": [%q, %q, %q]}`, cloud, fixed, inNet), "PublicIp")
 	if now[0] == "<nil>" || now[0] == first || now[1] != stays || now[2] != "<nil>" {
 		t.Errorf("the public IP %s became %s; the others are %q", first, now[0], now[1:])
 	}
@@ -170,67 +171,67 @@ func TestStopAndPublicIps(t *testing.T) {
 		t.Errorf("the driver has %s", m.Nics[0].Public)
 	}
 	// One that was taken away meanwhile comes back if it is free.
-	l.call(anna, "UnlinkPublicIp", `{"PublicIp": %q}`, stays)
-	l.call(anna, "StopVms", "%s", ids)
+	l.Call(anna, "UnlinkPublicIp", `{"PublicIp": %q}`, stays)
+	l.Call(anna, "StopVms", "%s", ids)
 	l.act()
-	l.call(anna, "StartVms", "%s", ids)
+	l.Call(anna, "StartVms", "%s", ids)
 	l.act()
-	if got := l.read(anna, "ReadVms", "VmIds", fixed).text("PublicIp"); got != stays {
+	if got := l.read(anna, "ReadVms", "VmIds", fixed).Text("PublicIp"); got != stays {
 		t.Errorf("the VM that shall have %s has %s", stays, got)
 	}
 }
 
 func TestTerminationTakesAlong(t *testing.T) {
 	t.Parallel()
-	l := newVmLab(t)
+	l := newVmRegion(t)
 	vm := l.vms(anna, `"VmType": "tinav5.c2r2p1", "BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "Bsu": {"VolumeSize": 1, "DeleteOnVmDeletion": false}}]`)[0]
 	l.act()
-	later := l.one(anna, "CreateVolume", `{"SubregionName": "test-1a", "Size": 3}`).text("VolumeId")
+	later := l.One(anna, "CreateVolume", `{"SubregionName": "test-1a", "Size": 3}`).Text("VolumeId")
 	gpu := func(goes bool) string {
-		return l.one(anna, "CreateFlexibleGpu", `{"ModelName": "nvidia-p6", "SubregionName": "test-1a", "DeleteOnVmDeletion": %t}`, goes).text("FlexibleGpuId")
+		return l.One(anna, "CreateFlexibleGpu", `{"ModelName": "nvidia-p6", "SubregionName": "test-1a", "DeleteOnVmDeletion": %t}`, goes).Text("FlexibleGpuId")
 	}
 	goes, stays := gpu(true), gpu(false)
 	l.act()
-	id := vm.text("VmId")
-	l.call(anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/sdc"}`, later, id)
+	id := vm.Text("VmId")
+	l.Call(anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/sdc"}`, later, id)
 	for _, g := range []string{goes, stays} {
-		l.call(anna, "LinkFlexibleGpu", `{"FlexibleGpuId": %q, "VmId": %q}`, g, id)
+		l.Call(anna, "LinkFlexibleGpu", `{"FlexibleGpuId": %q, "VmId": %q}`, g, id)
 	}
-	l.call(anna, "StopVms", `{"VmIds": [%q], "ForceStop": true}`, id)
+	l.Call(anna, "StopVms", `{"VmIds": [%q], "ForceStop": true}`, id)
 	l.act()
-	l.call(anna, "StartVms", `{"VmIds": [%q]}`, id)
+	l.Call(anna, "StartVms", `{"VmIds": [%q]}`, id)
 	l.act()
-	l.selects(l.list(anna, "ReadFlexibleGpus", `{"VmIds": [%q]}`, id), "State", "attached", "attached")
+	l.Selects(l.list(anna, "ReadFlexibleGpus", `{"VmIds": [%q]}`, id), "State", "attached", "attached")
 	if m := l.inWorld(anna, id); len(m.Gpus) != 2 || len(m.Disks) != 3 {
 		t.Errorf("the driver has %+v", m)
 	}
-	ip := l.one(anna, "CreatePublicIp", `{}`).text("PublicIp")
-	l.call(anna, "LinkPublicIp", `{"VmId": %q, "PublicIp": %q}`, id, ip)
-	l.call(anna, "StopVms", `{"VmIds": [%q], "ForceStop": true}`, id)
-	l.call(anna, "DeleteVms", `{"VmIds": [%q]}`, id) // as clients do, without waiting
+	ip := l.One(anna, "CreatePublicIp", `{}`).Text("PublicIp")
+	l.Call(anna, "LinkPublicIp", `{"VmId": %q, "PublicIp": %q}`, id, ip)
+	l.Call(anna, "StopVms", `{"VmIds": [%q], "ForceStop": true}`, id)
+	l.Call(anna, "DeleteVms", `{"VmIds": [%q]}`, id) // as clients do, without waiting
 	l.act()
-	if got := l.read(anna, "ReadVms", "VmIds", id); got.text("State") != "terminated" || len(got.objects("BlockDeviceMappings")) != 0 {
+	if got := l.read(anna, "ReadVms", "VmIds", id); got.Text("State") != "terminated" || len(got.Objects("BlockDeviceMappings")) != 0 {
 		t.Errorf("it ends as %v", got)
 	} else {
-		l.shows(without(got, "BootMode", "CreationDate", "ImageId", "ReservationId", "VmId"), `{"ActionsOnNextBoot": {}, "Architecture": "x86_64", "BlockDeviceMappings": [],
+		l.Shows(without(got, "BootMode", "CreationDate", "ImageId", "ReservationId", "VmId"), `{"ActionsOnNextBoot": {}, "Architecture": "x86_64", "BlockDeviceMappings": [],
 			"BsuOptimized": false, "DeletionProtection": false, "Hypervisor": "xen", "IsSourceDestChecked": false, "KeypairName": "", "LaunchNumber": 0,
 			"NestedVirtualization": false, "Performance": "highest", "Placement": {"SubregionName": "test-1a", "Tenancy": "default"}, "ProductCodes": ["0001"],
 			"RootDeviceName": "/dev/sda1", "RootDeviceType": "ebs", "ShutdownBehaviorConfiguration": {"GuestAction": "stop", "HostAction": "stop"},
 			"State": "terminated", "StateReason": "Client.ApiForcedShutdown", "Tags": [], "TpmEnabled": false, "UserData": "",
 			"VmInitiatedShutdownBehavior": "stop", "VmType": "tinav5.c2r2p1"}`)
 	}
-	l.selects(l.list(anna, "ReadVolumes", `{}`), "Size", "1", "3")
-	l.selects(l.list(anna, "ReadVolumes", `{}`), "State", "available", "available")
-	l.selects(l.list(anna, "ReadFlexibleGpus", `{}`), "FlexibleGpuId", stays)
-	l.selects(l.list(anna, "ReadFlexibleGpus", `{}`), "State", "allocated")
-	l.selects(l.list(anna, "ReadPublicIps", `{}`), "NicId", "<nil>")
+	l.Selects(l.list(anna, "ReadVolumes", `{}`), "Size", "1", "3")
+	l.Selects(l.list(anna, "ReadVolumes", `{}`), "State", "available", "available")
+	l.Selects(l.list(anna, "ReadFlexibleGpus", `{}`), "FlexibleGpuId", stays)
+	l.Selects(l.list(anna, "ReadFlexibleGpus", `{}`), "State", "allocated")
+	l.Selects(l.list(anna, "ReadPublicIps", `{}`), "NicId", "<nil>")
 	if l.inWorld(anna, id) != nil {
 		t.Error("the driver still has it")
 	}
 	l.settle()
-	l.selects(l.list(anna, "ReadVms", `{}`), "VmId")
+	l.Selects(l.list(anna, "ReadVms", `{}`), "VmId")
 	l.refuse(apierror.VmNotFound, anna, "DeleteVms", `{"VmIds": [%q]}`, id)
-	l.view(anna, func(tx *resource.Tx) error {
+	l.View(anna, func(tx *resource.Tx) error {
 		for n := range network.Nics.All(tx) {
 			t.Errorf("the NIC %s is left", n.NicId)
 		}
@@ -240,12 +241,12 @@ func TestTerminationTakesAlong(t *testing.T) {
 
 func TestShutdownBehavior(t *testing.T) {
 	t.Parallel()
-	guest := func(l *lab, vm string) { l.drivers.ShutDownGuest(anna, vm) }
-	host := func(l *lab, vm string) { l.drivers.FailHost(anna, vm) }
-	stop := func(l *lab, vm string) { l.call(anna, "StopVms", `{"VmIds": [%q]}`, vm) }
+	guest := func(l *testRegion, vm string) { l.drivers.ShutDownGuest(anna, vm) }
+	host := func(l *testRegion, vm string) { l.drivers.FailHost(anna, vm) }
+	stop := func(l *testRegion, vm string) { l.Call(anna, "StopVms", `{"VmIds": [%q]}`, vm) }
 	tests := []struct {
 		name, setting string
-		happens       func(*lab, string)
+		happens       func(*testRegion, string)
 		state, reason string
 		views         string
 	}{
@@ -267,17 +268,17 @@ func TestShutdownBehavior(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			l := newVmLab(t)
-			vm := l.vms(anna, "%s", test.setting)[0].text("VmId")
+			l := newVmRegion(t)
+			vm := l.vms(anna, "%s", test.setting)[0].Text("VmId")
 			l.act()
 			test.happens(l, vm)
 			l.loops.LookAgain()
 			l.act()
 			v := l.read(anna, "ReadVms", "VmIds", vm)
-			if v.text("State") != test.state || v.text("StateReason") != test.reason {
+			if v.Text("State") != test.state || v.Text("StateReason") != test.reason {
 				t.Errorf("it is %s for %q, want %s for %q", v["State"], v["StateReason"], test.state, test.reason)
 			}
-			config := v.object("ShutdownBehaviorConfiguration")
+			config := v.Object("ShutdownBehaviorConfiguration")
 			if got := fmt.Sprint(v["VmInitiatedShutdownBehavior"], " ", config["GuestAction"], " ", config["HostAction"]); got != test.views {
 				t.Errorf("the behavior is %s, want %s", got, test.views)
 			}
@@ -290,25 +291,25 @@ func TestShutdownBehavior(t *testing.T) {
 
 func TestNoRoom(t *testing.T) {
 	t.Parallel()
-	l := newVmLab(t)
+	l := newVmRegion(t)
 	l.drivers.Limit(sim.Room{Subregion: "test-1a", Cores: 2, Memory: 8})
-	first, second := l.vms(anna, `"VmType": "tinav5.c2r2"`)[0].text("VmId"), l.vms(anna, `"VmType": "tinav5.c2r2"`)[0].text("VmId")
+	first, second := l.vms(anna, `"VmType": "tinav5.c2r2"`)[0].Text("VmId"), l.vms(anna, `"VmType": "tinav5.c2r2"`)[0].Text("VmId")
 	l.act()
-	got := texts(l.list(anna, "ReadVms", `{}`), "State")
+	got := cloudtest.Texts(l.list(anna, "ReadVms", `{}`), "State")
 	if strings.Join(sorted(got), " ") != "running stopped" {
 		t.Fatalf("with room for one of two, they are %q", got)
 	}
 	if l.state(anna, first) == "stopped" {
 		first, second = second, first
 	}
-	if v := l.read(anna, "ReadVms", "VmIds", second); v.text("StateReason") != "Server.InsufficientInstanceCapacity" || v.text("PublicIp") != "<nil>" {
+	if v := l.read(anna, "ReadVms", "VmIds", second); v.Text("StateReason") != "Server.InsufficientInstanceCapacity" || v.Text("PublicIp") != "<nil>" {
 		t.Errorf("the one without room is %v", v)
 	}
-	l.call(anna, "DeleteVms", `{"VmIds": [%q]}`, first)
+	l.Call(anna, "DeleteVms", `{"VmIds": [%q]}`, first)
 	l.act()
-	l.call(anna, "StartVms", `{"VmIds": [%q]}`, second)
+	l.Call(anna, "StartVms", `{"VmIds": [%q]}`, second)
 	l.act()
-	if v := l.read(anna, "ReadVms", "VmIds", second); v.text("State") != "running" || v.text("StateReason") != "" {
+	if v := l.read(anna, "ReadVms", "VmIds", second); v.Text("State") != "running" || v.Text("StateReason") != "" {
 		t.Errorf("once there is room, it is %v", v)
 	}
 }
@@ -316,7 +317,7 @@ func TestNoRoom(t *testing.T) {
 // A VM does not run before its NICs and disks are in the driver.
 func TestVmWaits(t *testing.T) {
 	t.Parallel()
-	l := newVmLab(t)
+	l := newVmRegion(t)
 	subnet, _ := l.subnet(anna)
 	l.act()
 	broken := map[string]bool{"EnsureNet": true, "EnsureDisk": true}
@@ -326,7 +327,7 @@ func TestVmWaits(t *testing.T) {
 		}
 		return nil
 	})
-	vm := l.vms(anna, `"SubnetId": %q`, subnet)[0].text("VmId")
+	vm := l.vms(anna, `"SubnetId": %q`, subnet)[0].Text("VmId")
 	waits := func(for_ string) {
 		t.Helper()
 		l.act()
@@ -357,11 +358,11 @@ func TestVmWaits(t *testing.T) {
 // What is linked to a VM that runs reaches its machine.
 func TestLinksReachTheMachine(t *testing.T) {
 	t.Parallel()
-	l := newVmLab(t)
+	l := newVmRegion(t)
 	subnet, _ := l.subnet(anna)
 	vm := l.vmIn(anna, `"SubnetId": %q`, subnet)
-	nic := l.one(anna, "CreateNic", `{"SubnetId": %q}`, subnet).text("NicId")
-	link := l.call(anna, "LinkNic", `{"NicId": %q, "VmId": %q, "DeviceNumber": 1}`, nic, vm).text("LinkNicId")
+	nic := l.One(anna, "CreateNic", `{"SubnetId": %q}`, subnet).Text("NicId")
+	link := l.Call(anna, "LinkNic", `{"NicId": %q, "VmId": %q, "DeviceNumber": 1}`, nic, vm).Text("LinkNicId")
 	has := func(want int) {
 		t.Helper()
 		l.act()
@@ -370,12 +371,12 @@ func TestLinksReachTheMachine(t *testing.T) {
 		}
 	}
 	has(2)
-	l.call(anna, "UnlinkNic", `{"LinkNicId": %q}`, link)
+	l.Call(anna, "UnlinkNic", `{"LinkNicId": %q}`, link)
 	has(1)
 	l.refuse(apierror.VmNotFound, anna, "LinkNic", `{"NicId": %q, "VmId": "i-00000000", "DeviceNumber": 1}`, nic)
 	cloud := l.in(anna, VmRunning)
-	ip := l.one(anna, "CreatePublicIp", `{}`).text("PublicIp")
-	l.call(anna, "LinkPublicIp", `{"VmId": %q, "PublicIp": %q}`, cloud, ip)
+	ip := l.One(anna, "CreatePublicIp", `{}`).Text("PublicIp")
+	l.Call(anna, "LinkPublicIp", `{"VmId": %q, "PublicIp": %q}`, cloud, ip)
 	l.act()
 	if m := l.inWorld(anna, cloud); m.Nics[0].Public.String() != ip {
 		t.Errorf("the machine has the public IP %s, want %s", m.Nics[0].Public, ip)
@@ -384,12 +385,12 @@ func TestLinksReachTheMachine(t *testing.T) {
 
 func TestStopHistory(t *testing.T) {
 	t.Parallel()
-	l := newVmLab(t)
+	l := newVmRegion(t)
 	first, second := l.in(anna, VmStopped), l.in(anna, VmRunning)
-	at := l.clock.Now().Format("2006-01-02T15:04:05.000Z")
-	l.call(anna, "StopVms", `{"VmIds": [%q], "ForceStop": true}`, second)
+	at := l.Clock.Now().Format("2006-01-02T15:04:05.000Z")
+	l.Call(anna, "StopVms", `{"VmIds": [%q], "ForceStop": true}`, second)
 	l.act()
-	l.call(anna, "DeleteVms", `{"VmIds": [%q]}`, first)
+	l.Call(anna, "DeleteVms", `{"VmIds": [%q]}`, first)
 	l.advance(2 * Vms.Retention) // the stops of a VM are known when the VM is not
 	tests := []struct {
 		filters string
@@ -405,21 +406,21 @@ func TestStopHistory(t *testing.T) {
 		{`{"StopDateAfter": "2026-11-21"}`, nil},
 	}
 	for _, test := range tests {
-		l.selects(l.list(anna, "ReadVmsStopHistory", "%s", test.filters), "VmId", test.want...)
+		l.Selects(l.list(anna, "ReadVmsStopHistory", "%s", test.filters), "VmId", test.want...)
 	}
-	l.selects(l.list(ben, "ReadVmsStopHistory", `{}`), "VmId")
+	l.Selects(l.list(ben, "ReadVmsStopHistory", `{}`), "VmId")
 	l.advance(vmStops.Retention)
-	l.selects(l.list(anna, "ReadVmsStopHistory", `{}`), "VmId")
+	l.Selects(l.list(anna, "ReadVmsStopHistory", `{}`), "VmId")
 }
 
 func TestVmsState(t *testing.T) {
 	t.Parallel()
-	l := newVmLab(t)
+	l := newVmRegion(t)
 	running, stopped := l.in(anna, VmRunning), l.in(anna, VmStopped)
 	gone := l.in(anna, VmTerminated)
 	all := func(request string, want ...string) {
 		t.Helper()
-		l.selects(l.call(anna, "ReadVmsState", "%s", request).objects("VmStates"), "VmId", want...)
+		l.Selects(l.Call(anna, "ReadVmsState", "%s", request).Objects("VmStates"), "VmId", want...)
 	}
 	all(`{}`, running)
 	all(`{"AllVms": true}`, running, stopped, gone)
@@ -429,15 +430,15 @@ func TestVmsState(t *testing.T) {
 	all(`{"AllVms": true, "Filters": {"SubregionNames": ["test-1b"]}}`)
 	all(`{"AllVms": true, "Filters": {"MaintenanceEventCodes": ["system-reboot"]}}`)
 	all(`{"AllVms": true, "ResultsPerPage": 1}`, running)
-	l.shows(l.call(anna, "ReadVmsState", `{}`).objects("VmStates")[0],
+	l.Shows(l.Call(anna, "ReadVmsState", `{}`).Objects("VmStates")[0],
 		`{"MaintenanceEvents": [], "SubregionName": "test-1a", "VmId": %q, "VmState": "running"}`, running)
 }
 
 func TestConsoleAndPassword(t *testing.T) {
 	t.Parallel()
-	l := newVmLab(t)
+	l := newVmRegion(t)
 	vm := l.in(anna, VmRunning)
-	text := l.call(anna, "ReadConsoleOutput", `{"VmId": %q}`, vm).text("ConsoleOutput")
+	text := l.Call(anna, "ReadConsoleOutput", `{"VmId": %q}`, vm).Text("ConsoleOutput")
 	if console, err := base64.StdEncoding.DecodeString(text); err != nil || string(console) != string(l.inWorld(anna, vm).Console) || len(console) == 0 {
 		t.Errorf("the console is %q, %v", console, err)
 	}
@@ -445,41 +446,41 @@ func TestConsoleAndPassword(t *testing.T) {
 	l.drivers.RemoveMachine(l.Context(), anna, vm)
 	l.act()
 	for _, there := range []bool{false, true} {
-		if got := l.call(anna, "ReadConsoleOutput", `{"VmId": %q}`, vm).text("ConsoleOutput"); (got != "") != there {
+		if got := l.Call(anna, "ReadConsoleOutput", `{"VmId": %q}`, vm).Text("ConsoleOutput"); (got != "") != there {
 			t.Errorf("the console of a lost machine is %q", got)
 		}
 		l.act()
 	}
 	l.refuse(apierror.VmNotFound, ben, "ReadConsoleOutput", `{"VmId": %q}`, vm)
 	l.refuse(apierror.VmNotFound, ben, "ReadAdminPassword", `{"VmId": %q}`, vm)
-	if got := l.call(anna, "ReadAdminPassword", `{"VmId": %q}`, vm).text("AdminPassword"); got != "" {
+	if got := l.Call(anna, "ReadAdminPassword", `{"VmId": %q}`, vm).Text("AdminPassword"); got != "" {
 		t.Errorf("the password of a Linux is %q", got)
 	}
 	unknown, windows := l.omi(anna, func(i *Image) { i.ProductCodes = nil }), l.omi(anna, func(i *Image) { i.ProductCodes = []string{"0002"} })
 	made := func(image, more string) string {
-		return l.call(anna, "CreateVms", `{"ImageId": %q%s}`, image, more).objects("Vms")[0].text("VmId")
+		return l.Call(anna, "CreateVms", `{"ImageId": %q%s}`, image, more).Objects("Vms")[0].Text("VmId")
 	}
-	if got := l.call(anna, "ReadAdminPassword", `{"VmId": %q}`, made(unknown, "")).text("AdminPassword"); got != "" {
+	if got := l.Call(anna, "ReadAdminPassword", `{"VmId": %q}`, made(unknown, "")).Text("AdminPassword"); got != "" {
 		t.Errorf("the password of a VM that may be anything is %q", got)
 	}
 	bare := made(windows, "")
 	l.act()
-	if got := l.call(anna, "ReadAdminPassword", `{"VmId": %q}`, bare).text("AdminPassword"); got != "" {
+	if got := l.Call(anna, "ReadAdminPassword", `{"VmId": %q}`, bare).Text("AdminPassword"); got != "" {
 		t.Errorf("the password of a Windows without a keypair is %q", got)
 	}
-	l.call(anna, "CreateKeypair", `{"KeypairName": "key"}`)
+	l.Call(anna, "CreateKeypair", `{"KeypairName": "key"}`)
 	vm = made(windows, `, "KeypairName": "key"`)
-	if got := l.call(anna, "ReadAdminPassword", `{"VmId": %q}`, vm).text("AdminPassword"); got != "" {
+	if got := l.Call(anna, "ReadAdminPassword", `{"VmId": %q}`, vm).Text("AdminPassword"); got != "" {
 		t.Errorf("the password before the first boot is %q", got)
 	}
 	l.act()
-	sealed, err := base64.StdEncoding.DecodeString(l.call(anna, "ReadAdminPassword", `{"VmId": %q}`, vm).text("AdminPassword"))
+	sealed, err := base64.StdEncoding.DecodeString(l.Call(anna, "ReadAdminPassword", `{"VmId": %q}`, vm).Text("AdminPassword"))
 	if err != nil || len(sealed) != 256 {
 		t.Errorf("the sealed password has %d bytes, %v", len(sealed), err)
 	}
-	l.call(anna, "RebootVms", `{"VmIds": [%q]}`, vm)
+	l.Call(anna, "RebootVms", `{"VmIds": [%q]}`, vm)
 	l.act()
-	if got := l.call(anna, "ReadAdminPassword", `{"VmId": %q}`, vm).text("AdminPassword"); got != "" {
+	if got := l.Call(anna, "ReadAdminPassword", `{"VmId": %q}`, vm).Text("AdminPassword"); got != "" {
 		t.Errorf("the password after the first boot is %q", got)
 	}
 }
@@ -489,15 +490,15 @@ func TestConsoleAndPassword(t *testing.T) {
 func TestVmsWalkTheTable(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
-		l := newVmLab(t)
-		vm := l.vms(anna, `"VmInitiatedShutdownBehavior": %q`, rapid.SampledFrom(ShutdownBehavior("").Literals()).Draw(r, "behavior"))[0].text("VmId")
+		l := newVmRegion(t)
+		vm := l.vms(anna, `"VmInitiatedShutdownBehavior": %q`, rapid.SampledFrom(ShutdownBehavior("").Literals()).Draw(r, "behavior"))[0].Text("VmId")
 		state := VmPending
 		look := func() {
 			found := l.list(anna, "ReadVms", `{"VmIds": [%q]}`, vm)
 			if len(found) == 0 {
 				return
 			}
-			now := VmStateName(found[0].text("State"))
+			now := VmStateName(found[0].Text("State"))
 			if !leads(vmLife, state, now) {
 				r.Fatalf("from %s it came to %s", state, now)
 			}
@@ -516,8 +517,8 @@ func TestVmsWalkTheTable(t *testing.T) {
 			case "rest":
 				l.rest()
 			default:
-				_, _ = l.try(anna, what, `{"VmIds": [%q], "ForceStop": false}`, vm)
-				_, _ = l.try(anna, what, `{"VmIds": [%q]}`, vm)
+				_, _ = l.Try(anna, what, `{"VmIds": [%q], "ForceStop": false}`, vm)
+				_, _ = l.Try(anna, what, `{"VmIds": [%q]}`, vm)
 			}
 			look()
 		}

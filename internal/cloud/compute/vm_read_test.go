@@ -10,29 +10,29 @@ import (
 
 func TestVmFilters(t *testing.T) {
 	t.Parallel()
-	l := newVmLab(t)
+	l := newVmRegion(t)
 	subnet, net := l.subnet(anna)
-	internet := l.one(anna, "CreateInternetService", `{}`).text("InternetServiceId")
-	l.call(anna, "LinkInternetService", `{"InternetServiceId": %q, "NetId": %q}`, internet, net)
-	l.call(anna, "CreateKeypair", `{"KeypairName": "key", "PublicKey": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKqO8OYfWSgr6feI7XEPe0RQPCfmDaZ3T4dtM0wgcmXs"}`)
+	internet := l.One(anna, "CreateInternetService", `{}`).Text("InternetServiceId")
+	l.Call(anna, "LinkInternetService", `{"InternetServiceId": %q, "NetId": %q}`, internet, net)
+	l.Call(anna, "CreateKeypair", `{"KeypairName": "key", "PublicKey": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKqO8OYfWSgr6feI7XEPe0RQPCfmDaZ3T4dtM0wgcmXs"}`)
 	image := l.omi(anna, func(i *Image) { i.ProductCodes, i.BootModes = []string{"0002"}, []BootMode{BootLegacy} })
-	one := l.vms(anna, `"SubnetId": %q, "PrivateIps": ["10.0.1.7", "10.0.1.8"], "KeypairName": "key", "VmType": "tinav5.c1r1", "Placement": {"Tenancy": "dedicated"}`, subnet)[0].text("VmId")
+	one := l.vms(anna, `"SubnetId": %q, "PrivateIps": ["10.0.1.7", "10.0.1.8"], "KeypairName": "key", "VmType": "tinav5.c1r1", "Placement": {"Tenancy": "dedicated"}`, subnet)[0].Text("VmId")
 	l.settle()
-	two := l.call(anna, "CreateVms", `{"ImageId": %q, "ClientToken": "two", "BootOnCreation": false, "MinVmsCount": 2, "TpmEnabled": true,
-		"BlockDeviceMappings": [{"DeviceName": "/dev/xvdb", "Bsu": {"VolumeSize": 1, "DeleteOnVmDeletion": false}}]}`, image).objects("Vms")
-	cloud, other := two[0].text("VmId"), two[1].text("VmId")
+	two := l.Call(anna, "CreateVms", `{"ImageId": %q, "ClientToken": "two", "BootOnCreation": false, "MinVmsCount": 2, "TpmEnabled": true,
+		"BlockDeviceMappings": [{"DeviceName": "/dev/xvdb", "Bsu": {"VolumeSize": 1, "DeleteOnVmDeletion": false}}]}`, image).Objects("Vms")
+	cloud, other := two[0].Text("VmId"), two[1].Text("VmId")
 	l.act()
-	ip := l.one(anna, "CreatePublicIp", `{}`)
-	link := l.call(anna, "LinkPublicIp", `{"VmId": %q, "PublicIp": %q}`, one, ip.text("PublicIp")).text("LinkPublicIpId")
-	l.update(anna, func(tx *resource.Tx) error {
+	ip := l.One(anna, "CreatePublicIp", `{}`)
+	link := l.Call(anna, "LinkPublicIp", `{"VmId": %q, "PublicIp": %q}`, one, ip.Text("PublicIp")).Text("LinkPublicIpId")
+	l.Update(anna, func(tx *resource.Tx) error {
 		tagged, _ := tx.Tagged(one)
 		tx.SetTags(tagged, []api.Tag{{Key: "env", Value: "test"}})
 		return nil
 	})
 	v, w := l.read(anna, "ReadVms", "VmIds", one), l.read(anna, "ReadVms", "VmIds", cloud)
-	nic, bsu := v.objects("Nics")[0], v.objects("BlockDeviceMappings")[0].object("Bsu")
-	group := nic.objects("SecurityGroups")[0].text("SecurityGroupId")
-	cloudGroup := w.objects("SecurityGroups")[0].text("SecurityGroupId")
+	nic, bsu := v.Objects("Nics")[0], v.Objects("BlockDeviceMappings")[0].Object("Bsu")
+	group := nic.Objects("SecurityGroups")[0].Text("SecurityGroupId")
+	cloudGroup := w.Objects("SecurityGroups")[0].Text("SecurityGroupId")
 	linked := "2026-11-20T10:00:00.000Z"
 	first, rest, all, none := []string{one}, []string{cloud, other}, []string{one, cloud, other}, []string(nil)
 	tests := []struct {
@@ -45,10 +45,10 @@ func TestVmFilters(t *testing.T) {
 		{"BlockDeviceMappingDeviceNames", []string{"/dev/xvdb"}, rest},
 		{"BlockDeviceMappingLinkDates", []string{linked}, first},
 		{"BlockDeviceMappingStates", []string{"attached"}, all}, {"BlockDeviceMappingStates", []string{"attaching"}, none},
-		{"BlockDeviceMappingVolumeIds", []string{bsu.text("VolumeId")}, first},
+		{"BlockDeviceMappingVolumeIds", []string{bsu.Text("VolumeId")}, first},
 		{"BootModes", []string{"uefi"}, first}, {"BootModes", []string{"legacy"}, rest},
 		{"ClientTokens", []string{"two"}, rest},
-		{"CreationDates", []string{linked}, first}, {"CreationDates", []string{w.text("CreationDate")}, rest},
+		{"CreationDates", []string{linked}, first}, {"CreationDates", []string{w.Text("CreationDate")}, rest},
 		{"ImageIds", []string{image}, rest},
 		{"IsSourceDestChecked", true, first}, {"IsSourceDestChecked", false, rest},
 		{"KeypairNames", []string{"key"}, first},
@@ -61,19 +61,19 @@ func TestVmFilters(t *testing.T) {
 		{"NicLinkNicDeleteOnVmDeletion", true, first},
 		{"NicLinkNicDeviceNumbers", []int{0}, first}, {"NicLinkNicDeviceNumbers", []int{1}, none},
 		{"NicLinkNicLinkNicDates", []string{linked}, first}, {"NicLinkNicLinkNicDates", []string{"2026-11-20"}, none},
-		{"NicLinkNicLinkNicIds", []string{nic.object("LinkNic").text("LinkNicId")}, first},
+		{"NicLinkNicLinkNicIds", []string{nic.Object("LinkNic").Text("LinkNicId")}, first},
 		{"NicLinkNicStates", []string{"attached"}, first},
 		{"NicLinkNicVmAccountIds", []string{anna}, first}, {"NicLinkNicVmAccountIds", []string{ben}, none},
 		{"NicLinkNicVmIds", []string{one}, first}, {"NicLinkNicVmIds", []string{cloud}, none},
 		{"NicLinkPublicIpAccountIds", []string{anna}, first},
 		{"NicLinkPublicIpLinkPublicIpIds", []string{link}, first},
-		{"NicLinkPublicIpPublicIpIds", []string{ip.text("PublicIpId")}, first},
-		{"NicLinkPublicIpPublicIps", []string{ip.text("PublicIp")}, first},
-		{"NicMacAddresses", []string{nic.text("MacAddress")}, first},
+		{"NicLinkPublicIpPublicIpIds", []string{ip.Text("PublicIpId")}, first},
+		{"NicLinkPublicIpPublicIps", []string{ip.Text("PublicIp")}, first},
+		{"NicMacAddresses", []string{nic.Text("MacAddress")}, first},
 		{"NicNetIds", []string{net}, first},
-		{"NicNicIds", []string{nic.text("NicId")}, first},
+		{"NicNicIds", []string{nic.Text("NicId")}, first},
 		{"NicPrivateIpsLinkPublicIpAccountIds", []string{anna}, first},
-		{"NicPrivateIpsLinkPublicIpIds", []string{ip.text("PublicIp")}, first},
+		{"NicPrivateIpsLinkPublicIpIds", []string{ip.Text("PublicIp")}, first},
 		{"NicPrivateIpsPrimaryIp", false, first},
 		{"NicPrivateIpsPrivateIps", []string{"10.0.1.8"}, first},
 		{"NicSecurityGroupIds", []string{group}, first}, {"NicSecurityGroupIds", []string{cloudGroup}, none},
@@ -84,8 +84,8 @@ func TestVmFilters(t *testing.T) {
 		{"Platforms", []string{"windows"}, rest},
 		{"PrivateIps", []string{"10.0.1.7"}, first}, {"PrivateIps", []string{"10.0.1.8"}, none},
 		{"ProductCodes", []string{"0001"}, first}, {"ProductCodes", []string{"0002"}, rest},
-		{"PublicIps", []string{ip.text("PublicIp")}, first},
-		{"ReservationIds", []string{w.text("ReservationId")}, rest},
+		{"PublicIps", []string{ip.Text("PublicIp")}, first},
+		{"ReservationIds", []string{w.Text("ReservationId")}, rest},
 		{"RootDeviceNames", []string{"/dev/sda1"}, all},
 		{"RootDeviceTypes", []string{"ebs"}, all}, {"RootDeviceTypes", []string{"bsu"}, none},
 		{"SecurityGroupIds", []string{cloudGroup}, rest}, {"SecurityGroupIds", []string{group}, none},
@@ -112,7 +112,7 @@ func TestVmFilters(t *testing.T) {
 		own := *l
 		t.Run(fmt.Sprint(test.name, " ", test.value), func(t *testing.T) {
 			own.T = t
-			own.selects(got, "VmId", test.want...)
+			own.Selects(got, "VmId", test.want...)
 		})
 	}
 	for _, f := range fields[FiltersVm]() {
@@ -120,5 +120,5 @@ func TestVmFilters(t *testing.T) {
 			t.Errorf("no test selects by %s", f)
 		}
 	}
-	l.selects(l.list(ben, "ReadVms", `{}`), "VmId")
+	l.Selects(l.list(ben, "ReadVms", `{}`), "VmId")
 }

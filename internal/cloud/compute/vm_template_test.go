@@ -12,7 +12,7 @@ import (
 
 func TestVmTemplates(t *testing.T) {
 	t.Parallel()
-	l := newDesk(t, labRegion, nil)
+	l := newRuleRegion(t, twoSubregions, nil)
 	image := l.image(alice)
 	l.call(alice, "CreateKeypair", object{"KeypairName": "key", "PublicKey": written(t)["ssh-ed25519.openssh"]})
 	least := func(with object) object {
@@ -65,7 +65,7 @@ func TestVmTemplates(t *testing.T) {
 
 func TestUpdateVmTemplate(t *testing.T) {
 	t.Parallel()
-	l := newDesk(t, labRegion, nil)
+	l := newRuleRegion(t, twoSubregions, nil)
 	tag := object{"Key": "a", "Value": "1"}
 	template := l.one("VmTemplate", alice, "CreateVmTemplate", object{
 		"CpuCores": 2, "CpuGeneration": "v4", "ImageId": l.image(alice), "Ram": 4, "VmTemplateName": "name", "Description": "text", "Tags": []any{tag, tag},
@@ -97,7 +97,7 @@ func TestUpdateVmTemplate(t *testing.T) {
 
 func TestVmTemplateFilters(t *testing.T) {
 	t.Parallel()
-	l := newDesk(t, labRegion, nil)
+	l := newRuleRegion(t, twoSubregions, nil)
 	l.call(alice, "CreateKeypair", object{"KeypairName": "key", "PublicKey": written(t)["ssh-ed25519.openssh"]})
 	image, other := l.image(alice), l.image(alice)
 	a := l.one("VmTemplate", alice, "CreateVmTemplate", object{

@@ -34,20 +34,20 @@ func TestUpdateVm(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			l := newVmLab(t)
+			l := newVmRegion(t)
 			subnet, _ := l.subnet(anna)
-			l.call(anna, "CreateKeypair", `{"KeypairName": "key", "PublicKey": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKqO8OYfWSgr6feI7XEPe0RQPCfmDaZ3T4dtM0wgcmXs"}`)
+			l.Call(anna, "CreateKeypair", `{"KeypairName": "key", "PublicKey": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKqO8OYfWSgr6feI7XEPe0RQPCfmDaZ3T4dtM0wgcmXs"}`)
 			vm := l.vmIn(anna, `"SubnetId": %q, "VmType": "tinav6.c2r2", "Placement": {"Tenancy": "dedicated"}`, subnet)
 			if test.stopped {
 				l.refuse(apierror.InvalidState, anna, "UpdateVm", `{"VmId": %q, %s}`, vm, test.change)
-				l.call(anna, "StopVms", `{"VmIds": [%q]}`, vm)
+				l.Call(anna, "StopVms", `{"VmIds": [%q]}`, vm)
 				l.act()
 			}
-			if got := l.one(anna, "UpdateVm", `{"VmId": %q, %s}`, vm, test.change).text(test.field); got != test.want {
+			if got := l.One(anna, "UpdateVm", `{"VmId": %q, %s}`, vm, test.change).Text(test.field); got != test.want {
 				t.Errorf("answered is %s, want %s", got, test.want)
 			}
 			l.act()
-			if got := l.read(anna, "ReadVms", "VmIds", vm).text(test.field); got != test.want {
+			if got := l.read(anna, "ReadVms", "VmIds", vm).Text(test.field); got != test.want {
 				t.Errorf("it is %s, want %s", got, test.want)
 			}
 			if m := l.inWorld(anna, vm); m.On == test.stopped || test.field == "VmType" && m.Cores != 4 && m.Memory != 8 || test.field == "KeypairName" && len(m.Keys) != 1 {
@@ -59,14 +59,14 @@ func TestUpdateVm(t *testing.T) {
 
 func TestUpdateVmRefuses(t *testing.T) {
 	t.Parallel()
-	l := newVmLab(t)
+	l := newVmRegion(t)
 	cloud, stopped := l.in(anna, VmRunning), l.in(anna, VmStopped)
 	large := base64.StdEncoding.EncodeToString(make([]byte, 500<<10/4*3+1))
-	volume := l.read(anna, "ReadVms", "VmIds", cloud).objects("BlockDeviceMappings")[0].object("Bsu").text("VolumeId")
-	gpu := l.one(anna, "CreateFlexibleGpu", `{"ModelName": "nvidia-p6", "SubregionName": "test-1a"}`).text("FlexibleGpuId")
-	fitted := l.vms(anna, `"VmType": "tinav5.c2r2p1", "BootOnCreation": false`)[0].text("VmId")
+	volume := l.read(anna, "ReadVms", "VmIds", cloud).Objects("BlockDeviceMappings")[0].Object("Bsu").Text("VolumeId")
+	gpu := l.One(anna, "CreateFlexibleGpu", `{"ModelName": "nvidia-p6", "SubregionName": "test-1a"}`).Text("FlexibleGpuId")
+	fitted := l.vms(anna, `"VmType": "tinav5.c2r2p1", "BootOnCreation": false`)[0].Text("VmId")
 	l.act()
-	l.call(anna, "LinkFlexibleGpu", `{"FlexibleGpuId": %q, "VmId": %q}`, gpu, fitted)
+	l.Call(anna, "LinkFlexibleGpu", `{"FlexibleGpuId": %q, "VmId": %q}`, gpu, fitted)
 	ending := l.in(anna, VmShuttingDown)
 	tests := []struct {
 		name, vm, change string
@@ -105,27 +105,27 @@ func TestUpdateVmRefuses(t *testing.T) {
 
 func TestUpdateVmWithinQuotas(t *testing.T) {
 	t.Parallel()
-	l := newVmLab(t, map[string]int{"core_limit": 6, "memory_limit": 10})
-	vm := l.vms(anna, `"VmType": "tinav5.c4r8", "BootOnCreation": false`)[0].text("VmId")
+	l := newVmRegion(t, map[string]int{"core_limit": 6, "memory_limit": 10})
+	vm := l.vms(anna, `"VmType": "tinav5.c4r8", "BootOnCreation": false`)[0].Text("VmId")
 	l.act()
 	l.refuse(apierror.TooManyCores, anna, "UpdateVm", `{"VmId": %q, "VmType": "tinav5.c11r8"}`, vm)
 	l.refuse(apierror.TooMuchMemory, anna, "UpdateVm", `{"VmId": %q, "VmType": "tinav5.c4r11"}`, vm)
-	l.call(anna, "UpdateVm", `{"VmId": %q, "VmType": "tinav5.c6r10"}`, vm)
+	l.Call(anna, "UpdateVm", `{"VmId": %q, "VmType": "tinav5.c6r10"}`, vm)
 }
 
 func TestUpdateVmLinks(t *testing.T) {
 	t.Parallel()
-	l := newVmLab(t)
+	l := newVmRegion(t)
 	subnet, net := l.subnet(anna)
-	group := l.one(anna, "CreateSecurityGroup", `{"NetId": %q, "SecurityGroupName": "web", "Description": "-"}`, net).text("SecurityGroupId")
+	group := l.One(anna, "CreateSecurityGroup", `{"NetId": %q, "SecurityGroupName": "web", "Description": "-"}`, net).Text("SecurityGroupId")
 	vm := l.vmIn(anna, `"SubnetId": %q`, subnet)
-	l.call(anna, "UpdateVm", `{"VmId": %q, "SecurityGroupIds": [%q], "BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "Bsu": {"DeleteOnVmDeletion": false}}]}`, vm, group)
+	l.Call(anna, "UpdateVm", `{"VmId": %q, "SecurityGroupIds": [%q], "BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "Bsu": {"DeleteOnVmDeletion": false}}]}`, vm, group)
 	v := l.read(anna, "ReadVms", "VmIds", vm)
-	if got := v.objects("BlockDeviceMappings")[0].object("Bsu").text("DeleteOnVmDeletion"); got != "false" {
+	if got := v.Objects("BlockDeviceMappings")[0].Object("Bsu").Text("DeleteOnVmDeletion"); got != "false" {
 		t.Errorf("the volume goes with the VM: %s", got)
 	}
-	l.selects(v.objects("SecurityGroups"), "SecurityGroupName", "web")
-	l.selects(v.objects("Nics")[0].objects("SecurityGroups"), "SecurityGroupId", group)
+	l.Selects(v.Objects("SecurityGroups"), "SecurityGroupName", "web")
+	l.Selects(v.Objects("Nics")[0].Objects("SecurityGroups"), "SecurityGroupId", group)
 	l.refuse(apierror.SecurityGroupInUse, anna, "DeleteSecurityGroup", `{"SecurityGroupId": %q}`, group)
 }
 
@@ -133,22 +133,22 @@ func TestUpdateVmLinks(t *testing.T) {
 // when it is rebooted.
 func TestSecureBoot(t *testing.T) {
 	t.Parallel()
-	l := newVmLab(t)
-	vm := l.vms(anna, `"ActionsOnNextBoot": {"SecureBoot": "setup-mode"}`)[0].text("VmId")
+	l := newVmRegion(t)
+	vm := l.vms(anna, `"ActionsOnNextBoot": {"SecureBoot": "setup-mode"}`)[0].Text("VmId")
 	next := func(want string) {
 		t.Helper()
 		l.act()
-		if got := l.read(anna, "ReadVms", "VmIds", vm).object("ActionsOnNextBoot").text("SecureBoot"); got != want {
+		if got := l.read(anna, "ReadVms", "VmIds", vm).Object("ActionsOnNextBoot").Text("SecureBoot"); got != want {
 			t.Errorf("at the next boot it is to %s, want %s", got, want)
 		}
 	}
 	next("none")
-	l.call(anna, "UpdateVm", `{"VmId": %q, "ActionsOnNextBoot": {"SecureBoot": "enable"}}`, vm)
-	l.call(anna, "RebootVms", `{"VmIds": [%q]}`, vm)
+	l.Call(anna, "UpdateVm", `{"VmId": %q, "ActionsOnNextBoot": {"SecureBoot": "enable"}}`, vm)
+	l.Call(anna, "RebootVms", `{"VmIds": [%q]}`, vm)
 	next("enable")
-	l.call(anna, "StopVms", `{"VmIds": [%q]}`, vm)
+	l.Call(anna, "StopVms", `{"VmIds": [%q]}`, vm)
 	next("enable")
-	l.call(anna, "StartVms", `{"VmIds": [%q]}`, vm)
+	l.Call(anna, "StartVms", `{"VmIds": [%q]}`, vm)
 	l.rest()
 	next("none")
 }
@@ -156,10 +156,10 @@ func TestSecureBoot(t *testing.T) {
 // What a machine can ask about itself follows its tags.
 func TestTagsReachTheMachine(t *testing.T) {
 	t.Parallel()
-	l := newVmLab(t)
+	l := newVmRegion(t)
 	vm := l.vmIn(anna, "")
 	for _, tags := range [][]api.Tag{{{Key: "Name", Value: "web"}}, {{Key: "Name", Value: "db"}, {Key: "team", Value: "red"}}, nil} {
-		l.tag(anna, vm, tags...)
+		l.Tag(anna, vm, tags...)
 		l.settle()
 		want := map[string]string{}
 		for _, tag := range tags {
@@ -177,9 +177,9 @@ func TestTagsReachTheMachine(t *testing.T) {
 // and what they let through.
 func TestPublicGroupsOfMachines(t *testing.T) {
 	t.Parallel()
-	l := newVmLab(t)
+	l := newVmRegion(t)
 	group := func(name string) string {
-		return l.one(anna, "CreateSecurityGroup", `{"SecurityGroupName": %q, "Description": "d"}`, name).text("SecurityGroupId")
+		return l.One(anna, "CreateSecurityGroup", `{"SecurityGroupName": %q, "Description": "d"}`, name).Text("SecurityGroupId")
 	}
 	web, db := group("web"), group("db")
 	vm := l.vmIn(anna, `"SecurityGroupIds": [%q]`, web)
@@ -193,7 +193,7 @@ func TestPublicGroupsOfMachines(t *testing.T) {
 	}
 	in(web)
 	before := l.inWorld(anna, vm).Generation
-	l.call(anna, "CreateSecurityGroupRule", `{"SecurityGroupId": %q, "Flow": "Inbound", "IpProtocol": "tcp", "FromPortRange": 80, "ToPortRange": 80, "IpRange": "0.0.0.0/0"}`, web)
+	l.Call(anna, "CreateSecurityGroupRule", `{"SecurityGroupId": %q, "Flow": "Inbound", "IpProtocol": "tcp", "FromPortRange": 80, "ToPortRange": 80, "IpRange": "0.0.0.0/0"}`, web)
 	in(web)
 	if after := l.inWorld(anna, vm).Generation; after != before {
 		t.Errorf("for a rule the machine was changed from %d to %d", before, after)
@@ -206,7 +206,7 @@ func TestPublicGroupsOfMachines(t *testing.T) {
 	if i < 0 || len(groups[i].Inbound) != 1 || groups[i].Inbound[0].To != 80 {
 		t.Errorf("the driver has the groups %+v", groups)
 	}
-	l.call(anna, "UpdateVm", `{"VmId": %q, "SecurityGroupIds": [%q, %q]}`, vm, db, web)
+	l.Call(anna, "UpdateVm", `{"VmId": %q, "SecurityGroupIds": [%q, %q]}`, vm, db, web)
 	in(db, web)
 
 	subnet, _ := l.subnet(anna)

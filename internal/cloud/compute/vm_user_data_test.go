@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/bastide-cloud/bastide/internal/apierror"
+	"github.com/bastide-cloud/bastide/internal/cloud/cloudtest"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/resource"
 	"github.com/bastide-cloud/bastide/internal/store"
@@ -74,43 +75,43 @@ func TestUserDataCheck(t *testing.T) {
 // creation, and at the first start after an update.
 func TestUserDataTagVms(t *testing.T) {
 	t.Parallel()
-	l := newVmLab(t)
-	fixed := l.one(anna, "CreatePublicIp", `{}`).text("PublicIp")
+	l := newVmRegion(t)
+	fixed := l.One(anna, "CreatePublicIp", `{}`).Text("PublicIp")
 	data := ordering("tags.osc.fcu.eip.auto-attach="+fixed, "tags.team=red", "filter_private_section=true")
 	v := l.vms(anna, `"UserData": %q`, data)[0]
-	if v.text("PublicIp") != fixed || v.text("UserData") != data || !slices.Equal(texts(v.objects("Tags"), "Value"), []string{fixed, "red"}) {
+	if v.Text("PublicIp") != fixed || v.Text("UserData") != data || !slices.Equal(cloudtest.Texts(v.Objects("Tags"), "Value"), []string{fixed, "red"}) {
 		t.Errorf("it is made as %v", v)
 	}
 	l.act()
-	if m := l.inWorld(anna, v.text("VmId")); len(m.UserData) != 0 || m.Metadata["tags/team"] != "red" || m.Nics[0].Public.String() != fixed {
+	if m := l.inWorld(anna, v.Text("VmId")); len(m.UserData) != 0 || m.Metadata["tags/team"] != "red" || m.Nics[0].Public.String() != fixed {
 		t.Errorf("the machine is %+v", m)
 	}
-	l.call(anna, "DeleteVms", `{"VmIds": [%q]}`, v.text("VmId"))
+	l.Call(anna, "DeleteVms", `{"VmIds": [%q]}`, v.Text("VmId"))
 	l.act()
 
 	subnet, net := l.subnet(anna)
-	service := l.one(anna, "CreateInternetService", `{}`).text("InternetServiceId")
-	l.call(anna, "LinkInternetService", `{"InternetServiceId": %q, "NetId": %q}`, service, net)
+	service := l.One(anna, "CreateInternetService", `{}`).Text("InternetServiceId")
+	l.Call(anna, "LinkInternetService", `{"InternetServiceId": %q, "NetId": %q}`, service, net)
 	vm := l.vmIn(anna, `"SubnetId": %q, "BootOnCreation": false`, subnet)
-	l.call(anna, "UpdateVm", `{"VmId": %q, "UserData": %q}`, vm, data)
-	if v := l.read(anna, "ReadVms", "VmIds", vm); v.text("PublicIp") != "<nil>" || len(v.objects("Tags")) != 2 {
+	l.Call(anna, "UpdateVm", `{"VmId": %q, "UserData": %q}`, vm, data)
+	if v := l.read(anna, "ReadVms", "VmIds", vm); v.Text("PublicIp") != "<nil>" || len(v.Objects("Tags")) != 2 {
 		t.Errorf("updated, it is %v", v)
 	}
-	l.call(anna, "StartVms", `{"VmIds": [%q]}`, vm)
-	if got := l.read(anna, "ReadVms", "VmIds", vm).text("PublicIp"); got != fixed {
+	l.Call(anna, "StartVms", `{"VmIds": [%q]}`, vm)
+	if got := l.read(anna, "ReadVms", "VmIds", vm).Text("PublicIp"); got != fixed {
 		t.Errorf("started, it has %s, want %s", got, fixed)
 	}
 	l.act()
-	l.call(anna, "StopVms", `{"VmIds": [%q]}`, vm)
+	l.Call(anna, "StopVms", `{"VmIds": [%q]}`, vm)
 	l.act()
 	l.refuse(apierror.TooManyTags, anna, "UpdateVm", `{"VmId": %q, "UserData": %q}`, vm, ordering(manyTags(49)...))
-	l.call(anna, "UpdateVm", `{"VmId": %q, "UserData": %q}`, vm, ordering(manyTags(48)...))
+	l.Call(anna, "UpdateVm", `{"VmId": %q, "UserData": %q}`, vm, ordering(manyTags(48)...))
 }
 
 // userTexts is how many long user data an account keeps for its VMs.
-func (l *lab) userTexts(account string) (n int) {
+func (l *testRegion) userTexts(account string) (n int) {
 	l.Helper()
-	l.view(account, func(tx *resource.Tx) error { n = userTexts.Count(tx); return nil })
+	l.View(account, func(tx *resource.Tx) error { n = userTexts.Count(tx); return nil })
 	return n
 }
 
@@ -118,14 +119,14 @@ func (l *lab) userTexts(account string) (n int) {
 // each, and shown as long as a VM is.
 func TestLongUserData(t *testing.T) {
 	t.Parallel()
-	l := newVmLab(t)
+	l := newVmRegion(t)
 	long, other := encoded(strings.Repeat("first ", 1000)), encoded(strings.Repeat("other ", 1000))
-	vms := texts(l.vms(anna, `"MinVmsCount": 3, "BootOnCreation": false, "UserData": %q`, long), "VmId")
+	vms := cloudtest.Texts(l.vms(anna, `"MinVmsCount": 3, "BootOnCreation": false, "UserData": %q`, long), "VmId")
 	l.act()
 	shown := func(want ...string) {
 		t.Helper()
 		for i, vm := range vms {
-			if got := l.read(anna, "ReadVms", "VmIds", vm).text("UserData"); got != want[i] {
+			if got := l.read(anna, "ReadVms", "VmIds", vm).Text("UserData"); got != want[i] {
 				t.Errorf("VM %d shows %.20q of %d, want %.20q of %d", i, got, len(got), want[i], len(want[i]))
 			}
 		}
@@ -135,11 +136,11 @@ func TestLongUserData(t *testing.T) {
 		t.Errorf("three VMs with the same user data keep %d texts", n)
 	}
 	for i, data := range []string{other, "aGk=", long} {
-		if got := l.one(anna, "UpdateVm", `{"VmId": %q, "UserData": %q}`, vms[i], data).text("UserData"); got != data {
+		if got := l.One(anna, "UpdateVm", `{"VmId": %q, "UserData": %q}`, vms[i], data).Text("UserData"); got != data {
 			t.Errorf("updated, VM %d shows %.20q of %d", i, got, len(got))
 		}
 	}
-	l.call(anna, "StartVms", `{"VmIds": %s}`, jsonOf(vms))
+	l.Call(anna, "StartVms", `{"VmIds": %s}`, jsonOf(vms))
 	l.act()
 	shown(other, "aGk=", long)
 	for i, want := range []string{"other ", "hi", "first "} {
@@ -152,18 +153,18 @@ func TestLongUserData(t *testing.T) {
 	}
 
 	// What no VM has is removed; what a VM that is shown had is shown.
-	l.call(anna, "DeleteVms", `{"VmIds": [%q]}`, vms[2])
+	l.Call(anna, "DeleteVms", `{"VmIds": [%q]}`, vms[2])
 	l.act()
 	shown(other, "aGk=", long)
 	if n := l.userTexts(anna); n != 1 {
 		t.Errorf("one VM with long user data keeps %d texts", n)
 	}
-	l.call(anna, "CreateVms", `{"ImageId": %q, "UserData": %q}`, l.omi(anna), long)
+	l.Call(anna, "CreateVms", `{"ImageId": %q, "UserData": %q}`, l.omi(anna), long)
 	l.act()
 	shown(other, "aGk=", long)
-	l.call(anna, "DeleteVms", `{"VmIds": %s}`, jsonOf(texts(l.list(anna, "ReadVms", `{}`), "VmId")))
+	l.Call(anna, "DeleteVms", `{"VmIds": %s}`, jsonOf(cloudtest.Texts(l.list(anna, "ReadVms", `{}`), "VmId")))
 	l.settle()
-	l.view(anna, func(tx *resource.Tx) error {
+	l.View(anna, func(tx *resource.Tx) error {
 		for range userTexts.Each(tx, 0) {
 			t.Error("user data are left of VMs that are not shown any more")
 		}
@@ -175,12 +176,12 @@ func TestLongUserData(t *testing.T) {
 // of these, neither when they are made nor when their states change.
 func TestWhatUserDataWrite(t *testing.T) {
 	t.Parallel()
-	l := newVmLab(t)
+	l := newVmRegion(t)
 	data := strings.Repeat("AAAA", 456_000/4)
 	image := l.omi(anna)
 	l.journal.since()
 	l.refuse(apierror.InvalidLength, anna, "CreateVms", `{"ImageId": %q, "MinVmsCount": 100, "UserData": %q}`, image, data)
-	made := texts(l.call(anna, "CreateVms", `{"ImageId": %q, "MaxVmsCount": 100, "UserData": %q}`, image, data).objects("Vms"), "VmId")
+	made := cloudtest.Texts(l.Call(anna, "CreateVms", `{"ImageId": %q, "MaxVmsCount": 100, "UserData": %q}`, image, data).Objects("Vms"), "VmId")
 	if most := maxUserDataPerCall / len(data); len(made) != most {
 		t.Errorf("%d VMs are made, want %d, for whose user data there is room", len(made), most)
 	}
@@ -188,9 +189,9 @@ func TestWhatUserDataWrite(t *testing.T) {
 		t.Errorf("the creation of %d VMs has written %d bytes", len(made), got)
 	}
 	l.act()
-	l.call(anna, "StopVms", `{"VmIds": %s}`, jsonOf(made))
+	l.Call(anna, "StopVms", `{"VmIds": %s}`, jsonOf(made))
 	l.act()
-	l.call(anna, "DeleteVms", `{"VmIds": %s}`, jsonOf(made))
+	l.Call(anna, "DeleteVms", `{"VmIds": %s}`, jsonOf(made))
 	l.act()
 	if got := l.journal.since(); got > len(data)+len(made)*64<<10 {
 		t.Errorf("the life of %d VMs has written %d bytes", len(made), got)
@@ -201,15 +202,15 @@ func TestWhatUserDataWrite(t *testing.T) {
 // them, however long they are.
 func TestUserDataInTheDocument(t *testing.T) {
 	t.Parallel()
-	l := newVmLab(t)
+	l := newVmRegion(t)
 	long := encoded(strings.Repeat("first ", 1000))
 	vm := l.vmIn(anna, `"BootOnCreation": false`)
-	l.update(anna, func(tx *resource.Tx) error {
+	l.Update(anna, func(tx *resource.Tx) error {
 		v, err := Vms.Get(tx, id.Vm(vm))
 		if err != nil {
 			return err
 		}
-		for _, codec := range resource.Codecs([]resource.Any{Vms}, envelope{}) {
+		for _, codec := range resource.Codecs([]resource.Any{Vms}, cloudtest.Envelope{}) {
 			doc, err := codec.Encode(store.Place{}, v)
 			if err != nil {
 				return err
@@ -223,17 +224,17 @@ func TestUserDataInTheDocument(t *testing.T) {
 		v.Generation++
 		return Vms.Put(tx, v)
 	})
-	l.call(anna, "StartVms", `{"VmIds": [%q]}`, vm)
+	l.Call(anna, "StartVms", `{"VmIds": [%q]}`, vm)
 	l.act()
-	if got := l.read(anna, "ReadVms", "VmIds", vm).text("UserData"); got != long || l.userTexts(anna) != 0 {
+	if got := l.read(anna, "ReadVms", "VmIds", vm).Text("UserData"); got != long || l.userTexts(anna) != 0 {
 		t.Errorf("it shows %.20q of %d", got, len(got))
 	}
 	if m := l.inWorld(anna, vm); !strings.HasPrefix(string(m.UserData), "first ") {
 		t.Errorf("its machine is told %.20q of %d", m.UserData, len(m.UserData))
 	}
-	l.call(anna, "StopVms", `{"VmIds": [%q]}`, vm)
+	l.Call(anna, "StopVms", `{"VmIds": [%q]}`, vm)
 	l.act()
-	if got := l.one(anna, "UpdateVm", `{"VmId": %q, "UserData": %q}`, vm, long).text("UserData"); got != long || l.userTexts(anna) != 1 {
+	if got := l.One(anna, "UpdateVm", `{"VmId": %q, "UserData": %q}`, vm, long).Text("UserData"); got != long || l.userTexts(anna) != 1 {
 		t.Errorf("updated, it shows %.20q of %d", got, len(got))
 	}
 }

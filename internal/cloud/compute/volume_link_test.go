@@ -29,14 +29,14 @@ func TestDeviceNames(t *testing.T) {
 
 func TestLinkVolume(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestRegion(t)
 	v, vm := l.volume(anna, `"Size": 1`), l.vm(anna, "test-1a", VmRunning)
-	l.call(anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/xvdb"}`, v, vm)
+	l.Call(anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/xvdb"}`, v, vm)
 	linked := func(state string) {
 		t.Helper()
 		now := l.read(anna, "ReadVolumes", "VolumeIds", v)
 		want := fmt.Sprintf(`[map[DeleteOnVmDeletion:false DeviceName:/dev/xvdb State:%s VmId:%s VolumeId:%s]]`, state, vm, v)
-		if now.text("LinkedVolumes") != want || now.text("State") != "in-use" {
+		if now.Text("LinkedVolumes") != want || now.Text("State") != "in-use" {
 			t.Errorf("the volume is %s, linked by %v, want %s", now["State"], now["LinkedVolumes"], want)
 		}
 	}
@@ -50,19 +50,19 @@ func TestLinkVolume(t *testing.T) {
 	l.refuse(apierror.InvalidState, anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/xvdc"}`, v, vm)
 	l.refuse(apierror.VolumeNotFound, ben, "UnlinkVolume", `{"VolumeId": %q}`, v)
 
-	l.call(anna, "UnlinkVolume", `{"VolumeId": %q}`, v)
+	l.Call(anna, "UnlinkVolume", `{"VolumeId": %q}`, v)
 	linked("detaching")
 	l.refuse(apierror.InvalidState, anna, "UnlinkVolume", `{"VolumeId": %q}`, v)
 	// Until the machine has let it go nobody else can have it.
 	l.refuse(apierror.InvalidState, anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/xvdb"}`, v, vm)
 	l.machine(anna, vm)
-	if now := l.read(anna, "ReadVolumes", "VolumeIds", v); now.text("State") != "available" || now.text("LinkedVolumes") != "[]" {
+	if now := l.read(anna, "ReadVolumes", "VolumeIds", v); now.Text("State") != "available" || now.Text("LinkedVolumes") != "[]" {
 		t.Errorf("a volume that the machine has let go is %v", now)
 	}
-	l.call(anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/sdc"}`, v, vm)
+	l.Call(anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/sdc"}`, v, vm)
 
 	// What the machine must learn raises its generation.
-	l.view(anna, func(tx *resource.Tx) error {
+	l.View(anna, func(tx *resource.Tx) error {
 		got, err := Vms.Get(tx, id.Vm(vm))
 		if err == nil && got.Generation != 3 {
 			t.Errorf("after three changes the VM is at generation %d", got.Generation)
@@ -70,20 +70,20 @@ func TestLinkVolume(t *testing.T) {
 		return err
 	})
 
-	l.call(anna, "UnlinkVolume", `{"VolumeId": %q, "ForceUnlink": true}`, v)
-	if now := l.read(anna, "ReadVolumes", "VolumeIds", v); now.text("State") != "available" {
+	l.Call(anna, "UnlinkVolume", `{"VolumeId": %q, "ForceUnlink": true}`, v)
+	if now := l.read(anna, "ReadVolumes", "VolumeIds", v); now.Text("State") != "available" {
 		t.Errorf("a volume that was taken away by force is %v", now)
 	}
 	l.refuse(apierror.VolumeNotLinked, anna, "UnlinkVolume", `{"VolumeId": %q, "ForceUnlink": true}`, v)
-	l.call(anna, "DeleteVolume", `{"VolumeId": %q}`, v)
+	l.Call(anna, "DeleteVolume", `{"VolumeId": %q}`, v)
 }
 
 func TestLinkVolumeRefusals(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestRegion(t)
 	v, used := l.volume(anna, `"Size": 1`), l.volume(anna, `"Size": 1`)
 	running, stopped, elsewhere := l.vm(anna, "test-1a", VmRunning), l.vm(anna, "test-1a", VmStopped), l.vm(anna, "test-1b", VmRunning)
-	l.call(anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/xvdb"}`, used, running)
+	l.Call(anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/xvdb"}`, used, running)
 	tests := []struct {
 		name, account, vm, device string
 		want                      apierror.Code
@@ -107,19 +107,19 @@ func TestLinkVolumeRefusals(t *testing.T) {
 	}
 
 	// The root device goes and comes while the VM is stopped.
-	l.call(anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/sda1"}`, v, stopped)
+	l.Call(anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/sda1"}`, v, stopped)
 	l.machine(anna, stopped)
 	l.setVm(anna, stopped, VmRunning)
 	for _, force := range []bool{false, true} {
 		l.refuse(apierror.InvalidVmState, anna, "UnlinkVolume", `{"VolumeId": %q, "ForceUnlink": %t}`, v, force)
 	}
 	l.setVm(anna, stopped, VmStopped)
-	l.call(anna, "UnlinkVolume", `{"VolumeId": %q}`, v)
+	l.Call(anna, "UnlinkVolume", `{"VolumeId": %q}`, v)
 }
 
 func TestVolumesOfAVmAreLimited(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestRegion(t)
 	vm := l.vm(anna, "test-1a", VmRunning)
 	for i := range maxVolumes + 1 {
 		v := l.volume(anna, `"Size": 1`)
@@ -127,7 +127,7 @@ func TestVolumesOfAVmAreLimited(t *testing.T) {
 			l.refuse(apierror.TooManyVolumes, anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/xvdb"}`, v, vm)
 			break
 		}
-		l.call(anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/xvd%c%c"}`, v, vm, 'b'+i/26, 'a'+i%26)
+		l.Call(anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/xvd%c%c"}`, v, vm, 'b'+i/26, 'a'+i%26)
 	}
 }
 
@@ -135,11 +135,11 @@ func TestVolumesOfAVmAreLimited(t *testing.T) {
 // and boots from its root device whatever the order of its volumes.
 func TestVolumesOfANewVm(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestRegion(t)
 	spare := l.volume(anna, `"Size": 1`)
 	vm := l.vm(anna, "test-1a", VmPending)
 	var data, root *Volume
-	l.update(anna, func(tx *resource.Tx) error {
+	l.Update(anna, func(tx *resource.Tx) error {
 		v, err := Vms.Get(tx, id.Vm(vm))
 		if err != nil {
 			return err
@@ -162,20 +162,20 @@ func TestVolumesOfANewVm(t *testing.T) {
 	if got := l.machine(anna, vm); got != nil {
 		t.Errorf("a machine whose disks are not made has %q", got)
 	}
-	if now := l.read(anna, "ReadVolumes", "VolumeIds", string(root.VolumeId)); now.text("State") != "creating" {
+	if now := l.read(anna, "ReadVolumes", "VolumeIds", string(root.VolumeId)); now.Text("State") != "creating" {
 		t.Errorf("the root device is %v", now)
 	}
 	l.settle()
-	if now := l.read(anna, "ReadVolumes", "VolumeIds", string(root.VolumeId)); now.text("State") != "in-use" {
+	if now := l.read(anna, "ReadVolumes", "VolumeIds", string(root.VolumeId)); now.Text("State") != "in-use" {
 		t.Errorf("the root device that was made is %v", now)
 	}
 	l.setVm(anna, vm, VmRunning)
-	l.call(anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/xvdc"}`, spare, vm)
+	l.Call(anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/xvdc"}`, spare, vm)
 	want := []string{"/dev/sda1 " + string(root.VolumeId), "/dev/sdb " + string(data.VolumeId), "/dev/xvdc " + spare}
 	if got := l.machine(anna, vm); !slices.Equal(got, want) {
 		t.Errorf("the machine has %q, want %q", got, want)
 	}
-	l.view(anna, func(tx *resource.Tx) error {
+	l.View(anna, func(tx *resource.Tx) error {
 		var order []string
 		for v := range volumesOf(tx, id.Vm(vm)) {
 			order = append(order, v.LinkedVolumes[0].DeviceName)
@@ -191,7 +191,7 @@ func TestVolumesOfANewVm(t *testing.T) {
 	})
 
 	// With the VM goes what says so, and the rest is free.
-	l.update(anna, func(tx *resource.Tx) error {
+	l.Update(anna, func(tx *resource.Tx) error {
 		if err := setDeleteOnVmDeletion(tx, id.Vm(vm), "/dev/xvdc", true); err != nil {
 			return err
 		}
@@ -208,23 +208,23 @@ func TestVolumesOfANewVm(t *testing.T) {
 		return bring(tx, Vms, v, &v.State, VmTerminated)
 	})
 	l.settle()
-	l.selects(l.list(anna, "ReadVolumes", `{"VolumeStates": ["available"]}`), "VolumeId", string(data.VolumeId))
-	l.selects(l.list(anna, "ReadVolumes", `{}`), "VolumeId", string(data.VolumeId))
+	l.Selects(l.list(anna, "ReadVolumes", `{"VolumeStates": ["available"]}`), "VolumeId", string(data.VolumeId))
+	l.Selects(l.list(anna, "ReadVolumes", `{}`), "VolumeId", string(data.VolumeId))
 	l.hasDisks(driver.Disk{Account: anna, ID: string(data.VolumeId), Generation: 1, Subregion: "test-1a", Size: 10, Type: "standard", Iops: 150})
 }
 
 // A link that changes while the driver is asked is not taken for done.
 func TestLinkChangesDuringAStep(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestRegion(t)
 	v, vm := l.volume(anna, `"Size": 1`), l.vm(anna, "test-1a", VmRunning)
-	l.call(anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/xvdb"}`, v, vm)
+	l.Call(anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/xvdb"}`, v, vm)
 	asked := []driver.MachineDisk{{Disk: v, Device: "/dev/xvdb"}}
-	l.call(anna, "UnlinkVolume", `{"VolumeId": %q}`, v)
-	l.update(anna, func(tx *resource.Tx) error { return disksLinked(tx, id.Vm(vm), asked) })
-	l.selects(l.list(anna, "ReadVolumes", `{"LinkVolumeLinkStates": ["detaching"]}`), "VolumeId", v)
-	l.update(anna, func(tx *resource.Tx) error { return disksLinked(tx, id.Vm(vm), nil) })
-	l.call(anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/xvdc"}`, v, vm)
-	l.update(anna, func(tx *resource.Tx) error { return disksLinked(tx, id.Vm(vm), asked) })
-	l.selects(l.list(anna, "ReadVolumes", `{"LinkVolumeLinkStates": ["attaching"]}`), "VolumeId", v)
+	l.Call(anna, "UnlinkVolume", `{"VolumeId": %q}`, v)
+	l.Update(anna, func(tx *resource.Tx) error { return disksLinked(tx, id.Vm(vm), asked) })
+	l.Selects(l.list(anna, "ReadVolumes", `{"LinkVolumeLinkStates": ["detaching"]}`), "VolumeId", v)
+	l.Update(anna, func(tx *resource.Tx) error { return disksLinked(tx, id.Vm(vm), nil) })
+	l.Call(anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/xvdc"}`, v, vm)
+	l.Update(anna, func(tx *resource.Tx) error { return disksLinked(tx, id.Vm(vm), asked) })
+	l.Selects(l.list(anna, "ReadVolumes", `{"LinkVolumeLinkStates": ["attaching"]}`), "VolumeId", v)
 }

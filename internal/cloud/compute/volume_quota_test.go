@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/bastide-cloud/bastide/internal/cloud/cloudtest"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/resource"
 )
@@ -69,7 +70,7 @@ func TestStorageWalksTheTables(t *testing.T) {
 		{"DeleteExportTask", `{"ExportTaskId": %q}`, "ReadImageExportTasks", "TaskId"},
 	}
 	rapid.Check(t, func(r *rapid.T) {
-		l := newLab(t)
+		l := newTestRegion(t)
 		l.snapshot(anna, l.volume(anna, `"Size": 1`)) // which most else begins with
 		walks := []func(*rapid.T, *resource.Tx) []string{
 			walk(Volumes, volumeLife, func(v *Volume) (id.Volume, VolumeState) { return v.VolumeId, v.State }),
@@ -80,7 +81,7 @@ func TestStorageWalksTheTables(t *testing.T) {
 			walk(ImageExportTasks, imageExportLife, func(t *ImageExportTask) (id.ImageExportTask, ImageExportState) { return t.TaskId, t.State }),
 		}
 		look := func() (states []string) {
-			l.view(anna, func(tx *resource.Tx) error {
+			l.View(anna, func(tx *resource.Tx) error {
 				states = nil
 				for _, w := range walks {
 					states = append(states, w(r, tx)...)
@@ -98,13 +99,13 @@ func TestStorageWalksTheTables(t *testing.T) {
 			}
 			c, of := calls[what], ""
 			if c.read != "" {
-				all := texts(l.list(anna, c.read, `{}`), c.id)
+				all := cloudtest.Texts(l.list(anna, c.read, `{}`), c.id)
 				if len(all) == 0 {
 					continue
 				}
 				of = rapid.SampledFrom(all).Draw(r, c.id)
 			}
-			made, _ := l.try(anna, c.action, c.request, of) // or it is refused
+			made, _ := l.Try(anna, c.action, c.request, of) // or it is refused
 			for _, field := range []string{"SnapshotId", "TaskId"} {
 				for _, o := range made {
 					if o, ok := o.(map[string]any); ok && o[field] != nil && rapid.IntRange(0, 3).Draw(r, "breaks") == 0 {

@@ -45,17 +45,17 @@ func TestCreateVolume(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			l := newLab(t)
+			l := newTestRegion(t)
 			if test.refused != 0 {
 				l.refuse(test.refused, anna, "CreateVolume", `{"SubregionName": "test-1b", %s}`, test.request)
 				return
 			}
-			v := l.one(anna, "CreateVolume", `{"SubregionName": "test-1b", %s}`, test.request)
+			v := l.One(anna, "CreateVolume", `{"SubregionName": "test-1b", %s}`, test.request)
 			iops := ""
 			if test.iops != "" {
 				iops = `"Iops": ` + test.iops + ", "
 			}
-			l.shows(v, `{"CreationDate": "2026-11-20T10:00:00.000Z", %s"LinkedVolumes": [], "Size": %s,
+			l.Shows(v, `{"CreationDate": "2026-11-20T10:00:00.000Z", %s"LinkedVolumes": [], "Size": %s,
 				"State": "creating", "SubregionName": "test-1b", "Tags": [], "VolumeId": %q, "VolumeType": %q}`, iops, test.size, v["VolumeId"], test.kind)
 		})
 	}
@@ -63,8 +63,8 @@ func TestCreateVolume(t *testing.T) {
 
 func TestVolumeLife(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	v := l.one(anna, "CreateVolume", `{"SubregionName": "test-1a", "Size": 4, "VolumeType": "io1", "Iops": 200}`).text("VolumeId")
+	l := newTestRegion(t)
+	v := l.One(anna, "CreateVolume", `{"SubregionName": "test-1a", "Size": 4, "VolumeType": "io1", "Iops": 200}`).Text("VolumeId")
 	for action, want := range map[string]apierror.Code{
 		"DeleteVolume": apierror.InvalidState, "CreateSnapshot": apierror.InvalidVolumeState, "UnlinkVolume": apierror.VolumeNotLinked,
 	} {
@@ -73,22 +73,22 @@ func TestVolumeLife(t *testing.T) {
 	l.refuse(apierror.InvalidVolumeState, anna, "UpdateVolume", `{"VolumeId": %q, "Size": 5}`, v)
 	l.refuse(apierror.InvalidState, anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/xvdb"}`, v, l.vm(anna, "test-1a", VmRunning))
 	l.advance(delay - 1)
-	if state := l.read(anna, "ReadVolumes", "VolumeIds", v).text("State"); state != "creating" {
+	if state := l.read(anna, "ReadVolumes", "VolumeIds", v).Text("State"); state != "creating" {
 		t.Errorf("a volume that the driver has not made yet is %s", state)
 	}
 	l.advance(1)
-	if state := l.read(anna, "ReadVolumes", "VolumeIds", v).text("State"); state != "available" {
+	if state := l.read(anna, "ReadVolumes", "VolumeIds", v).Text("State"); state != "available" {
 		t.Errorf("a volume that the driver has made is %s", state)
 	}
 	l.hasDisks(driver.Disk{Account: anna, ID: v, Generation: 1, Subregion: "test-1a", Size: 4, Type: "io1", Iops: 200})
-	l.selects(l.list(ben, "ReadVolumes", `{}`), "VolumeId")
+	l.Selects(l.list(ben, "ReadVolumes", `{}`), "VolumeId")
 	l.refuse(apierror.VolumeNotFound, ben, "DeleteVolume", `{"VolumeId": %q}`, v)
 
 	// It is deleting for as long as it takes to look, and to remove its disk.
-	l.call(anna, "DeleteVolume", `{"VolumeId": %q}`, v)
+	l.Call(anna, "DeleteVolume", `{"VolumeId": %q}`, v)
 	for _, d := range []time.Duration{0, deletingFor, delay - 1} {
 		l.advance(d)
-		if state := l.read(anna, "ReadVolumes", "VolumeIds", v).text("State"); state != "deleting" {
+		if state := l.read(anna, "ReadVolumes", "VolumeIds", v).Text("State"); state != "deleting" {
 			t.Errorf("%s after its deletion it is %s", d, state)
 		}
 		l.refuse(apierror.InvalidState, anna, "DeleteVolume", `{"VolumeId": %q}`, v)
@@ -97,37 +97,37 @@ func TestVolumeLife(t *testing.T) {
 	l.refuse(apierror.VolumeNotFound, anna, "DeleteVolume", `{"VolumeId": %q}`, v)
 	l.hasDisks()
 	l.settle()
-	l.selects(l.list(anna, "ReadVolumes", `{}`), "VolumeId")
+	l.Selects(l.list(anna, "ReadVolumes", `{}`), "VolumeId")
 }
 
 // What a volume that is being deleted has taken of the account is free at once:
 // its gibibytes, its client token and its snapshot. Only its number is not.
 func TestDeletingVolumeLetsGo(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, map[string]int{"volume_size_limit": 10, "volume_limit": 2})
+	l := newTestRegion(t, map[string]int{"volume_size_limit": 10, "volume_limit": 2})
 	snapshot := l.snapshot(anna, l.volume(anna, `"Size": 2`))
 	request := fmt.Sprintf(`{"SubregionName": "test-1a", "SnapshotId": %q, "Size": 8, "ClientToken": "once"}`, snapshot)
-	first := l.one(anna, "CreateVolume", "%s", request).text("VolumeId")
+	first := l.One(anna, "CreateVolume", "%s", request).Text("VolumeId")
 	l.settle()
-	l.call(anna, "DeleteVolume", `{"VolumeId": %q}`, first)
-	l.call(anna, "DeleteVolume", `{"VolumeId": %q}`, l.list(anna, "ReadVolumes", `{"VolumeSizes": [2]}`)[0].text("VolumeId"))
+	l.Call(anna, "DeleteVolume", `{"VolumeId": %q}`, first)
+	l.Call(anna, "DeleteVolume", `{"VolumeId": %q}`, l.list(anna, "ReadVolumes", `{"VolumeSizes": [2]}`)[0].Text("VolumeId"))
 	l.refuse(apierror.TooManyVolumes, anna, "CreateVolume", "%s", request)
 	l.settle()
-	second := l.one(anna, "CreateVolume", "%s", request).text("VolumeId")
+	second := l.One(anna, "CreateVolume", "%s", request).Text("VolumeId")
 	if second == first {
 		t.Error("a deleted volume is answered")
 	}
 	l.settle()
-	l.call(anna, "DeleteVolume", `{"VolumeId": %q}`, second)
-	if third := l.one(anna, "CreateVolume", "%s", request).text("VolumeId"); third == second {
+	l.Call(anna, "DeleteVolume", `{"VolumeId": %q}`, second)
+	if third := l.One(anna, "CreateVolume", "%s", request).Text("VolumeId"); third == second {
 		t.Error("a volume that is being deleted is answered")
 	}
 	l.settle()
-	l.call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, snapshot)
+	l.Call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, snapshot)
 }
 
 // hasDisks checks which disks the driver has.
-func (l *lab) hasDisks(want ...driver.Disk) {
+func (l *testRegion) hasDisks(want ...driver.Disk) {
 	l.Helper()
 	got, err := l.drivers.ObserveDisks(l.Context())
 	if err != nil {
@@ -143,7 +143,7 @@ func (l *lab) hasDisks(want ...driver.Disk) {
 
 func TestVolumeRefusals(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestRegion(t)
 	l.refuse(apierror.SubregionNotFound, anna, "CreateVolume", `{"SubregionName": "test-2a", "Size": 1}`)
 	l.refuse(apierror.MissingParameter, anna, "CreateVolume", `{"Size": 1}`)
 	l.refuse(apierror.SubregionNotFound, anna, "CreateVolume", `{"SubregionName": "", "Size": 1}`)
@@ -156,14 +156,14 @@ func TestVolumeRefusals(t *testing.T) {
 
 func TestClientTokenOfVolumes(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestRegion(t)
 	const request = `{"SubregionName": "test-1a", "Size": 1, "ClientToken": "once"}`
 	var wait sync.WaitGroup
 	ids := make([]string, 8)
 	for i := range ids {
 		wait.Go(func() {
-			if answer, err := l.try(anna, "CreateVolume", request); err == nil {
-				ids[i] = reply(answer["Volume"].(map[string]any)).text("VolumeId")
+			if answer, err := l.Try(anna, "CreateVolume", request); err == nil {
+				ids[i] = reply(answer["Volume"].(map[string]any)).Text("VolumeId")
 			}
 		})
 	}
@@ -172,30 +172,30 @@ func TestClientTokenOfVolumes(t *testing.T) {
 		t.Fatalf("the same request at once made %q", ids)
 	}
 	l.settle()
-	if again := l.one(anna, "CreateVolume", request); again.text("VolumeId") != ids[0] || again.text("State") != "available" || again.text("ClientToken") != "once" {
+	if again := l.One(anna, "CreateVolume", request); again.Text("VolumeId") != ids[0] || again.Text("State") != "available" || again.Text("ClientToken") != "once" {
 		t.Errorf("the same request later answers %v", again)
 	}
 	l.refuse(apierror.TokenMismatch, anna, "CreateVolume", `{"SubregionName": "test-1a", "Size": 2, "ClientToken": "once"}`)
-	if other := l.one(ben, "CreateVolume", request).text("VolumeId"); other == ids[0] {
+	if other := l.One(ben, "CreateVolume", request).Text("VolumeId"); other == ids[0] {
 		t.Error("another account is answered the volume of the first")
 	}
-	l.selects(l.list(anna, "ReadVolumes", `{"ClientTokens": ["once"]}`), "VolumeId", ids[0])
-	l.call(anna, "DeleteVolume", `{"VolumeId": %q}`, ids[0])
-	if after := l.one(anna, "CreateVolume", request).text("VolumeId"); after == ids[0] {
+	l.Selects(l.list(anna, "ReadVolumes", `{"ClientTokens": ["once"]}`), "VolumeId", ids[0])
+	l.Call(anna, "DeleteVolume", `{"VolumeId": %q}`, ids[0])
+	if after := l.One(anna, "CreateVolume", request).Text("VolumeId"); after == ids[0] {
 		t.Error("a volume that was deleted is answered")
 	}
 }
 
 func TestVolumeFromSnapshot(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestRegion(t)
 	snapshot := l.snapshot(anna, l.volume(anna, `"Size": 10`))
-	same := l.one(anna, "CreateVolume", `{"SubregionName": "test-1b", "SnapshotId": %q}`, snapshot)
-	if same.text("Size") != "10" || same.text("SnapshotId") != snapshot || same.text("VolumeType") != "standard" {
+	same := l.One(anna, "CreateVolume", `{"SubregionName": "test-1b", "SnapshotId": %q}`, snapshot)
+	if same.Text("Size") != "10" || same.Text("SnapshotId") != snapshot || same.Text("VolumeType") != "standard" {
 		t.Errorf("a volume of a snapshot is %v", same)
 	}
-	larger := l.one(anna, "CreateVolume", `{"SubregionName": "test-1b", "SnapshotId": %q, "Size": 11, "VolumeType": "gp2"}`, snapshot)
-	if larger.text("Size") != "11" {
+	larger := l.One(anna, "CreateVolume", `{"SubregionName": "test-1b", "SnapshotId": %q, "Size": 11, "VolumeType": "gp2"}`, snapshot)
+	if larger.Text("Size") != "11" {
 		t.Errorf("a larger volume of a snapshot is %v", larger)
 	}
 	l.refuse(apierror.VolumeTooSmall, anna, "CreateVolume", `{"SubregionName": "test-1a", "SnapshotId": %q, "Size": 9}`, snapshot)
@@ -204,20 +204,20 @@ func TestVolumeFromSnapshot(t *testing.T) {
 	// The snapshot is needed until the driver has made the volumes, and no longer.
 	l.refuse(apierror.InUse, anna, "DeleteSnapshot", `{"SnapshotId": %q}`, snapshot)
 	l.settle()
-	l.call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, snapshot)
-	if got := l.read(anna, "ReadVolumes", "VolumeIds", same.text("VolumeId")).text("SnapshotId"); got != snapshot {
+	l.Call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, snapshot)
+	if got := l.read(anna, "ReadVolumes", "VolumeIds", same.Text("VolumeId")).Text("SnapshotId"); got != snapshot {
 		t.Errorf("a volume says it was made from %s, want %s", got, snapshot)
 	}
 
 	// One that is not completed has nothing yet.
-	pending := l.one(anna, "CreateSnapshot", `{"VolumeId": %q}`, larger["VolumeId"]).text("SnapshotId")
+	pending := l.One(anna, "CreateSnapshot", `{"VolumeId": %q}`, larger["VolumeId"]).Text("SnapshotId")
 	l.refuse(apierror.InvalidState, anna, "CreateVolume", `{"SubregionName": "test-1a", "SnapshotId": %q}`, pending)
 	disks, err := l.drivers.ObserveDisks(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, d := range disks {
-		if want := (driver.SnapshotName{Account: anna, ID: snapshot}); d.ID == same.text("VolumeId") && (d.From == nil || *d.From != want) {
+		if want := (driver.SnapshotName{Account: anna, ID: snapshot}); d.ID == same.Text("VolumeId") && (d.From == nil || *d.From != want) {
 			t.Errorf("the driver made the disk from %v, want %v", d.From, want)
 		}
 	}
@@ -225,18 +225,18 @@ func TestVolumeFromSnapshot(t *testing.T) {
 
 func TestVolumeFilters(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestRegion(t)
 	vm := l.vm(anna, "test-1a", VmRunning)
 	snapshot := l.snapshot(anna, l.volume(anna, `"Size": 1`))
-	first := l.list(anna, "ReadVolumes", `{}`)[0].text("VolumeId")
+	first := l.list(anna, "ReadVolumes", `{}`)[0].Text("VolumeId")
 	second := l.volume(anna, `"Size": 4, "VolumeType": "io1", "Iops": 100, "ClientToken": "second"`)
 	third := l.volume(anna, `"SnapshotId": "`+snapshot+`"`)
-	last := l.one(anna, "CreateVolume", `{"SubregionName": "test-1b", "Size": 2}`).text("VolumeId")
-	l.call(anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/xvdb"}`, second, vm)
-	linked := l.clock.Now().Format("2006-01-02T15:04:05.000Z")
+	last := l.One(anna, "CreateVolume", `{"SubregionName": "test-1b", "Size": 2}`).Text("VolumeId")
+	l.Call(anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/xvdb"}`, second, vm)
+	linked := l.Clock.Now().Format("2006-01-02T15:04:05.000Z")
 	l.machine(anna, vm)
-	l.call(anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/xvdc"}`, third, vm)
-	l.update(anna, func(tx *resource.Tx) error {
+	l.Call(anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/xvdc"}`, third, vm)
+	l.Update(anna, func(tx *resource.Tx) error {
 		tagged, _ := tx.Tagged(first)
 		tx.SetTags(tagged, []api.Tag{{Key: "env", Value: "test"}})
 		return setDeleteOnVmDeletion(tx, id.Vm(vm), "/dev/xvdc", true)
@@ -270,7 +270,7 @@ func TestVolumeFilters(t *testing.T) {
 		{`{"VolumeTypes": ["io1", "gp2"]}`, []string{second}},
 	}
 	for _, test := range tests {
-		l.selects(l.list(anna, "ReadVolumes", "%s", test.filters), "VolumeId", test.want...)
+		l.Selects(l.list(anna, "ReadVolumes", "%s", test.filters), "VolumeId", test.want...)
 		if t.Failed() {
 			t.Fatal(test.filters)
 		}
@@ -294,11 +294,11 @@ func TestStorageQuotas(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			l := newLab(t, map[string]int{test.quota: test.limit})
+			l := newTestRegion(t, map[string]int{test.quota: test.limit})
 			l.volume(anna, `"Size": 10`)
 			fits := l.volume(anna, test.fits)
 			l.refuse(test.refused, anna, "CreateVolume", `{"SubregionName": "test-1a", %s}`, test.over)
-			l.call(anna, "DeleteVolume", `{"VolumeId": %q}`, fits)
+			l.Call(anna, "DeleteVolume", `{"VolumeId": %q}`, fits)
 			l.settle()
 			l.volume(anna, test.over)
 		})
@@ -307,17 +307,17 @@ func TestStorageQuotas(t *testing.T) {
 
 func TestStorageIsMetered(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newTestRegion(t)
 	l.volume(anna, `"Size": 10`)
 	l.volume(anna, `"Size": 20, "VolumeType": "gp2"`)
 	io := l.volume(anna, `"Size": 40, "VolumeType": "io1", "Iops": 300`)
-	l.one(anna, "UpdateVolume", `{"VolumeId": %q, "Size": 50, "Iops": 400}`, io) // which is under way
+	l.One(anna, "UpdateVolume", `{"VolumeId": %q, "Size": 50, "Iops": 400}`, io) // which is under way
 	want := map[string]int{
 		"volume_size_limit": 80, "standard_volume_size_limit": 10, "gp2_volume_size_limit": 20, "io1_volume_size_limit": 50, "iops_limit": 400,
 		"concurrent_snapshot_limit": 0,
 	}
 	for _, m := range Meters() {
-		l.view(anna, func(tx *resource.Tx) error {
+		l.View(anna, func(tx *resource.Tx) error {
 			for quotaType, use := range m.Read(tx) {
 				if use != want[m.Quota] || quotaType != resource.Global {
 					t.Errorf("%s: %d of %s are used, want %d", m.Quota, use, quotaType, want[m.Quota])

@@ -47,7 +47,7 @@ func TestNewAccessKey(t *testing.T) {
 	r := setup(t)
 	other := r.newAccount(NewAccount{Email: "other@example.com"})
 	make := func(account id.Account, keyID, secret string) (key *AccessKey, err error) {
-		err = r.db.Update(t.Context(), resource.Caller{}, func(tx *resource.Tx) error {
+		err = r.DB.Update(t.Context(), resource.Caller{}, func(tx *resource.Tx) error {
 			key, err = NewAccessKey(tx, account, keyID, secret)
 			return err
 		})
@@ -151,7 +151,7 @@ func TestUpdateAccessKey(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
 	keyID := r.call("CreateAccessKey", `{"ExpirationDate": "2028-01-01", "Tag": "old"}`).get("AccessKey.AccessKeyId")
-	r.now = r.now.Add(time.Minute)
+	r.Clock.Advance(time.Minute)
 	update := func(fields string) string { return `{"AccessKeyId": "` + keyID + `", ` + fields + `}` }
 
 	// What is not given stays, the expiration date too.

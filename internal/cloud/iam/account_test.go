@@ -56,7 +56,7 @@ func TestNewAccountRefused(t *testing.T) {
 			t.Parallel()
 			r := setup(t)
 			before := r.journal.commits()
-			err := r.db.Update(t.Context(), r.caller, func(tx *resource.Tx) error { _, err := c.account.Create(tx); return err })
+			err := r.DB.Update(t.Context(), r.caller, func(tx *resource.Tx) error { _, err := c.account.Create(tx); return err })
 			if !c.code.Is(err) {
 				t.Errorf("got %v, want code %s", err, c.code)
 			}
@@ -69,7 +69,7 @@ func TestNewAccountRefused(t *testing.T) {
 		t.Parallel()
 		r := setup(t)
 		again := NewAccount{Email: "a@example.com", AccountId: r.account.AccountId}
-		err := r.db.Update(t.Context(), r.caller, func(tx *resource.Tx) error { _, err := again.Create(tx); return err })
+		err := r.DB.Update(t.Context(), r.caller, func(tx *resource.Tx) error { _, err := again.Create(tx); return err })
 		if !apierror.AlreadyExists.Is(err) {
 			t.Errorf("got %v, want code %s", err, apierror.AlreadyExists)
 		}
@@ -152,7 +152,7 @@ func TestNewAccountWhenNothingIsInMemory(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
 	runs := 0
-	err := r.db.Update(context.Background(), resource.Caller{Account: "somewhere"}, func(tx *resource.Tx) error {
+	err := r.DB.Update(context.Background(), resource.Caller{Account: "somewhere"}, func(tx *resource.Tx) error {
 		if runs++; runs > 3 {
 			return errors.New("it runs again and again")
 		}

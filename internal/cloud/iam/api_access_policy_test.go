@@ -73,9 +73,9 @@ func TestApiAccessPolicyAndPresentKeys(t *testing.T) {
 	r.call("UpdateApiAccessPolicy", policy(121, false))
 
 	// What counts is what they have left, and expired ones have nothing.
-	r.now = r.now.Add(119 * time.Second)
+	r.Clock.Advance(119 * time.Second)
 	r.refused("UpdateApiAccessPolicy", policy(1, false), apierror.InvalidParameter, user)
-	r.now = r.now.Add(2 * time.Second)
+	r.Clock.Advance(2 * time.Second)
 	r.call("UpdateApiAccessPolicy", policy(1, false))
 }
 
@@ -93,7 +93,7 @@ func TestKeysUnderApiAccessPolicy(t *testing.T) {
 	r.call("UpdateAccessKey", update(`"State": "INACTIVE"`)).is("AccessKey.ExpirationDate", `"2026-11-20T11:04:05.000+0000"`)
 	r.call("UpdateAccessKey", update(`"ExpirationDate": "2026-11-20T11:00:00Z"`))
 
-	err := r.db.Update(t.Context(), resource.Caller{}, func(tx *resource.Tx) error {
+	err := r.DB.Update(t.Context(), resource.Caller{}, func(tx *resource.Tx) error {
 		_, err := NewAccessKey(tx, r.account.AccountId, "", "")
 		return err
 	})
@@ -109,13 +109,13 @@ func TestKeysNeverOutliveThePolicy(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		r := found(t)
-		defer r.db.Close()
+		defer r.DB.Close()
 		r.call("CreateUser", `{"UserName": "anna"}`)
 		gone := map[string]bool{}
 
 		user := func() string { return rapid.SampledFrom([]string{"", "anna"}).Draw(t, "user") }
 		expiry := func() string {
-			at := r.now.Add(time.Duration(rapid.IntRange(-1, 50).Draw(t, "seconds")) * time.Second)
+			at := r.Clock.Now().Add(time.Duration(rapid.IntRange(-1, 50).Draw(t, "seconds")) * time.Second)
 			return fmt.Sprintf(`"ExpirationDate": "%s"`, at.Format(time.RFC3339))
 		}
 		some := func() string {
@@ -152,7 +152,7 @@ func TestKeysNeverOutliveThePolicy(t *testing.T) {
 				attempt("UpdateApiAccessPolicy", policy(int64(rapid.IntRange(0, 60).Draw(t, "max")), rapid.Bool().Draw(t, "trusted")))
 			},
 			"wait": func(t *rapid.T) {
-				r.now = r.now.Add(time.Duration(rapid.IntRange(1, 10).Draw(t, "wait")) * time.Second)
+				r.Clock.Advance(time.Duration(rapid.IntRange(1, 10).Draw(t, "wait")) * time.Second)
 			},
 			"": func(t *rapid.T) {
 				r.view(func(tx *resource.Tx) {
@@ -167,7 +167,7 @@ func TestKeysNeverOutliveThePolicy(t *testing.T) {
 					have := map[id.User]int{}
 					for key := range AccessKeys.All(tx) {
 						have[key.UserId]++
-						if left := key.ExpirationDate.Time().Sub(r.now); limit > 0 && (key.ExpirationDate == 0 || left > limit.duration()) {
+						if left := key.ExpirationDate.Time().Sub(r.Clock.Now()); limit > 0 && (key.ExpirationDate == 0 || left > limit.duration()) {
 							t.Fatalf("%s may live %s more under a policy of %d s", key.AccessKeyId, left, limit)
 						}
 						if owner, _ := KeyOwner(tx, string(key.AccessKeyId)); owner != r.caller.Account {

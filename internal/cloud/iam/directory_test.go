@@ -48,7 +48,7 @@ func TestDirectoryIsSpread(t *testing.T) {
 
 func BenchmarkKeyOwner(b *testing.B) {
 	r := found(b)
-	defer r.db.Close()
+	defer r.DB.Close()
 	key := r.call("CreateAccessKey", `{}`).get("AccessKey.AccessKeyId")
 	r.view(func(tx *resource.Tx) {
 		for b.Loop() {

@@ -13,31 +13,26 @@ import (
 
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
+	"github.com/bastide-cloud/bastide/internal/clock"
+	"github.com/bastide-cloud/bastide/internal/cloud/cloudtest"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/resource"
 	"github.com/bastide-cloud/bastide/internal/seal"
 	"github.com/bastide-cloud/bastide/internal/store"
 )
 
-// tester is what the tests need of testing.T, testing.B and rapid.T.
-type tester interface {
-	Helper()
-	Fatalf(format string, args ...any)
-	Errorf(format string, args ...any)
-}
+// tester is a test, a benchmark or a property.
+type tester = cloudtest.TB
 
 // region is a region with one account, and a caller of it.
 type region struct {
+	*cloudtest.Region
 	t       tester
-	db      *resource.DB
-	actions *api.API
 	journal *journal
-	now     time.Time
 	account *Account
 
 	caller  resource.Caller
-	version api.Version
-	checked []string // what CheckAuthentication asked
+	checked []string // what CheckAuthentication was asked
 }
 
 var start = time.Date(2026, 11, 20, 10, 4, 5, 0, time.UTC)
@@ -45,51 +40,47 @@ var start = time.Date(2026, 11, 20, 10, 4, 5, 0, time.UTC)
 func setup(t *testing.T) *region {
 	t.Helper()
 	r := found(t)
-	t.Cleanup(func() { r.db.Close() })
+	t.Cleanup(func() { r.DB.Close() })
 	return r
 }
 
+// found opens a region with an account.
 func found(t tester) *region {
 	t.Helper()
-	r := &region{t: t, now: start, version: api.Latest, journal: &journal{rows: map[store.Place]store.Row{}}}
-	r.open()
-	r.actions = api.New(Actions(func(_ context.Context, _ resource.Caller, login, password string) error {
-		r.checked = append(r.checked, login+" "+password)
-		if password != "right" {
-			return apierror.UnknownCredentials.Bare()
-		}
-		return nil
-	}), api.NewPager([]byte("key")))
+	r := &region{t: t, journal: &journal{rows: map[store.Place]store.Row{}}}
+	r.open(clock.NewVirtual(start))
 	r.account = r.newAccount(NewAccount{Email: "jean@example.com", City: "Saint-Cloud", CompanyName: "Example"})
 	r.caller = resource.Caller{Account: string(r.account.AccountId)}
 	return r
 }
 
 // open opens the region on what the journal has.
-func (r *region) open() {
+func (r *region) open(at *clock.Virtual) {
 	random := rand.NewChaCha8([32]byte{7})
 	key, err := seal.New(make([]byte, 32), random)
 	if err != nil {
 		r.t.Fatalf("making a key: %v", err)
 	}
-	r.db = resource.Open(resource.Options{
-		Kinds: Kinds(), Journal: r.journal, Seal: key, Rand: random,
-		Now: func() time.Time { return r.now },
-	})
+	check := func(_ context.Context, _ resource.Caller, login, password string) error {
+		r.checked = append(r.checked, login+" "+password)
+		if password != "right" {
+			return apierror.UnknownCredentials.Bare()
+		}
+		return nil
+	}
+	r.Region = cloudtest.OpenAt(r.t, at, Actions(check), resource.Options{Kinds: Kinds(), Journal: r.journal, Seal: key, Rand: random})
 }
 
-func (r *region) update(fn func(*resource.Tx) error) {
+func (r *region) update(rule func(*resource.Tx) error) {
 	r.t.Helper()
-	if err := r.db.Update(context.Background(), r.caller, fn); err != nil {
+	if err := r.DB.Update(context.Background(), r.caller, rule); err != nil {
 		r.t.Fatalf("update: %v", err)
 	}
 }
 
-func (r *region) view(fn func(*resource.Tx)) {
+func (r *region) view(rule func(*resource.Tx)) {
 	r.t.Helper()
-	if err := r.db.View(context.Background(), r.caller, func(tx *resource.Tx) error { fn(tx); return nil }); err != nil {
-		r.t.Fatalf("view: %v", err)
-	}
+	r.View(r.caller.Account, func(tx *resource.Tx) error { rule(tx); return nil })
 }
 
 func (r *region) newAccount(n NewAccount) (account *Account) {
@@ -111,11 +102,12 @@ func (r *region) as(account *Account, user string) *region {
 // at is the same region seen through another version of the API.
 func (r *region) at(version string) *region {
 	other := *r
+	other.Region = r.With(r.t)
 	v, err := api.ParseVersion(version)
 	if err != nil {
 		r.t.Fatalf("%v", err)
 	}
-	other.version = v
+	other.Version = v
 	return &other
 }
 
@@ -126,19 +118,8 @@ type answer struct {
 }
 
 func (r *region) try(action, body string) (string, error) {
-	a, err := r.actions.Find(action, r.version)
-	if err != nil {
-		return "", err
-	}
-	call, err := r.actions.Bind(a, r.version, []byte(body))
-	if err != nil {
-		return "", err
-	}
-	v, err := call.Run(context.Background(), r.db, r.caller)
-	if err != nil {
-		return "", err
-	}
-	return string(api.Append(nil, v, r.version)), nil
+	text, err := r.Send(r.caller, action, body)
+	return string(text), err
 }
 
 // call calls an action that must succeed.
@@ -332,10 +313,10 @@ func TestRestart(t *testing.T) {
 		}
 	}
 
-	if err := r.db.Close(); err != nil {
+	if err := r.DB.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r.open()
+	r.open(r.Clock)
 	for i, action := range reads {
 		if after := r.call(action, `{}`).text; after != before[i] {
 			t.Errorf("%s after a restart:\n%s\nbefore:\n%s", action, after, before[i])

@@ -23,7 +23,7 @@ func TestUser(t *testing.T) {
 	r.call("CreateUser", `{"UserName": "Anna", "Path": "/sales/europe_1/", "UserEmail": "anna@example.com"}`).is(
 		"User.Path", `"/sales/europe_1/"`, "User.UserEmail", `"anna@example.com"`)
 
-	r.now = r.now.Add(time.Hour)
+	r.Clock.Advance(time.Hour)
 	changed := []string{
 		"User.UserId", quote(userID), "User.UserName", `"bob"`, "User.Path", `"/it/"`, "User.UserEmail", `"bob@example.com"`,
 		"User.CreationDate", `"2026-11-20T10:04:05.000+0000"`, "User.LastModificationDate", `"2026-11-20T11:04:05.000+0000"`,

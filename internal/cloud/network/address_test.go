@@ -30,14 +30,14 @@ func TestChosenAddressesAreHighOnes(t *testing.T) {
 			create := fmt.Sprintf(`{"SubnetId": %q}`, subnet)
 			middle := netip.MustParseAddr(test.middle)
 			for i := range max(test.upper, test.all) {
-				nic := r.one("Nic", alice, "CreateNic", create)
+				nic := r.One(alice, "CreateNic", create)
 				chosen := netip.MustParseAddr(nic["PrivateIps"].([]any)[0].(map[string]any)["PrivateIp"].(string))
 				if isUpper := chosen.Compare(middle) >= 0; isUpper != (i < test.upper) {
 					t.Fatalf("the address %d that was chosen in %s is %s", i, test.ipRange, chosen)
 				}
 			}
 			if test.all > 0 {
-				r.refuse(apierror.InsufficientCapacity, alice, "CreateNic", create)
+				r.Refuse(apierror.InsufficientCapacity, alice, "CreateNic", create)
 			}
 		})
 	}
@@ -50,10 +50,10 @@ func TestChosenAddressOfALargeSubnet(t *testing.T) {
 	subnet := r.subnet(alice, r.net(alice, "10.0.0.0/16"), "10.0.0.0/21")
 	const free = 5
 	for range 1<<11 - 5 - free {
-		r.one("Nic", alice, "CreateNic", fmt.Sprintf(`{"SubnetId": %q}`, subnet))
+		r.One(alice, "CreateNic", `{"SubnetId": %q}`, subnet)
 	}
-	nic := r.one("Nic", alice, "CreateNic", fmt.Sprintf(`{"SubnetId": %q}`, subnet)).id("NicId")
-	r.call(alice, "LinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "SecondaryPrivateIpCount": %d}`, nic, free-1))
-	r.refuse(network.Subnets.InUse, alice, "DeleteSubnet", naming("SubnetId", subnet))
-	r.refuse(apierror.InsufficientCapacity, alice, "LinkPrivateIps", naming("NicId", nic))
+	nic := r.One(alice, "CreateNic", `{"SubnetId": %q}`, subnet).Text("NicId")
+	r.Call(alice, "LinkPrivateIps", `{"NicId": %q, "SecondaryPrivateIpCount": %d}`, nic, free-1)
+	r.Refuse(network.Subnets.InUse, alice, "DeleteSubnet", naming("SubnetId", subnet))
+	r.Refuse(apierror.InsufficientCapacity, alice, "LinkPrivateIps", naming("NicId", nic))
 }

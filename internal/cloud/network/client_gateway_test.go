@@ -1,6 +1,8 @@
 package network_test
 
 import (
+	"github.com/bastide-cloud/bastide/internal/api"
+
 	"fmt"
 	"testing"
 
@@ -10,7 +12,7 @@ import (
 // clientGateway makes a client gateway and answers its ID.
 func (r *region) clientGateway(account string, asn int, ip string) string {
 	r.Helper()
-	return r.one("ClientGateway", account, "CreateClientGateway", describing(asn, ip)).id("ClientGatewayId")
+	return r.One(account, "CreateClientGateway", describing(asn, ip)).Text("ClientGatewayId")
 }
 
 func describing(asn int, ip string) string {
@@ -20,8 +22,8 @@ func describing(asn int, ip string) string {
 func TestCreateClientGateway(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	got := r.one("ClientGateway", alice, "CreateClientGateway", describing(65000, "192.0.2.0"))
-	r.shows(got, fmt.Sprintf(`{"BgpAsn": 65000, "ClientGatewayId": %q, "ConnectionType": "ipsec.1", "PublicIp": "192.0.2.0", "State": "available", "Tags": []}`, got.id("ClientGatewayId")))
+	got := r.One(alice, "CreateClientGateway", describing(65000, "192.0.2.0"))
+	r.Shows(got, `{"BgpAsn": 65000, "ClientGatewayId": %q, "ConnectionType": "ipsec.1", "PublicIp": "192.0.2.0", "State": "available", "Tags": []}`, got.Text("ClientGatewayId"))
 	for _, asn := range []int{1, 50623, 4294967295} {
 		r.clientGateway(alice, asn, "192.0.2.1")
 	}
@@ -53,8 +55,8 @@ func TestCreateClientGateway(t *testing.T) {
 		"another type":       {apierror.InvalidVpnType, `{"BgpAsn": 1, "PublicIp": "192.0.2.1", "ConnectionType": "gre"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := r.with(t)
-			r.refuse(refused.code, alice, "CreateClientGateway", refused.body)
+			r := r.With(t)
+			r.Refuse(refused.code, alice, "CreateClientGateway", refused.body)
 		})
 	}
 }
@@ -63,13 +65,13 @@ func TestReadClientGateways(t *testing.T) {
 	t.Parallel()
 	r := setup(t, map[string]int{"cgw_limit": 3})
 	one, two, gone := r.clientGateway(alice, 65000, "192.0.2.1"), r.clientGateway(alice, 65001, "192.0.2.2"), r.clientGateway(alice, 65000, "192.0.2.3")
-	r.refuse(apierror.TooManyClientGateways, alice, "CreateClientGateway", describing(65000, "192.0.2.4"))
-	r.refuse(apierror.ClientGatewayNotFound, bob, "DeleteClientGateway", about("ClientGatewayId", gone))
-	r.call(alice, "DeleteClientGateway", about("ClientGatewayId", gone))
-	r.refuse(apierror.ClientGatewayNotFound, alice, "DeleteClientGateway", about("ClientGatewayId", gone))
+	r.Refuse(apierror.TooManyClientGateways, alice, "CreateClientGateway", describing(65000, "192.0.2.4"))
+	r.Refuse(apierror.ClientGatewayNotFound, bob, "DeleteClientGateway", about("ClientGatewayId", gone))
+	r.Call(alice, "DeleteClientGateway", about("ClientGatewayId", gone))
+	r.Refuse(apierror.ClientGatewayNotFound, alice, "DeleteClientGateway", about("ClientGatewayId", gone))
 	// The same gateway may be described twice.
 	twin := r.clientGateway(alice, 65000, "192.0.2.1")
-	r.tag(alice, two, "env", "test")
+	r.Tag(alice, two, api.Tag{Key: "env", Value: "test"})
 	for name, row := range map[string]struct {
 		filters string
 		want    []string
@@ -84,8 +86,8 @@ func TestReadClientGateways(t *testing.T) {
 		"by no value": {`{"TagValues": ["prod"]}`, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := r.with(t)
-			r.selects(r.list("ClientGateways", alice, "ReadClientGateways", `{"Filters": `+row.filters+`}`), "ClientGatewayId", row.want...)
+			r := r.With(t)
+			r.Selects(r.List(alice, "ReadClientGateways", `{"Filters": `+row.filters+`}`), "ClientGatewayId", row.want...)
 		})
 	}
 }

@@ -12,13 +12,13 @@ import (
 func TestDefaultDhcpOptions(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	sets := r.list("DhcpOptionsSets", alice, "ReadDhcpOptions", `{}`)
+	sets := r.List(alice, "ReadDhcpOptions", `{}`)
 	if len(sets) != 1 {
 		t.Fatalf("a new account has %d DHCP options sets", len(sets))
 	}
-	r.shows(sets[0], fmt.Sprintf(`{"DhcpOptionsSetId": %q, "Default": true, "DomainName": "test-1.compute.internal",
-		"DomainNameServers": ["OutscaleProvidedDNS"], "Tags": []}`, sets[0]["DhcpOptionsSetId"]))
-	r.refuse(apierror.InUse, alice, "DeleteDhcpOptions", fmt.Sprintf(`{"DhcpOptionsSetId": %q}`, sets[0]["DhcpOptionsSetId"]))
+	r.Shows(sets[0], `{"DhcpOptionsSetId": %q, "Default": true, "DomainName": "test-1.compute.internal",
+		"DomainNameServers": ["OutscaleProvidedDNS"], "Tags": []}`, sets[0]["DhcpOptionsSetId"])
+	r.Refuse(apierror.InUse, alice, "DeleteDhcpOptions", `{"DhcpOptionsSetId": %q}`, sets[0]["DhcpOptionsSetId"])
 }
 
 func TestDhcpOptions(t *testing.T) {
@@ -52,13 +52,13 @@ func TestDhcpOptions(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			r := setup(t)
-			made := r.one("DhcpOptionsSet", alice, "CreateDhcpOptions", test.request)
-			id := made.id("DhcpOptionsSetId")
+			made := r.One(alice, "CreateDhcpOptions", test.request)
+			id := made.Text("DhcpOptionsSetId")
 			want := fmt.Sprintf(`{"DhcpOptionsSetId": %q, "Default": false, "Tags": [], %s`, id, test.want[1:])
-			r.shows(made, want)
-			r.shows(r.list("DhcpOptionsSets", alice, "ReadDhcpOptions", fmt.Sprintf(`{"Filters": {"DhcpOptionsSetIds": [%q]}}`, id))[0], want)
-			r.call(alice, "DeleteDhcpOptions", fmt.Sprintf(`{"DhcpOptionsSetId": %q}`, id))
-			if left := r.list("DhcpOptionsSets", alice, "ReadDhcpOptions", `{}`); len(left) != 1 || left[0]["Default"] != true {
+			r.Shows(made, want)
+			r.Shows(r.List(alice, "ReadDhcpOptions", `{"Filters": {"DhcpOptionsSetIds": [%q]}}`, id)[0], want)
+			r.Call(alice, "DeleteDhcpOptions", `{"DhcpOptionsSetId": %q}`, id)
+			if left := r.List(alice, "ReadDhcpOptions", `{}`); len(left) != 1 || left[0]["Default"] != true {
 				t.Errorf("after the deletion, the account has %v", left)
 			}
 		})
@@ -71,7 +71,7 @@ func servers(n int) string { return strings.Repeat(`"192.0.2.1",`, n-1) + `"192.
 func TestDhcpOptionsRefusals(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	bobs := r.one("DhcpOptionsSet", bob, "CreateDhcpOptions", `{"DomainName": "example.com"}`).id("DhcpOptionsSetId")
+	bobs := r.One(bob, "CreateDhcpOptions", `{"DomainName": "example.com"}`).Text("DhcpOptionsSetId")
 	tests := []struct {
 		name, action, body string
 		want               apierror.Code
@@ -97,17 +97,17 @@ func TestDhcpOptionsRefusals(t *testing.T) {
 		{"deletion of default by its word", "DeleteDhcpOptions", `{"DhcpOptionsSetId": "default"}`, apierror.InvalidID},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) { r.refuse(test.want, alice, test.action, test.body) })
+		t.Run(test.name, func(t *testing.T) { r.Refuse(test.want, alice, test.action, test.body) })
 	}
 }
 
 func TestDhcpOptionsFilters(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	fallback := r.list("DhcpOptionsSets", alice, "ReadDhcpOptions", `{}`)[0].id("DhcpOptionsSetId")
-	first := r.one("DhcpOptionsSet", alice, "CreateDhcpOptions", `{"DomainName": "a.com", "DomainNameServers": ["192.0.2.1", "192.0.2.2"]}`).id("DhcpOptionsSetId")
-	second := r.one("DhcpOptionsSet", alice, "CreateDhcpOptions", `{"LogServers": ["192.0.2.3"], "NtpServers": ["192.0.2.4"]}`).id("DhcpOptionsSetId")
-	r.tag(alice, first, "env", "test")
+	fallback := r.List(alice, "ReadDhcpOptions", `{}`)[0].Text("DhcpOptionsSetId")
+	first := r.One(alice, "CreateDhcpOptions", `{"DomainName": "a.com", "DomainNameServers": ["192.0.2.1", "192.0.2.2"]}`).Text("DhcpOptionsSetId")
+	second := r.One(alice, "CreateDhcpOptions", `{"LogServers": ["192.0.2.3"], "NtpServers": ["192.0.2.4"]}`).Text("DhcpOptionsSetId")
+	r.Tag(alice, first, api.Tag{Key: "env", Value: "test"})
 	tests := []struct {
 		filters string
 		want    []string
@@ -128,7 +128,7 @@ func TestDhcpOptionsFilters(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.filters, func(t *testing.T) {
-			r.selects(r.list("DhcpOptionsSets", alice, "ReadDhcpOptions", `{"Filters": `+test.filters+`}`), "DhcpOptionsSetId", test.want...)
+			r.Selects(r.List(alice, "ReadDhcpOptions", `{"Filters": `+test.filters+`}`), "DhcpOptionsSetId", test.want...)
 		})
 	}
 }
@@ -136,22 +136,22 @@ func TestDhcpOptionsFilters(t *testing.T) {
 func TestDhcpOptionsInTheFirstVersion(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	r.version = api.Versions[0]
-	made := r.one("DhcpOptionsSet", alice, "CreateDhcpOptions", `{"DomainName": "example.com"}`)
+	r.Version = api.Versions[0]
+	made := r.One(alice, "CreateDhcpOptions", `{"DomainName": "example.com"}`)
 	if made["DhcpOptionsName"] == nil || made["DhcpOptionsName"] != made["DhcpOptionsSetId"] {
 		t.Errorf("in 1.1 a set has the name %v, want its ID %v", made["DhcpOptionsName"], made["DhcpOptionsSetId"])
 	}
 	if _, ok := made["LogServers"]; ok {
 		t.Error("in 1.1 a set shows log servers")
 	}
-	r.refuse(apierror.UnknownParameter, alice, "CreateDhcpOptions", `{"LogServers": ["192.0.2.1"]}`)
+	r.Refuse(apierror.UnknownParameter, alice, "CreateDhcpOptions", `{"LogServers": ["192.0.2.1"]}`)
 }
 
 // An account that was never welcomed is our mistake, not the caller's.
 func TestNotWelcomed(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	if _, err := r.try("000000000003", "CreateNet", `{"IpRange": "10.0.0.0/16"}`); apierror.From(err).Code != apierror.Internal {
+	if _, err := r.Try("000000000003", "CreateNet", `{"IpRange": "10.0.0.0/16"}`); apierror.From(err).Code != apierror.Internal {
 		t.Errorf("a Net without a default DHCP options set: got %v, want an internal error", err)
 	}
 }

@@ -80,8 +80,8 @@ func (s *switches) only(t *testing.T) driver.Interface {
 
 // runLinks starts the loops of links over a driver and its switches.
 func (r *region) runLinks(delay time.Duration) (*switches, *reconcile.Reconciler, func()) {
-	drivers, links := sim.New(r.clock.Now, delay), newSwitches()
-	loops, end := r.run(drivers, network.NewDirectLinkLoop(r.db, drivers), network.NewInterfaceLoop(r.db, links), network.NewInterfaceExpiryLoop(r.db))
+	drivers, links := sim.New(r.Clock.Now, delay), newSwitches()
+	loops, end := r.run(drivers, network.NewDirectLinkLoop(r.DB, drivers), network.NewInterfaceLoop(r.DB, links), network.NewInterfaceExpiryLoop(r.DB))
 	return links, loops, end
 }
 
@@ -89,7 +89,7 @@ func (r *region) runLinks(delay time.Duration) (*switches, *reconcile.Reconciler
 func (r *region) gateway(account string) string {
 	r.Helper()
 	var gateway id.VirtualGateway
-	r.update(account, func(tx *resource.Tx) error {
+	r.Update(account, func(tx *resource.Tx) error {
 		g := &network.VirtualGateway{ConnectionType: network.Ipsec}
 		err := network.VirtualGateways.Insert(tx, g)
 		gateway = g.VirtualGatewayId
@@ -107,13 +107,13 @@ func plugging(link, gateway string, vlan int, more string) string {
 // plug makes an interface and answers its ID.
 func (r *region) plug(account, link, gateway string, vlan int) string {
 	r.Helper()
-	return r.one("DirectLinkInterface", account, "CreateDirectLinkInterface", plugging(link, gateway, vlan, "")).id("DirectLinkInterfaceId")
+	return r.One(account, "CreateDirectLinkInterface", plugging(link, gateway, vlan, "")).Text("DirectLinkInterfaceId")
 }
 
 // shown reads an interface; nil: the account does not see it.
 func (r *region) shown(account, which string) object {
 	r.Helper()
-	list := r.list("DirectLinkInterfaces", account, "ReadDirectLinkInterfaces", fmt.Sprintf(`{"Filters": {"DirectLinkInterfaceIds": [%q]}}`, which))
+	list := r.List(account, "ReadDirectLinkInterfaces", `{"Filters": {"DirectLinkInterfaceIds": [%q]}}`, which)
 	if len(list) == 0 {
 		return nil
 	}
@@ -135,18 +135,18 @@ func TestDirectLinkInterface(t *testing.T) {
 	r := setup(t)
 	link, gateway := r.link(alice), r.gateway(alice)
 	const addresses = `, "BgpKey": "a secret key", "OutscalePrivateIp": "172.16.0.4/30", "ClientPrivateIp": "172.16.0.5/30"`
-	made := r.one("DirectLinkInterface", alice, "CreateDirectLinkInterface", plugging(link, gateway, 101, addresses))
+	made := r.One(alice, "CreateDirectLinkInterface", plugging(link, gateway, 101, addresses))
 	want := fmt.Sprintf(`{"AccountId": %q, "BgpAsn": 65000, "ClientPrivateIp": "172.16.0.5/30", "DirectLinkId": %q, "DirectLinkInterfaceId": %q,
 		"DirectLinkInterfaceName": "Paris", "InterfaceType": "private", "Location": "LOC1", "Mtu": 1500, "OutscalePrivateIp": "172.16.0.4/30",
 		"State": "pending", "VirtualGatewayId": %q, "Vlan": 101}`, alice, link, made["DirectLinkInterfaceId"], gateway)
-	which := naming("DirectLinkInterfaceId", made.id("DirectLinkInterfaceId"))
-	r.shows(made, want)
-	r.shows(r.shown(alice, made.id("DirectLinkInterfaceId")), want)
-	r.shows(r.one("DirectLinkInterface", alice, "UpdateDirectLinkInterface", which[:len(which)-1]+`, "Mtu": 1500}`), want)
-	r.selects(r.list("DirectLinkInterfaces", bob, "ReadDirectLinkInterfaces", `{}`), "DirectLinkInterfaceId")
+	which := naming("DirectLinkInterfaceId", made.Text("DirectLinkInterfaceId"))
+	r.Shows(made, want)
+	r.Shows(r.shown(alice, made.Text("DirectLinkInterfaceId")), want)
+	r.Shows(r.One(alice, "UpdateDirectLinkInterface", which[:len(which)-1]+`, "Mtu": 1500}`), want)
+	r.Selects(r.List(bob, "ReadDirectLinkInterfaces", `{}`), "DirectLinkInterfaceId")
 
 	// Neither the link nor the gateway may go before it.
-	r.refuse(apierror.InUse, alice, "DeleteDirectLink", naming("DirectLinkId", link))
+	r.Refuse(apierror.InUse, alice, "DeleteDirectLink", naming("DirectLinkId", link))
 	deleteGateway := func(tx *resource.Tx) error {
 		g, err := network.VirtualGateways.Get(tx, id.VirtualGateway(gateway))
 		if err != nil {
@@ -154,22 +154,22 @@ func TestDirectLinkInterface(t *testing.T) {
 		}
 		return network.VirtualGateways.Delete(tx, g)
 	}
-	err := r.db.Update(t.Context(), resource.Caller{Account: alice}, deleteGateway)
-	if !apierror.InUse.Is(err) || !strings.Contains(err.Error(), made.id("DirectLinkInterfaceId")) {
+	err := r.DB.Update(t.Context(), resource.Caller{Account: alice}, deleteGateway)
+	if !apierror.InUse.Is(err) || !strings.Contains(err.Error(), made.Text("DirectLinkInterfaceId")) {
 		t.Errorf("the deletion of the gateway ends with %v", err)
 	}
-	r.call(alice, "DeleteDirectLinkInterface", which)
-	r.isInterface(made.id("DirectLinkInterfaceId"), network.InterfaceDeleted, alice)
-	r.refuse(apierror.DirectLinkInterfaceNotFound, alice, "DeleteDirectLinkInterface", which)
-	r.call(alice, "DeleteDirectLink", naming("DirectLinkId", link))
-	r.update(alice, deleteGateway)
+	r.Call(alice, "DeleteDirectLinkInterface", which)
+	r.isInterface(made.Text("DirectLinkInterfaceId"), network.InterfaceDeleted, alice)
+	r.Refuse(apierror.DirectLinkInterfaceNotFound, alice, "DeleteDirectLinkInterface", which)
+	r.Call(alice, "DeleteDirectLink", naming("DirectLinkId", link))
+	r.Update(alice, deleteGateway)
 }
 
 func TestDirectLinkInterfaceVersions(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	r.version = api.Version{Major: 1, Minor: 1}
-	made := r.one("DirectLinkInterface", alice, "CreateDirectLinkInterface", plugging(r.link(alice), r.gateway(alice), 101, ""))
+	r.Version = api.Version{Major: 1, Minor: 1}
+	made := r.One(alice, "CreateDirectLinkInterface", plugging(r.link(alice), r.gateway(alice), 101, ""))
 	if _, ok := made["Mtu"]; ok {
 		t.Errorf("version 1.1 shows an Mtu: %v", made)
 	}
@@ -219,22 +219,22 @@ func TestDirectLinkInterfaceRefusals(t *testing.T) {
 		{"a deletion of none", "DeleteDirectLinkInterface", `{"DirectLinkInterfaceId": "dxvif-00000000"}`, apierror.DirectLinkInterfaceNotFound},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) { r.refuse(test.want, alice, test.action, test.body) })
+		t.Run(test.name, func(t *testing.T) { r.Refuse(test.want, alice, test.action, test.body) })
 	}
 	for _, clients := range []string{"10.0.0.5/30", "10.0.0.1/30"} {
-		_, err := r.try(alice, "CreateDirectLinkInterface", ends("10.0.0.1/30", clients))
+		_, err := r.Try(alice, "CreateDirectLinkInterface", ends("10.0.0.1/30", clients))
 		if text := apierror.From(err).Details; !strings.Contains(text, "OutscalePrivateIp") || !strings.Contains(text, "ClientPrivateIp") {
 			t.Errorf("the refusal of %s as the client's end names no parameter: %s", clients, text)
 		}
 	}
-	r.refuse(apierror.DirectLinkInterfaceNotFound, bob, "DeleteDirectLinkInterface", naming("DirectLinkInterfaceId", taken))
+	r.Refuse(apierror.DirectLinkInterfaceNotFound, bob, "DeleteDirectLinkInterface", naming("DirectLinkInterfaceId", taken))
 	for n, body := range []string{plugging(link, gateway, 2, ""), plugging(link, gateway, 4094, ""), strings.Replace(asn(64512), "102", "3", 1), strings.Replace(asn(65534), "102", "4", 1)} {
-		if _, err := r.try(alice, "CreateDirectLinkInterface", body); err != nil {
+		if _, err := r.Try(alice, "CreateDirectLinkInterface", body); err != nil {
 			t.Errorf("bound %d: %v", n, err)
 		}
 	}
 	r.plug(bob, bobsLink, bobsGateway, 101)                                                // a VLAN is a link's
-	r.call(alice, "DeleteDirectLinkInterface", naming("DirectLinkInterfaceId", taken))     // and is free…
+	r.Call(alice, "DeleteDirectLinkInterface", naming("DirectLinkInterfaceId", taken))     // and is free…
 	if again := r.plug(alice, link, gateway, 101); r.shown(alice, again)["Vlan"] != 101. { // …once nobody has it
 		t.Error("VLAN 101 is not given again")
 	}
@@ -245,9 +245,9 @@ func TestDirectLinkInterfaceQuotaIsPerLink(t *testing.T) {
 	r := setup(t, map[string]int{"dl_interface_limit": 1})
 	link, other, gateway := r.link(alice), r.link(alice), r.gateway(alice)
 	first := r.plug(alice, link, gateway, 2)
-	r.refuse(apierror.TooManyDirectLinkInterfaces, alice, "CreateDirectLinkInterface", plugging(link, gateway, 3, ""))
+	r.Refuse(apierror.TooManyDirectLinkInterfaces, alice, "CreateDirectLinkInterface", plugging(link, gateway, 3, ""))
 	r.plug(alice, other, gateway, 3)
-	r.call(alice, "DeleteDirectLinkInterface", naming("DirectLinkInterfaceId", first))
+	r.Call(alice, "DeleteDirectLinkInterface", naming("DirectLinkInterfaceId", first))
 	r.plug(alice, link, gateway, 3)
 }
 
@@ -264,7 +264,7 @@ func TestDirectLinkInterfaceFilters(t *testing.T) {
 		`{"DirectLinkIds": ["` + other + `", "` + link + `"], "DirectLinkInterfaceIds": ["x"]}`: nil,
 	} {
 		t.Run(filters, func(t *testing.T) {
-			r.selects(r.list("DirectLinkInterfaces", alice, "ReadDirectLinkInterfaces", `{"Filters": `+filters+`}`), "DirectLinkInterfaceId", want...)
+			r.Selects(r.List(alice, "ReadDirectLinkInterfaces", `{"Filters": `+filters+`}`), "DirectLinkInterfaceId", want...)
 		})
 	}
 }
@@ -277,10 +277,10 @@ func TestInterfaceAddressesAreChosen(t *testing.T) {
 	linkLocal, metadata := netip.MustParsePrefix("169.254.0.0/16"), netip.MustParseAddr("169.254.169.254")
 	taken := map[netip.Prefix]bool{}
 	wide := netip.MustParsePrefix("169.254.0.0/17")
-	r.call(alice, "CreateDirectLinkInterface", plugging(link, gateway, 101, `, "OutscalePrivateIp": "169.254.0.1/17", "ClientPrivateIp": "169.254.0.2/17"`))
+	r.Call(alice, "CreateDirectLinkInterface", plugging(link, gateway, 101, `, "OutscalePrivateIp": "169.254.0.1/17", "ClientPrivateIp": "169.254.0.2/17"`))
 	for vlan := 2; vlan < 100; vlan++ {
 		i := r.shown(alice, r.plug(alice, link, gateway, vlan))
-		ours, clients := netip.MustParsePrefix(i.id("OutscalePrivateIp")), netip.MustParsePrefix(i.id("ClientPrivateIp"))
+		ours, clients := netip.MustParsePrefix(i.Text("OutscalePrivateIp")), netip.MustParsePrefix(i.Text("ClientPrivateIp"))
 		block := ours.Masked()
 		if ours.Bits() != 30 || block != clients.Masked() || ours.Addr() != block.Addr().Next() || clients.Addr() != ours.Addr().Next() {
 			t.Fatalf("the ends are %s and %s", ours, clients)
@@ -299,8 +299,7 @@ func TestDirectLinkInterfaceInTheWorld(t *testing.T) {
 	links, loops, end := r.runLinks(4 * time.Second)
 	defer end()
 	link, gateway := r.link(alice), r.gateway(alice)
-	which := r.one("DirectLinkInterface", alice, "CreateDirectLinkInterface",
-		plugging(link, gateway, 101, `, "BgpKey": "a secret key", "OutscalePrivateIp": "172.16.0.4/30", "ClientPrivateIp": "172.16.0.5/30"`)).id("DirectLinkInterfaceId")
+	which := r.One(alice, "CreateDirectLinkInterface", plugging(link, gateway, 101, `, "BgpKey": "a secret key", "OutscalePrivateIp": "172.16.0.4/30", "ClientPrivateIp": "172.16.0.5/30"`)).Text("DirectLinkInterfaceId")
 	r.settle(loops)
 	r.isInterface(which, network.InterfacePending, alice)
 	if has, err := links.ObserveInterfaces(t.Context()); err != nil || len(has) > 0 {
@@ -319,7 +318,7 @@ func TestDirectLinkInterfaceInTheWorld(t *testing.T) {
 		if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
 			t.Errorf("(-want +got)\n%s", diff)
 		}
-		if pending, err := r.db.Pending(t.Context()); err != nil || len(pending) > 0 {
+		if pending, err := r.DB.Pending(t.Context()); err != nil || len(pending) > 0 {
 			t.Errorf("unsettled are %v, %v", pending, err)
 		}
 	}
@@ -327,7 +326,7 @@ func TestDirectLinkInterfaceInTheWorld(t *testing.T) {
 
 	// The gateway is linked to a Net.
 	net := r.net(alice, "10.0.0.0/16")
-	r.update(alice, func(tx *resource.Tx) error {
+	r.Update(alice, func(tx *resource.Tx) error {
 		g, err := network.VirtualGateways.Get(tx, id.VirtualGateway(gateway))
 		if err != nil {
 			return err
@@ -344,7 +343,7 @@ func TestDirectLinkInterfaceInTheWorld(t *testing.T) {
 	r.isInterface(which, network.InterfaceAvailable, alice)
 
 	links.fail(errors.New("the switch is off"))
-	r.call(alice, "DeleteDirectLinkInterface", naming("DirectLinkInterfaceId", which))
+	r.Call(alice, "DeleteDirectLinkInterface", naming("DirectLinkInterfaceId", which))
 	r.settle(loops)
 	links.fail(nil)
 	links.only(t)
@@ -361,7 +360,7 @@ var hosted = network.DirectLinkInterface{BgpAsn: 65000, BgpKey: "a secret key", 
 func (r *region) allocate(link, owner string) string {
 	r.Helper()
 	var which id.DirectLinkInterface
-	r.update(alice, func(tx *resource.Tx) error {
+	r.Update(alice, func(tx *resource.Tx) error {
 		i, err := network.AllocateInterface(tx, id.DirectLink(link), id.Account(owner), hosted)
 		if err == nil {
 			which = i.DirectLinkInterfaceId
@@ -374,7 +373,7 @@ func (r *region) allocate(link, owner string) string {
 // confirm confirms an interface, perhaps in vain.
 func (r *region) confirm(account, which, gateway string) error {
 	r.Helper()
-	return r.db.Update(context.Background(), resource.Caller{Account: account}, func(tx *resource.Tx) error {
+	return r.DB.Update(context.Background(), resource.Caller{Account: account}, func(tx *resource.Tx) error {
 		_, err := network.ConfirmInterface(tx, id.DirectLinkInterface(which), id.VirtualGateway(gateway))
 		return err
 	})
@@ -392,18 +391,18 @@ func TestHostedInterface(t *testing.T) {
 		i := r.shown(account, which)
 		delete(i, "OutscalePrivateIp")
 		delete(i, "ClientPrivateIp")
-		r.shows(i, fmt.Sprintf(`{"AccountId": %q, "BgpAsn": 65000, "DirectLinkId": %q, "DirectLinkInterfaceId": %q, "DirectLinkInterfaceName": "For bob",
-			"InterfaceType": "private", "Location": "LOC1", "Mtu": 1500, "State": "confirming", "Vlan": 101}`, bob, link, which))
+		r.Shows(i, `{"AccountId": %q, "BgpAsn": 65000, "DirectLinkId": %q, "DirectLinkInterfaceId": %q, "DirectLinkInterfaceName": "For bob",
+			"InterfaceType": "private", "Location": "LOC1", "Mtu": 1500, "State": "confirming", "Vlan": 101}`, bob, link, which)
 	}
 	if a, b := r.shown(alice, which), r.shown(bob, which); !maps.Equal(a, b) {
 		t.Errorf("alice sees %v, and bob %v", a, b)
 	}
-	r.selects(r.list("DirectLinkInterfaces", carol, "ReadDirectLinkInterfaces", `{}`), "DirectLinkInterfaceId")
+	r.Selects(r.List(carol, "ReadDirectLinkInterfaces", `{}`), "DirectLinkInterfaceId")
 	if has, err := links.ObserveInterfaces(t.Context()); err != nil || len(has) > 0 {
 		t.Errorf("it carries packets unconfirmed: %v, %v", has, err)
 	}
-	r.refuse(apierror.VlanTaken, alice, "CreateDirectLinkInterface", plugging(link, alicesGateway, 101, ""))
-	r.refuse(apierror.InUse, alice, "DeleteDirectLink", naming("DirectLinkId", link))
+	r.Refuse(apierror.VlanTaken, alice, "CreateDirectLinkInterface", plugging(link, alicesGateway, 101, ""))
+	r.Refuse(apierror.InUse, alice, "DeleteDirectLink", naming("DirectLinkId", link))
 
 	// Its owner says where it leads to.
 	for name, test := range map[string]struct {
@@ -437,22 +436,22 @@ func TestHostedInterface(t *testing.T) {
 	if err := r.confirm(bob, which, gateway); !apierror.InvalidState.Is(err) {
 		t.Errorf("confirmed twice: %v", err)
 	}
-	r.clock.Advance(8 * 24 * time.Hour)
+	r.Clock.Advance(8 * 24 * time.Hour)
 	r.settle(loops)
 	r.isInterface(which, network.InterfaceAvailable, alice, bob)
 
 	// It is on alice's link, so she may end it.
-	r.call(alice, "DeleteDirectLinkInterface", naming("DirectLinkInterfaceId", which))
+	r.Call(alice, "DeleteDirectLinkInterface", naming("DirectLinkInterfaceId", which))
 	r.settle(loops)
 	r.isInterface(which, network.InterfaceDeleted, alice, bob)
 	if has, err := links.ObserveInterfaces(t.Context()); err != nil || len(has) > 0 {
 		t.Errorf("the driver still has %v, %v", has, err)
 	}
-	r.call(alice, "DeleteDirectLink", naming("DirectLinkId", link))
-	r.clock.Advance(time.Hour)
+	r.Call(alice, "DeleteDirectLink", naming("DirectLinkId", link))
+	r.Clock.Advance(time.Hour)
 	r.settle(loops)
 	for _, account := range []string{alice, bob} {
-		r.selects(r.list("DirectLinkInterfaces", account, "ReadDirectLinkInterfaces", `{}`), "DirectLinkInterfaceId")
+		r.Selects(r.List(account, "ReadDirectLinkInterfaces", `{}`), "DirectLinkInterfaceId")
 	}
 }
 
@@ -464,17 +463,17 @@ func TestHostedInterfaceExpires(t *testing.T) {
 	defer end()
 	link, gateway := r.link(alice), r.gateway(bob)
 	which := r.allocate(link, bob)
-	r.clock.Advance(7*24*time.Hour - time.Millisecond)
+	r.Clock.Advance(7*24*time.Hour - time.Millisecond)
 	r.settle(loops)
 	r.isInterface(which, network.InterfaceConfirming, alice, bob)
-	r.clock.Advance(time.Millisecond)
+	r.Clock.Advance(time.Millisecond)
 	r.isInterface(which, network.InterfaceExpired, alice, bob)
 	if err := r.confirm(bob, which, gateway); !apierror.DirectLinkInterfaceNotFound.Is(err) {
 		t.Errorf("confirmed too late: %v", err)
 	}
-	r.refuse(apierror.DirectLinkInterfaceNotFound, bob, "DeleteDirectLinkInterface", naming("DirectLinkInterfaceId", which))
+	r.Refuse(apierror.DirectLinkInterfaceNotFound, bob, "DeleteDirectLinkInterface", naming("DirectLinkInterfaceId", which))
 	again := r.allocate(link, bob)
-	r.clock.Advance(5 * time.Minute)
+	r.Clock.Advance(5 * time.Minute)
 	r.settle(loops)
 	r.isInterface(which, network.InterfaceExpired, alice, bob)
 	r.isInterface(again, network.InterfaceConfirming, alice, bob)
@@ -488,9 +487,9 @@ func TestHostedInterfaceEndsUnconfirmed(t *testing.T) {
 			r := setup(t)
 			link := r.link(alice)
 			which := r.allocate(link, bob)
-			r.call(account, "DeleteDirectLinkInterface", naming("DirectLinkInterfaceId", which))
+			r.Call(account, "DeleteDirectLinkInterface", naming("DirectLinkInterfaceId", which))
 			r.isInterface(which, want, alice, bob)
-			r.call(alice, "DeleteDirectLink", naming("DirectLinkId", link))
+			r.Call(alice, "DeleteDirectLink", naming("DirectLinkId", link))
 		})
 	}
 }
@@ -502,7 +501,7 @@ func TestInterfaceAllocatedForOneself(t *testing.T) {
 	links, loops, end := r.runLinks(0)
 	defer end()
 	which := r.allocate(r.link(alice), alice)
-	r.selects(r.list("DirectLinkInterfaces", alice, "ReadDirectLinkInterfaces", `{}`), "DirectLinkInterfaceId", which)
+	r.Selects(r.List(alice, "ReadDirectLinkInterfaces", `{}`), "DirectLinkInterfaceId", which)
 	r.isInterface(which, network.InterfaceConfirming, alice)
 	if err := r.confirm(alice, which, r.gateway(alice)); err != nil {
 		t.Fatal(err)
@@ -528,13 +527,13 @@ func TestAllocationRefusals(t *testing.T) {
 		"on a link in use":  {full, bob, apierror.TooManyDirectLinkInterfaces},
 		"on another's link": {r.link(bob), bob, apierror.DirectLinkNotFound},
 	} {
-		err := r.db.Update(t.Context(), resource.Caller{Account: alice}, func(tx *resource.Tx) error {
+		err := r.DB.Update(t.Context(), resource.Caller{Account: alice}, func(tx *resource.Tx) error {
 			_, err := network.AllocateInterface(tx, id.DirectLink(test.link), id.Account(test.owner), hosted)
 			return err
 		})
 		if !test.want.Is(err) {
 			t.Errorf("%s: %v, want %s", name, err, test.want)
 		}
-		r.selects(r.list("DirectLinkInterfaces", bob, "ReadDirectLinkInterfaces", `{}`), "DirectLinkInterfaceId")
+		r.Selects(r.List(bob, "ReadDirectLinkInterfaces", `{}`), "DirectLinkInterfaceId")
 	}
 }

@@ -16,13 +16,13 @@ import (
 // link makes a DirectLink and answers its ID.
 func (r *region) link(account string) string {
 	r.Helper()
-	return r.one("DirectLink", account, "CreateDirectLink", `{"Bandwidth": "1Gbps", "DirectLinkName": "To Paris", "Location": "LOC1"}`).id("DirectLinkId")
+	return r.One(account, "CreateDirectLink", `{"Bandwidth": "1Gbps", "DirectLinkName": "To Paris", "Location": "LOC1"}`).Text("DirectLinkId")
 }
 
 // isLink checks the state of a DirectLink.
 func (r *region) isLink(account, link string, want network.DirectLinkState) {
 	r.Helper()
-	list := r.list("DirectLinks", account, "ReadDirectLinks", fmt.Sprintf(`{"Filters": {"DirectLinkIds": [%q]}}`, link))
+	list := r.List(account, "ReadDirectLinks", `{"Filters": {"DirectLinkIds": [%q]}}`, link)
 	if len(list) != 1 || list[0]["State"] != string(want) {
 		r.Errorf("the DirectLink is %v, want %s", list, want)
 	}
@@ -31,19 +31,19 @@ func (r *region) isLink(account, link string, want network.DirectLinkState) {
 func TestDirectLink(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	made := r.one("DirectLink", alice, "CreateDirectLink", `{"Bandwidth": "10Gbps", "DirectLinkName": "To Paris", "Location": "LOC2"}`)
+	made := r.One(alice, "CreateDirectLink", `{"Bandwidth": "10Gbps", "DirectLinkName": "To Paris", "Location": "LOC2"}`)
 	want := fmt.Sprintf(`{"DirectLinkId": %q, "AccountId": %q, "Bandwidth": "10Gbps", "DirectLinkName": "To Paris",
 		"Location": "LOC2", "RegionName": "test-1", "State": "requested"}`, made["DirectLinkId"], alice)
-	r.shows(made, want)
-	r.shows(r.list("DirectLinks", alice, "ReadDirectLinks", `{}`)[0], want)
-	r.selects(r.list("DirectLinks", bob, "ReadDirectLinks", `{}`), "DirectLinkId")
+	r.Shows(made, want)
+	r.Shows(r.List(alice, "ReadDirectLinks", `{}`)[0], want)
+	r.Selects(r.List(bob, "ReadDirectLinks", `{}`), "DirectLinkId")
 	other := r.link(alice)
-	r.selects(r.list("DirectLinks", alice, "ReadDirectLinks", fmt.Sprintf(`{"Filters": {"DirectLinkIds": [%q]}}`, other)), "DirectLinkId", other)
+	r.Selects(r.List(alice, "ReadDirectLinks", `{"Filters": {"DirectLinkIds": [%q]}}`, other), "DirectLinkId", other)
 
-	r.call(alice, "DeleteDirectLink", naming("DirectLinkId", other))
+	r.Call(alice, "DeleteDirectLink", naming("DirectLinkId", other))
 	r.isLink(alice, other, network.DirectLinkDeleted)
-	r.refuse(apierror.DirectLinkNotFound, alice, "DeleteDirectLink", naming("DirectLinkId", other))
-	r.refuse(apierror.DirectLinkNotFound, bob, "DeleteDirectLink", naming("DirectLinkId", made.id("DirectLinkId")))
+	r.Refuse(apierror.DirectLinkNotFound, alice, "DeleteDirectLink", naming("DirectLinkId", other))
+	r.Refuse(apierror.DirectLinkNotFound, bob, "DeleteDirectLink", naming("DirectLinkId", made.Text("DirectLinkId")))
 }
 
 func TestDirectLinkRefusals(t *testing.T) {
@@ -64,10 +64,10 @@ func TestDirectLinkRefusals(t *testing.T) {
 		{"an empty location", fmt.Sprintf(format, "1Gbps", "To Paris", ""), apierror.LocationNotFound},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) { r.refuse(test.want, alice, "CreateDirectLink", test.body) })
+		t.Run(test.name, func(t *testing.T) { r.Refuse(test.want, alice, "CreateDirectLink", test.body) })
 	}
-	r.call(alice, "CreateDirectLink", fmt.Sprintf(format, "1Gbps", strings.Repeat("é", 255), "LOC1"))
-	r.refuse(apierror.TooManyDirectLinks, alice, "CreateDirectLink", fmt.Sprintf(format, "1Gbps", "To Paris", "LOC1"))
+	r.Call(alice, "CreateDirectLink", format, "1Gbps", strings.Repeat("é", 255), "LOC1")
+	r.Refuse(apierror.TooManyDirectLinks, alice, "CreateDirectLink", format, "1Gbps", "To Paris", "LOC1")
 	r.link(bob)
 }
 
@@ -75,8 +75,8 @@ func TestDirectLinkRefusals(t *testing.T) {
 func TestDirectLinkIsLaid(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	drivers := sim.New(r.clock.Now, 4*time.Second)
-	loops, end := r.run(drivers, network.NewDirectLinkLoop(r.db, drivers))
+	drivers := sim.New(r.Clock.Now, 4*time.Second)
+	loops, end := r.run(drivers, network.NewDirectLinkLoop(r.DB, drivers))
 	defer end()
 	has := func(want ...driver.Cable) {
 		t.Helper()
@@ -98,35 +98,35 @@ func TestDirectLinkIsLaid(t *testing.T) {
 		}
 		r.isLink(alice, link, step.state)
 		has(cable)
-		r.clock.Advance(step.next)
+		r.Clock.Advance(step.next)
 	}
-	r.call(alice, "DeleteDirectLink", naming("DirectLinkId", link))
+	r.Call(alice, "DeleteDirectLink", naming("DirectLinkId", link))
 	r.settle(loops)
 	has()
 
 	// One that is deleted on its way is not laid.
 	link = r.link(alice)
 	r.settle(loops)
-	r.call(alice, "DeleteDirectLink", naming("DirectLinkId", link))
+	r.Call(alice, "DeleteDirectLink", naming("DirectLinkId", link))
 	r.settle(loops)
 	has()
 	r.isLink(alice, link, network.DirectLinkDeleted)
-	r.clock.Advance(time.Hour)
+	r.Clock.Advance(time.Hour)
 	r.settle(loops)
-	r.selects(r.list("DirectLinks", alice, "ReadDirectLinks", `{}`), "DirectLinkId")
+	r.Selects(r.List(alice, "ReadDirectLinks", `{}`), "DirectLinkId")
 }
 
 func TestDirectLinkOutlastsFailures(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	drivers := sim.New(r.clock.Now, time.Second)
+	drivers := sim.New(r.Clock.Now, time.Second)
 	drivers.Fail(func(string) error { return errors.New("nobody is there") })
-	loops, end := r.run(drivers, network.NewDirectLinkLoop(r.db, drivers))
+	loops, end := r.run(drivers, network.NewDirectLinkLoop(r.DB, drivers))
 	defer end()
 	link, gone := r.link(alice), r.link(alice)
 	r.settle(loops)
 	r.isLink(alice, link, network.DirectLinkRequested)
-	r.call(alice, "DeleteDirectLink", naming("DirectLinkId", gone))
+	r.Call(alice, "DeleteDirectLink", naming("DirectLinkId", gone))
 	drivers.Fail(nil)
 	r.finish(loops)
 	r.isLink(alice, link, network.DirectLinkAvailable)

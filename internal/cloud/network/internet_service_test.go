@@ -1,6 +1,8 @@
 package network_test
 
 import (
+	"github.com/bastide-cloud/bastide/internal/api"
+
 	"fmt"
 	"testing"
 
@@ -13,8 +15,8 @@ import (
 // linkInternet links a new internet service to a Net and answers its ID.
 func (r *region) linkInternet(account, net string) string {
 	r.Helper()
-	service := r.one("InternetService", account, "CreateInternetService", `{}`).id("InternetServiceId")
-	r.call(account, "LinkInternetService", fmt.Sprintf(`{"InternetServiceId": %q, "NetId": %q}`, service, net))
+	service := r.One(account, "CreateInternetService", `{}`).Text("InternetServiceId")
+	r.Call(account, "LinkInternetService", `{"InternetServiceId": %q, "NetId": %q}`, service, net)
 	return service
 }
 
@@ -22,9 +24,9 @@ func TestInternetService(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
 	net, other := r.net(alice, "10.0.0.0/16"), r.net(alice, "10.0.0.0/16")
-	made := r.one("InternetService", alice, "CreateInternetService", `{}`)
-	service := made.id("InternetServiceId")
-	r.shows(made, fmt.Sprintf(`{"InternetServiceId": %q, "Tags": []}`, service))
+	made := r.One(alice, "CreateInternetService", `{}`)
+	service := made.Text("InternetServiceId")
+	r.Shows(made, `{"InternetServiceId": %q, "Tags": []}`, service)
 	link := func(service, net string) string {
 		return fmt.Sprintf(`{"InternetServiceId": %q, "NetId": %q}`, service, net)
 	}
@@ -33,35 +35,35 @@ func TestInternetService(t *testing.T) {
 	}
 
 	before := r.netGeneration(alice, net)
-	r.call(alice, "LinkInternetService", link(service, net))
+	r.Call(alice, "LinkInternetService", link(service, net))
 	if after := r.netGeneration(alice, net); after == before {
 		t.Error("the driver does not hear of the link")
 	}
-	r.shows(r.list("InternetServices", alice, "ReadInternetServices", `{}`)[0], fmt.Sprintf(`{"InternetServiceId": %q, "NetId": %q, "State": "available", "Tags": []}`, service, net))
+	r.Shows(r.List(alice, "ReadInternetServices", `{}`)[0], `{"InternetServiceId": %q, "NetId": %q, "State": "available", "Tags": []}`, service, net)
 	if got := r.worldNet(net).InternetService; got != service {
 		t.Errorf("in the driver, the Net has the internet service %q", got)
 	}
 
 	// One Net to an internet service, one internet service to a Net.
-	r.refuse(apierror.GatewayLinked, alice, "LinkInternetService", link(service, net))
-	r.refuse(apierror.GatewayLinked, alice, "LinkInternetService", link(service, other))
-	second := r.one("InternetService", alice, "CreateInternetService", `{}`).id("InternetServiceId")
-	r.refuse(apierror.NetLinked, alice, "LinkInternetService", link(second, net))
+	r.Refuse(apierror.GatewayLinked, alice, "LinkInternetService", link(service, net))
+	r.Refuse(apierror.GatewayLinked, alice, "LinkInternetService", link(service, other))
+	second := r.One(alice, "CreateInternetService", `{}`).Text("InternetServiceId")
+	r.Refuse(apierror.NetLinked, alice, "LinkInternetService", link(second, net))
 
-	r.refuse(apierror.InUse, alice, "DeleteInternetService", fmt.Sprintf(`{"InternetServiceId": %q}`, service))
-	r.refuse(apierror.NetInUse, alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
-	r.refuse(apierror.InternetServiceNotLinked, alice, "UnlinkInternetService", link(service, other))
-	r.refuse(apierror.InternetServiceNotLinked, alice, "UnlinkInternetService", link(second, net))
+	r.Refuse(apierror.InUse, alice, "DeleteInternetService", `{"InternetServiceId": %q}`, service)
+	r.Refuse(apierror.NetInUse, alice, "DeleteNet", `{"NetId": %q}`, net)
+	r.Refuse(apierror.InternetServiceNotLinked, alice, "UnlinkInternetService", link(service, other))
+	r.Refuse(apierror.InternetServiceNotLinked, alice, "UnlinkInternetService", link(second, net))
 	before = r.netGeneration(alice, net)
-	r.call(alice, "UnlinkInternetService", link(service, net))
+	r.Call(alice, "UnlinkInternetService", link(service, net))
 	if after := r.netGeneration(alice, net); after == before {
 		t.Error("the driver does not hear that the link is gone")
 	}
-	r.refuse(apierror.InternetServiceNotLinked, alice, "UnlinkInternetService", link(service, net))
-	r.call(alice, "LinkInternetService", link(second, net))
-	r.call(alice, "DeleteInternetService", fmt.Sprintf(`{"InternetServiceId": %q}`, service))
-	r.selects(r.list("InternetServices", alice, "ReadInternetServices", `{}`), "InternetServiceId", second)
-	r.selects(r.list("InternetServices", bob, "ReadInternetServices", `{}`), "InternetServiceId")
+	r.Refuse(apierror.InternetServiceNotLinked, alice, "UnlinkInternetService", link(service, net))
+	r.Call(alice, "LinkInternetService", link(second, net))
+	r.Call(alice, "DeleteInternetService", `{"InternetServiceId": %q}`, service)
+	r.Selects(r.List(alice, "ReadInternetServices", `{}`), "InternetServiceId", second)
+	r.Selects(r.List(bob, "ReadInternetServices", `{}`), "InternetServiceId")
 }
 
 // A Net stays on the Internet as long as something in it is reached from there.
@@ -71,22 +73,22 @@ func TestUnlinkOfReachedNet(t *testing.T) {
 	net := r.net(alice, "10.0.0.0/16")
 	service, subnet := r.linkInternet(alice, net), r.subnet(alice, net, "10.0.0.0/24")
 	unlink := fmt.Sprintf(`{"InternetServiceId": %q, "NetId": %q}`, service, net)
-	r.call(alice, "CreateRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0", "GatewayId": %q}`, r.mainTable(alice, net)["RouteTableId"], service))
+	r.Call(alice, "CreateRoute", `{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0", "GatewayId": %q}`, r.mainTable(alice, net)["RouteTableId"], service)
 	nat := r.nat(alice, subnet)
-	r.refuse(apierror.NetHasNatService, alice, "UnlinkInternetService", unlink)
-	r.call(alice, "DeleteNatService", fmt.Sprintf(`{"NatServiceId": %q}`, nat))
+	r.Refuse(apierror.NetHasNatService, alice, "UnlinkInternetService", unlink)
+	r.Call(alice, "DeleteNatService", `{"NatServiceId": %q}`, nat)
 
 	nic, ip := r.placeNic(alice, subnet, "10.0.0.9", ""), r.spareIp(alice)
 	r.linkPublicIp(alice, ip, nic)
-	r.refuse(apierror.NetHasPublicIps, alice, "UnlinkInternetService", unlink)
+	r.Refuse(apierror.NetHasPublicIps, alice, "UnlinkInternetService", unlink)
 	r.linkPublicIp(alice, ip, r.placeNic(alice, r.subnet(alice, r.net(alice, "10.1.0.0/16"), "10.1.0.0/24"), "10.1.0.9", ""))
-	r.call(alice, "UnlinkInternetService", unlink)
+	r.Call(alice, "UnlinkInternetService", unlink)
 }
 
 // linkPublicIp links a public IP to a NIC.
 func (r *region) linkPublicIp(account, ip, nic string) {
 	r.Helper()
-	r.update(account, func(tx *resource.Tx) error {
+	r.Update(account, func(tx *resource.Tx) error {
 		p, err := network.PublicIps.Get(tx, id.PublicIp(ip))
 		if err != nil {
 			return err
@@ -117,26 +119,26 @@ func TestInternetServiceRefusals(t *testing.T) {
 		{"deletion of what is none", alice, "DeleteInternetService", fmt.Sprintf(`{"InternetServiceId": %q}`, net), apierror.InvalidID},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) { r.refuse(test.want, test.account, test.action, test.body) })
+		t.Run(test.name, func(t *testing.T) { r.Refuse(test.want, test.account, test.action, test.body) })
 	}
 }
 
 func TestInternetServiceQuota(t *testing.T) {
 	t.Parallel()
 	r := setup(t, map[string]int{"igw_limit": 1})
-	service := r.one("InternetService", alice, "CreateInternetService", `{}`)
-	r.refuse(apierror.TooManyInternetServices, alice, "CreateInternetService", `{}`)
-	r.call(alice, "DeleteInternetService", fmt.Sprintf(`{"InternetServiceId": %q}`, service["InternetServiceId"]))
-	r.call(alice, "CreateInternetService", `{}`)
+	service := r.One(alice, "CreateInternetService", `{}`)
+	r.Refuse(apierror.TooManyInternetServices, alice, "CreateInternetService", `{}`)
+	r.Call(alice, "DeleteInternetService", `{"InternetServiceId": %q}`, service["InternetServiceId"])
+	r.Call(alice, "CreateInternetService", `{}`)
 }
 
 func TestInternetServiceFilters(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
 	net := r.net(alice, "10.0.0.0/16")
-	first := r.one("InternetService", alice, "CreateInternetService", `{}`).id("InternetServiceId")
+	first := r.One(alice, "CreateInternetService", `{}`).Text("InternetServiceId")
 	second := r.linkInternet(alice, net)
-	r.tag(alice, first, "env", "test")
+	r.Tag(alice, first, api.Tag{Key: "env", Value: "test"})
 	tests := []struct {
 		filters string
 		want    []string
@@ -152,7 +154,7 @@ func TestInternetServiceFilters(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.filters, func(t *testing.T) {
-			r.selects(r.list("InternetServices", alice, "ReadInternetServices", `{"Filters": `+test.filters+`}`), "InternetServiceId", test.want...)
+			r.Selects(r.List(alice, "ReadInternetServices", `{"Filters": `+test.filters+`}`), "InternetServiceId", test.want...)
 		})
 	}
 }

@@ -28,17 +28,17 @@ import (
 // run starts the loops over a driver. They hear of changes until the answered
 // function ends it.
 func (r *region) run(drivers driver.Networks, others ...reconcile.Loop) (loops *reconcile.Reconciler, end func()) {
-	loops = reconcile.New(reconcile.Options{Clock: r.clock})
+	loops = reconcile.New(reconcile.Options{Clock: r.Clock})
 	public, ok := drivers.(driver.PublicCloud)
 	if !ok {
-		public = sim.New(r.clock.Now, 0)
+		public = sim.New(r.Clock.Now, 0)
 	}
-	others = append(others, network.NewNetLoop(r.db, drivers, here), network.NewGroupLoop(r.db, public), network.NewPeeringLoop(r.db))
+	others = append(others, network.NewNetLoop(r.DB, drivers, here), network.NewGroupLoop(r.DB, public), network.NewPeeringLoop(r.DB))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		loops.Run(ctx, r.db, others...)
+		loops.Run(ctx, r.DB, others...)
 	}()
 	r.changed.Store(new(loops.Changed))
 	return loops, func() {
@@ -51,10 +51,10 @@ func (r *region) run(drivers driver.Networks, others ...reconcile.Loop) (loops *
 // make the steps of another loop by hand.
 func (r *region) tellGroups(drivers driver.PublicCloud) {
 	r.Helper()
-	loop := network.NewGroupLoop(r.db, drivers)
+	loop := network.NewGroupLoop(r.DB, drivers)
 	for _, account := range []string{alice, bob, carol} {
 		for _, g := range r.groups(account, "") {
-			if _, err := loop.Reconcile(context.Background(), account, g.id("SecurityGroupId")); err != nil {
+			if _, err := loop.Reconcile(context.Background(), account, g.Text("SecurityGroupId")); err != nil {
 				r.Fatal(err)
 			}
 		}
@@ -71,7 +71,7 @@ func (r *region) settle(loops *reconcile.Reconciler) time.Duration {
 	if next.IsZero() {
 		return 0
 	}
-	return next.Sub(r.clock.Now())
+	return next.Sub(r.Clock.Now())
 }
 
 // finish moves the clock until nothing is left to do at any time.
@@ -82,7 +82,7 @@ func (r *region) finish(loops *reconcile.Reconciler) {
 		if next == 0 {
 			return
 		}
-		r.clock.Advance(next)
+		r.Clock.Advance(next)
 	}
 	r.Fatal("something is left to do after 1000 moves of the clock")
 }
@@ -91,12 +91,12 @@ func (r *region) finish(loops *reconcile.Reconciler) {
 func (r *region) wanted() (nets []driver.Net) {
 	r.Helper()
 	var services []driver.Service
-	for _, s := range r.list("Services", alice, "ReadNetAccessPointServices", `{}`) {
+	for _, s := range r.List(alice, "ReadNetAccessPointServices", `{}`) {
 		ipRange := netip.MustParsePrefix(s["IpRanges"].([]any)[0].(string))
-		services = append(services, driver.Service{ID: s.id("ServiceId"), Ranges: []netip.Prefix{ipRange}})
+		services = append(services, driver.Service{ID: s.Text("ServiceId"), Ranges: []netip.Prefix{ipRange}})
 	}
 	for _, account := range []string{alice, bob} {
-		err := r.db.View(context.Background(), resource.Caller{Account: account}, func(tx *resource.Tx) error {
+		err := r.DB.View(context.Background(), resource.Caller{Account: account}, func(tx *resource.Tx) error {
 			for n := range network.Nets.All(tx) {
 				set, err := network.DhcpOptionsSets.Get(tx, n.DhcpOptionsSetId)
 				if err != nil {
@@ -159,11 +159,11 @@ func (r *region) agrees(drivers driver.Networks) {
 		}
 	}
 	for _, account := range []string{alice, bob} {
-		if pending := r.list("Subnets", account, "ReadSubnets", `{"Filters": {"States": ["pending"]}}`); len(pending) > 0 {
+		if pending := r.List(account, "ReadSubnets", `{"Filters": {"States": ["pending"]}}`); len(pending) > 0 {
 			r.Errorf("%d Subnets are still pending", len(pending))
 		}
 	}
-	if pending, err := r.db.Pending(context.Background()); err != nil || len(pending) > 0 {
+	if pending, err := r.DB.Pending(context.Background()); err != nil || len(pending) > 0 {
 		r.Errorf("unsettled are the accounts %q, %v", pending, err)
 	}
 }
@@ -171,18 +171,18 @@ func (r *region) agrees(drivers driver.Networks) {
 func TestLoop(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	drivers := sim.New(r.clock.Now, 0)
+	drivers := sim.New(r.Clock.Now, 0)
 	loops, end := r.run(drivers)
 	defer end()
 
-	own := r.one("DhcpOptionsSet", alice, "CreateDhcpOptions", `{"DomainName": "example.com", "LogServers": ["192.0.2.1"], "NtpServers": ["192.0.2.3", "192.0.2.2"]}`).id("DhcpOptionsSetId")
+	own := r.One(alice, "CreateDhcpOptions", `{"DomainName": "example.com", "LogServers": ["192.0.2.1"], "NtpServers": ["192.0.2.3", "192.0.2.2"]}`).Text("DhcpOptionsSetId")
 	net := r.net(alice, "10.0.0.0/16")
-	r.call(alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": %q}`, net, own))
+	r.Call(alice, "UpdateNet", `{"NetId": %q, "DhcpOptionsSetId": %q}`, net, own)
 	first := r.subnet(alice, net, "10.0.0.0/24")
 	if next := r.settle(loops); next != 0 {
 		t.Errorf("a driver that is at once what it is asked to be leaves something to do in %s", next)
 	}
-	r.selects(r.list("Subnets", alice, "ReadSubnets", `{"Filters": {"States": ["available"]}}`), "SubnetId", first)
+	r.Selects(r.List(alice, "ReadSubnets", `{"Filters": {"States": ["available"]}}`), "SubnetId", first)
 	has, err := drivers.ObserveNets(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -194,20 +194,20 @@ func TestLoop(t *testing.T) {
 	}
 
 	// Every change that the driver must hear of reaches it.
-	r.call(alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": "default"}`, net))
+	r.Call(alice, "UpdateNet", `{"NetId": %q, "DhcpOptionsSetId": "default"}`, net)
 	r.settle(loops)
 	r.agrees(drivers)
 	r.subnet(alice, net, "10.0.1.0/24")
 	r.settle(loops)
 	r.agrees(drivers)
-	r.call(alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, first))
+	r.Call(alice, "DeleteSubnet", `{"SubnetId": %q}`, first)
 	r.settle(loops)
 	r.agrees(drivers)
 
 	empty := r.net(alice, "10.0.0.0/16")
 	r.settle(loops)
 	r.agrees(drivers)
-	r.call(alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, empty))
+	r.Call(alice, "DeleteNet", `{"NetId": %q}`, empty)
 	r.finish(loops)
 	r.agrees(drivers)
 }
@@ -215,7 +215,7 @@ func TestLoop(t *testing.T) {
 // behind checks that the driver does not have a Net yet as it is.
 func (r *region) behind(account, net string) {
 	r.Helper()
-	r.update(account, func(tx *resource.Tx) error {
+	r.Update(account, func(tx *resource.Tx) error {
 		n, err := network.Nets.Get(tx, id.Net(net))
 		if err == nil && !n.Pending() {
 			r.Errorf("the driver has the Net %s as it is", net)
@@ -227,7 +227,7 @@ func (r *region) behind(account, net string) {
 func TestLoopWaitsForTheWorld(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	drivers := sim.New(r.clock.Now, 4*time.Second)
+	drivers := sim.New(r.Clock.Now, 4*time.Second)
 	loops, end := r.run(drivers)
 	defer end()
 	net := r.net(alice, "10.0.0.0/16")
@@ -235,17 +235,17 @@ func TestLoopWaitsForTheWorld(t *testing.T) {
 	if next := r.settle(loops); next != 4*time.Second {
 		t.Fatalf("the next step is in %s, want 4s", next)
 	}
-	r.clock.Advance(3 * time.Second)
+	r.Clock.Advance(3 * time.Second)
 	r.settle(loops)
 	r.behind(alice, net)
-	r.selects(r.list("Subnets", alice, "ReadSubnets", `{"Filters": {"States": ["available"]}}`), "SubnetId", subnet) // all the same
+	r.Selects(r.List(alice, "ReadSubnets", `{"Filters": {"States": ["available"]}}`), "SubnetId", subnet) // all the same
 	r.finish(loops)
 	r.agrees(drivers)
 
 	// A Subnet may go before it was ever there.
-	r.call(alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, r.subnet(alice, net, "10.0.1.0/24")))
-	r.call(alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, subnet))
-	r.call(alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
+	r.Call(alice, "DeleteSubnet", `{"SubnetId": %q}`, r.subnet(alice, net, "10.0.1.0/24"))
+	r.Call(alice, "DeleteSubnet", `{"SubnetId": %q}`, subnet)
+	r.Call(alice, "DeleteNet", `{"NetId": %q}`, net)
 	r.settle(loops)
 	if has, err := drivers.ObserveNets(t.Context()); err != nil || len(has) != 1 {
 		t.Errorf("a removal that takes 4 s leaves %v, %v at once", has, err)
@@ -257,14 +257,14 @@ func TestLoopWaitsForTheWorld(t *testing.T) {
 func TestLoopOutlastsFailures(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	drivers := sim.New(r.clock.Now, 0)
+	drivers := sim.New(r.Clock.Now, 0)
 	drivers.Fail(func(string) error { return errors.New("the cable is cut") })
 	loops, end := r.run(drivers)
 	defer end()
 	net := r.net(alice, "10.0.0.0/16")
 	r.subnet(alice, net, "10.0.0.0/24")
 	for range 5 {
-		r.clock.Advance(r.settle(loops))
+		r.Clock.Advance(r.settle(loops))
 	}
 	r.settle(loops)
 	r.behind(alice, net)
@@ -277,11 +277,11 @@ func TestLoopOutlastsFailures(t *testing.T) {
 func TestStepTwice(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	drivers := sim.New(r.clock.Now, 0)
+	drivers := sim.New(r.Clock.Now, 0)
 	r.tellGroups(drivers)
 	net := r.net(alice, "10.0.0.0/16")
 	r.subnet(alice, net, "10.0.0.0/24")
-	loop := network.NewNetLoop(r.db, drivers, here)
+	loop := network.NewNetLoop(r.DB, drivers, here)
 	step := func() {
 		t.Helper()
 		if again, err := loop.Reconcile(t.Context(), alice, net); err != nil || !again.IsZero() {
@@ -295,21 +295,21 @@ func TestStepTwice(t *testing.T) {
 	}
 	step()
 	r.agrees(drivers)
-	before := r.generation(alice)
+	before := r.Revision(alice)
 	drivers.Fail(func(op string) error { return fmt.Errorf("%s was called for nothing", op) })
 	step()
 	drivers.Fail(nil)
 	r.agrees(drivers)
-	if after := r.generation(alice); after != before {
+	if after := r.Revision(alice); after != before {
 		t.Error("a step with nothing to do has changed the account")
 	}
 
-	r.call(alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, r.list("Subnets", alice, "ReadSubnets", `{}`)[0].id("SubnetId")))
-	r.call(alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
+	r.Call(alice, "DeleteSubnet", `{"SubnetId": %q}`, r.List(alice, "ReadSubnets", `{}`)[0].Text("SubnetId"))
+	r.Call(alice, "DeleteNet", `{"NetId": %q}`, net)
 	step()
 	step()
-	r.clock.Advance(network.Nets.Retention)
-	r.update(alice, func(tx *resource.Tx) error { network.Nets.Purge(tx); return nil })
+	r.Clock.Advance(network.Nets.Retention)
+	r.Update(alice, func(tx *resource.Tx) error { network.Nets.Purge(tx); return nil })
 	r.agrees(drivers)
 }
 
@@ -317,14 +317,14 @@ func TestStepTwice(t *testing.T) {
 func TestLoopDoesNotGoBack(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	drivers := sim.New(r.clock.Now, 0)
+	drivers := sim.New(r.Clock.Now, 0)
 	net := r.net(alice, "10.0.0.0/16")
 	newer := r.wanted()[0]
 	newer.Generation += 10
 	if err := drivers.EnsureNet(t.Context(), newer); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := network.NewNetLoop(r.db, drivers, here).Reconcile(t.Context(), alice, net); !errors.Is(err, driver.ErrStale) {
+	if _, err := network.NewNetLoop(r.DB, drivers, here).Reconcile(t.Context(), alice, net); !errors.Is(err, driver.ErrStale) {
 		t.Errorf("got %v, want ErrStale", err)
 	}
 }
@@ -345,27 +345,27 @@ func (c changing) EnsureNet(ctx context.Context, n driver.Net) error {
 func TestChangeDuringAStep(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	drivers := sim.New(r.clock.Now, 0)
+	drivers := sim.New(r.Clock.Now, 0)
 	r.tellGroups(drivers)
 	net := r.net(alice, "10.0.0.0/16")
 	first, second := r.accessPoint(alice, net, apiService), r.accessPoint(alice, net, "com.outscale.test-1.eim")
 	var third string
-	loop := network.NewNetLoop(r.db, changing{drivers, func() {
-		r.call(alice, "DeleteNetAccessPoint", fmt.Sprintf(`{"NetAccessPointId": %q}`, first))
+	loop := network.NewNetLoop(r.DB, changing{drivers, func() {
+		r.Call(alice, "DeleteNetAccessPoint", `{"NetAccessPointId": %q}`, first)
 		third = r.accessPoint(alice, net, "com.outscale.test-1.oos")
 	}}, here)
 	if _, err := loop.Reconcile(t.Context(), alice, net); err != nil {
 		t.Fatal(err)
 	}
-	r.selects(r.list("NetAccessPoints", alice, "ReadNetAccessPoints", `{"Filters": {"States": ["available"]}}`), "NetAccessPointId", second)
-	r.selects(r.list("NetAccessPoints", alice, "ReadNetAccessPoints", `{"Filters": {"States": ["pending"]}}`), "NetAccessPointId", third)
+	r.Selects(r.List(alice, "ReadNetAccessPoints", `{"Filters": {"States": ["available"]}}`), "NetAccessPointId", second)
+	r.Selects(r.List(alice, "ReadNetAccessPoints", `{"Filters": {"States": ["pending"]}}`), "NetAccessPointId", third)
 	r.behind(alice, net)
 
-	loop = network.NewNetLoop(r.db, changing{drivers, func() {
+	loop = network.NewNetLoop(r.DB, changing{drivers, func() {
 		for _, point := range []string{second, third} {
-			r.call(alice, "DeleteNetAccessPoint", fmt.Sprintf(`{"NetAccessPointId": %q}`, point))
+			r.Call(alice, "DeleteNetAccessPoint", `{"NetAccessPointId": %q}`, point)
 		}
-		r.call(alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
+		r.Call(alice, "DeleteNet", `{"NetId": %q}`, net)
 	}}, here)
 	if _, err := loop.Reconcile(t.Context(), alice, net); err != nil {
 		t.Errorf("a Net that was deleted while the driver was asked: %v", err)
@@ -394,13 +394,13 @@ func TestLoopRestarts(t *testing.T) {
 				r.subnet(alice, net, "10.0.0.0/24")
 			},
 			after: func(r *region) {
-				r.call(alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, r.list("Subnets", alice, "ReadSubnets", `{}`)[0].id("SubnetId")))
+				r.Call(alice, "DeleteSubnet", `{"SubnetId": %q}`, r.List(alice, "ReadSubnets", `{}`)[0].Text("SubnetId"))
 			},
 		}, {
 			name:   "between a deletion and the removal",
 			before: func(r *region) { r.net(alice, "10.0.0.0/16") },
 			after: func(r *region) {
-				r.call(alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, r.list("Nets", alice, "ReadNets", `{}`)[0].id("NetId")))
+				r.Call(alice, "DeleteNet", `{"NetId": %q}`, r.List(alice, "ReadNets", `{}`)[0].Text("NetId"))
 			},
 		},
 	}
@@ -410,19 +410,19 @@ func TestLoopRestarts(t *testing.T) {
 			journal := &memory{accounts: map[string]*account{}}
 			first := open(t, journal, nil)
 			first.welcome()
-			drivers := sim.New(first.clock.Now, time.Second)
+			drivers := sim.New(first.Clock.Now, time.Second)
 			loops, end := first.run(drivers)
 			test.before(first)
 			first.settle(loops)
 			end()
 			test.after(first)
-			if err := first.db.Close(); err != nil {
+			if err := first.DB.Close(); err != nil {
 				t.Fatal(err)
 			}
 
 			second := open(t, journal, nil)
-			second.clock = first.clock
-			defer second.db.Close()
+			second.Clock = first.Clock
+			defer second.DB.Close()
 			loops, end = second.run(drivers)
 			defer end()
 			second.finish(loops)
@@ -530,35 +530,35 @@ func TestLoopOnARandomDay(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		r := open(t, nil, nil)
-		defer r.db.Close()
+		defer r.DB.Close()
 		r.welcome()
-		drivers := sim.New(r.clock.Now, rapid.SampledFrom([]time.Duration{0, 0, 3 * time.Second}).Draw(t, "delay"))
+		drivers := sim.New(r.Clock.Now, rapid.SampledFrom([]time.Duration{0, 0, 3 * time.Second}).Draw(t, "delay"))
 		calls := &flaky{Networks: drivers}
 		loops, end := r.run(calls)
 		defer func() { end() }()
 
 		// attempt makes a call that rules may refuse.
 		attempt := func(account, action, body string, refusals ...apierror.Code) {
-			_, err := r.try(account, action, body)
+			_, err := r.Try(account, action, body)
 			if err != nil && !slices.ContainsFunc(refusals, func(c apierror.Code) bool { return c.Is(err) }) {
 				t.Fatalf("%s %s: %v", action, body, err)
 			}
 		}
 		who := rapid.SampledFrom([]string{alice, bob})
 		some := func(account, name, action, field string) string {
-			list := r.list(name, account, action, `{"Filters": {"States": ["available"]}}`)
+			list := r.List(account, action, `{"Filters": {"States": ["available"]}}`)
 			if len(list) == 0 {
 				t.Skip("there is none")
 			}
-			return rapid.SampledFrom(list).Draw(t, name).id(field)
+			return rapid.SampledFrom(list).Draw(t, name).Text(field)
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"create a Net": func(t *rapid.T) { r.net(who.Draw(t, "who"), "10.0.0.0/16") },
 			"update a Net": func(t *rapid.T) {
 				account := who.Draw(t, "who")
 				net := some(account, "Nets", "ReadNets", "NetId")
-				set := r.one("DhcpOptionsSet", account, "CreateDhcpOptions", `{"DomainName": "example.com"}`)
-				r.call(account, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": %q}`, net, set["DhcpOptionsSetId"]))
+				set := r.One(account, "CreateDhcpOptions", `{"DomainName": "example.com"}`)
+				r.Call(account, "UpdateNet", `{"NetId": %q, "DhcpOptionsSetId": %q}`, net, set["DhcpOptionsSetId"])
 			},
 			"delete a Net": func(t *rapid.T) {
 				account := who.Draw(t, "who")
@@ -578,7 +578,7 @@ func TestLoopOnARandomDay(t *testing.T) {
 			"lose calls":   func(t *rapid.T) { calls.before.Store(rapid.Int64Range(0, 3).Draw(t, "calls")) },
 			"lose answers": func(t *rapid.T) { calls.after.Store(rapid.Int64Range(0, 3).Draw(t, "answers")) },
 			"wait": func(t *rapid.T) {
-				r.clock.Advance(time.Duration(rapid.IntRange(1, 5).Draw(t, "seconds")) * time.Second)
+				r.Clock.Advance(time.Duration(rapid.IntRange(1, 5).Draw(t, "seconds")) * time.Second)
 			},
 			"settle": func(*rapid.T) { r.settle(loops) },
 			"restart": func(*rapid.T) {

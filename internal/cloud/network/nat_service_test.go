@@ -22,7 +22,7 @@ import (
 func (r *region) spareIp(account string) string {
 	r.Helper()
 	var ip *network.PublicIp
-	r.update(account, func(tx *resource.Tx) error {
+	r.Update(account, func(tx *resource.Tx) error {
 		ip = &network.PublicIp{PublicIp: api.IPv4(fmt.Sprintf("198.18.0.%d", 1+network.PublicIps.Count(tx)))}
 		return network.PublicIps.Insert(tx, ip)
 	})
@@ -32,7 +32,7 @@ func (r *region) spareIp(account string) string {
 // nat makes a NAT service in a Subnet and answers its ID.
 func (r *region) nat(account, subnet string) string {
 	r.Helper()
-	return r.one("NatService", account, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, subnet, r.spareIp(account))).id("NatServiceId")
+	return r.One(account, "CreateNatService", `{"SubnetId": %q, "PublicIpId": %q}`, subnet, r.spareIp(account)).Text("NatServiceId")
 }
 
 // public makes a Net of alice's whose main table leads to the Internet, with a
@@ -40,8 +40,7 @@ func (r *region) nat(account, subnet string) string {
 func (r *region) public() (net, subnet string) {
 	r.Helper()
 	net = r.net(alice, "10.0.0.0/16")
-	r.call(alice, "CreateRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0", "GatewayId": %q}`,
-		r.mainTable(alice, net)["RouteTableId"], r.linkInternet(alice, net)))
+	r.Call(alice, "CreateRoute", `{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0", "GatewayId": %q}`, r.mainTable(alice, net)["RouteTableId"], r.linkInternet(alice, net))
 	return net, r.subnet(alice, net, "10.0.0.0/24")
 }
 
@@ -50,16 +49,16 @@ func TestNatService(t *testing.T) {
 	r := setup(t)
 	net, subnet := r.public()
 	ip := r.spareIp(alice)
-	made := r.one("NatService", alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, subnet, ip))
-	nat := made.id("NatServiceId")
+	made := r.One(alice, "CreateNatService", `{"SubnetId": %q, "PublicIpId": %q}`, subnet, ip)
+	nat := made.Text("NatServiceId")
 	shown := fmt.Sprintf(`{"NatServiceId": %q, "NetId": %q, "SubnetId": %q, "State": "available", "Tags": [],
 		"PublicIps": [{"PublicIp": "198.18.0.1", "PublicIpId": %q}]}`, nat, net, subnet, ip)
-	r.shows(made, shown)
-	r.shows(r.list("NatServices", alice, "ReadNatServices", `{}`)[0], shown)
+	r.Shows(made, shown)
+	r.Shows(r.List(alice, "ReadNatServices", `{}`)[0], shown)
 
 	// It has an address of its Subnet, and its public IP.
 	var nic *network.Nic
-	r.update(alice, func(tx *resource.Tx) error {
+	r.Update(alice, func(tx *resource.Tx) error {
 		for n := range network.Nics.Where(tx, "SubnetId", subnet) {
 			nic = n
 		}
@@ -74,50 +73,50 @@ func TestNatService(t *testing.T) {
 	}
 
 	// Its Subnet, its Net and its public IP stay as long as it does.
-	r.refuse(apierror.SubnetInUse, alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, subnet))
-	r.refuse(apierror.NetInUse, alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
-	r.refuse(apierror.InUse, alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, r.subnet(alice, net, "10.0.1.0/24"), ip))
+	r.Refuse(apierror.SubnetInUse, alice, "DeleteSubnet", `{"SubnetId": %q}`, subnet)
+	r.Refuse(apierror.NetInUse, alice, "DeleteNet", `{"NetId": %q}`, net)
+	r.Refuse(apierror.InUse, alice, "CreateNatService", `{"SubnetId": %q, "PublicIpId": %q}`, r.subnet(alice, net, "10.0.1.0/24"), ip)
 
 	// A deleted one is still shown, and has nothing any more.
-	r.call(alice, "DeleteNatService", fmt.Sprintf(`{"NatServiceId": %q}`, nat))
-	r.shows(r.list("NatServices", alice, "ReadNatServices", `{}`)[0], fmt.Sprintf(`{"NatServiceId": %q, "NetId": %q, "SubnetId": %q,
-		"State": "deleted", "Tags": []}`, nat, net, subnet))
-	r.refuse(apierror.NatServiceNotFound, alice, "DeleteNatService", fmt.Sprintf(`{"NatServiceId": %q}`, nat))
+	r.Call(alice, "DeleteNatService", `{"NatServiceId": %q}`, nat)
+	r.Shows(r.List(alice, "ReadNatServices", `{}`)[0], `{"NatServiceId": %q, "NetId": %q, "SubnetId": %q,
+		"State": "deleted", "Tags": []}`, nat, net, subnet)
+	r.Refuse(apierror.NatServiceNotFound, alice, "DeleteNatService", `{"NatServiceId": %q}`, nat)
 	if left := r.worldNet(net).Nats; len(left) != 0 {
 		t.Errorf("in the driver, %v is left", left)
 	}
-	r.update(alice, func(tx *resource.Tx) error {
+	r.Update(alice, func(tx *resource.Tx) error {
 		if network.Nics.Has(tx, nic.NicId) {
 			t.Error("its NIC is left")
 		}
 		return nil
 	})
-	r.call(alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, subnet))
+	r.Call(alice, "DeleteSubnet", `{"SubnetId": %q}`, subnet)
 }
 
 // A NAT service is available at once, whatever the driver has.
 func TestNatServiceDoesNotWaitForTheWorld(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	drivers := sim.New(r.clock.Now, time.Second)
+	drivers := sim.New(r.Clock.Now, time.Second)
 	loops, end := r.run(drivers)
 	defer end()
 	_, subnet := r.public()
 	r.finish(loops)
 	nat := r.nat(alice, subnet)
 	r.settle(loops)
-	r.selects(r.list("NatServices", alice, "ReadNatServices", `{"Filters": {"States": ["available"]}}`), "NatServiceId", nat)
+	r.Selects(r.List(alice, "ReadNatServices", `{"Filters": {"States": ["available"]}}`), "NatServiceId", nat)
 
 	// One may go before it was ever there.
-	r.call(alice, "DeleteNatService", fmt.Sprintf(`{"NatServiceId": %q}`, nat))
+	r.Call(alice, "DeleteNatService", `{"NatServiceId": %q}`, nat)
 	again := r.nat(alice, subnet)
 	r.settle(loops)
-	r.call(alice, "DeleteNatService", fmt.Sprintf(`{"NatServiceId": %q}`, again))
-	r.clock.Advance(time.Minute)
+	r.Call(alice, "DeleteNatService", `{"NatServiceId": %q}`, again)
+	r.Clock.Advance(time.Minute)
 	r.settle(loops)
-	r.selects(r.list("NatServices", alice, "ReadNatServices", `{"Filters": {"States": ["deleted"]}}`), "NatServiceId", nat, again)
+	r.Selects(r.List(alice, "ReadNatServices", `{"Filters": {"States": ["deleted"]}}`), "NatServiceId", nat, again)
 	r.finish(loops) // which is when the last of them is forgotten
-	r.selects(r.list("NatServices", alice, "ReadNatServices", `{}`), "NatServiceId")
+	r.Selects(r.List(alice, "ReadNatServices", `{}`), "NatServiceId")
 }
 
 func TestNatServiceToken(t *testing.T) {
@@ -129,23 +128,23 @@ func TestNatServiceToken(t *testing.T) {
 	ask := func(subnet, ip, token string) string {
 		return fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q, "ClientToken": %q}`, subnet, ip, token)
 	}
-	made := r.one("NatService", alice, "CreateNatService", ask(subnet, ip, "once"))
-	before := r.generation(alice)
-	if diff := cmp.Diff(made, r.one("NatService", alice, "CreateNatService", ask(subnet, ip, "once"))); diff != "" {
+	made := r.One(alice, "CreateNatService", ask(subnet, ip, "once"))
+	before := r.Revision(alice)
+	if diff := cmp.Diff(made, r.One(alice, "CreateNatService", ask(subnet, ip, "once"))); diff != "" {
 		t.Errorf("the same request again (-first +second):\n%s", diff)
 	}
-	if after := r.generation(alice); after != before {
+	if after := r.Revision(alice); after != before {
 		t.Error("the same request has changed the account again")
 	}
-	r.refuse(apierror.TokenMismatch, alice, "CreateNatService", ask(other, second, "once"))
-	r.refuse(apierror.TokenMismatch, alice, "CreateNatService", ask(subnet, second, "once"))
-	r.refuse(apierror.InUse, alice, "CreateNatService", ask(subnet, ip, "twice"))
-	r.refuse(apierror.NatServiceExists, alice, "CreateNatService", ask(subnet, second, "twice"))
-	r.call(alice, "CreateNatService", ask(other, second, ""))
+	r.Refuse(apierror.TokenMismatch, alice, "CreateNatService", ask(other, second, "once"))
+	r.Refuse(apierror.TokenMismatch, alice, "CreateNatService", ask(subnet, second, "once"))
+	r.Refuse(apierror.InUse, alice, "CreateNatService", ask(subnet, ip, "twice"))
+	r.Refuse(apierror.NatServiceExists, alice, "CreateNatService", ask(subnet, second, "twice"))
+	r.Call(alice, "CreateNatService", ask(other, second, ""))
 
 	// The token of a deleted one is free.
-	r.call(alice, "DeleteNatService", fmt.Sprintf(`{"NatServiceId": %q}`, made["NatServiceId"]))
-	if again := r.one("NatService", alice, "CreateNatService", ask(subnet, ip, "once")); again["NatServiceId"] == made["NatServiceId"] {
+	r.Call(alice, "DeleteNatService", `{"NatServiceId": %q}`, made["NatServiceId"])
+	if again := r.One(alice, "CreateNatService", ask(subnet, ip, "once")); again["NatServiceId"] == made["NatServiceId"] {
 		t.Error("the request after the deletion answers the deleted NAT service")
 	}
 }
@@ -160,7 +159,7 @@ func TestNatServiceTokenAtOnce(t *testing.T) {
 	var made [8]object
 	for i := range made {
 		calls.Go(func() {
-			answer, err := r.try(alice, "CreateNatService", body)
+			answer, err := r.Try(alice, "CreateNatService", body)
 			if err != nil {
 				t.Error(err)
 			}
@@ -173,7 +172,7 @@ func TestNatServiceTokenAtOnce(t *testing.T) {
 			t.Errorf("two answers (-one +other):\n%s", diff)
 		}
 	}
-	if all := r.list("NatServices", alice, "ReadNatServices", `{}`); len(all) != 1 {
+	if all := r.List(alice, "ReadNatServices", `{}`); len(all) != 1 {
 		t.Errorf("%d NAT services were made", len(all))
 	}
 }
@@ -188,7 +187,7 @@ func TestNatServiceRefusals(t *testing.T) {
 	spare, linked, lent := r.spareIp(alice), r.spareIp(alice), r.spareIp(alice)
 	nic := r.placeNic(alice, private, "10.0.1.9", "")
 	r.linkPublicIp(alice, linked, nic)
-	r.update(alice, func(tx *resource.Tx) error {
+	r.Update(alice, func(tx *resource.Tx) error {
 		ip, err := network.PublicIps.Get(tx, id.PublicIp(lent))
 		if err != nil {
 			return err
@@ -214,20 +213,20 @@ func TestNatServiceRefusals(t *testing.T) {
 		{"deletion of what is none", alice, "DeleteNatService", fmt.Sprintf(`{"NatServiceId": %q}`, net), apierror.InvalidID},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) { r.refuse(test.want, test.account, test.action, test.body) })
+		t.Run(test.name, func(t *testing.T) { r.Refuse(test.want, test.account, test.action, test.body) })
 	}
 
 	// A route to the Internet that leads nowhere is none; a private Subnet
 	// becomes public with its table.
-	r.call(alice, "DeleteNatService", fmt.Sprintf(`{"NatServiceId": %q}`, nat))
-	service := r.list("InternetServices", alice, "ReadInternetServices", `{}`)[0].id("InternetServiceId")
+	r.Call(alice, "DeleteNatService", `{"NatServiceId": %q}`, nat)
+	service := r.List(alice, "ReadInternetServices", `{}`)[0].Text("InternetServiceId")
 	link := fmt.Sprintf(`{"InternetServiceId": %q, "NetId": %q}`, service, net)
-	r.update(alice, func(tx *resource.Tx) error { return network.Nics.Delete(tx, &network.Nic{NicId: id.Nic(nic)}) })
-	r.call(alice, "CreateRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0", "GatewayId": %q}`, table, service))
-	r.call(alice, "UnlinkInternetService", link)
-	r.refuse(apierror.NoInternetRoute, alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, private, spare))
-	r.call(alice, "LinkInternetService", link)
-	r.call(alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, private, spare))
+	r.Update(alice, func(tx *resource.Tx) error { return network.Nics.Delete(tx, &network.Nic{NicId: id.Nic(nic)}) })
+	r.Call(alice, "CreateRoute", `{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0", "GatewayId": %q}`, table, service)
+	r.Call(alice, "UnlinkInternetService", link)
+	r.Refuse(apierror.NoInternetRoute, alice, "CreateNatService", `{"SubnetId": %q, "PublicIpId": %q}`, private, spare)
+	r.Call(alice, "LinkInternetService", link)
+	r.Call(alice, "CreateNatService", `{"SubnetId": %q, "PublicIpId": %q}`, private, spare)
 }
 
 // In a Subnet whose addresses are all taken there is no NAT service, nor half
@@ -240,8 +239,8 @@ func TestNatServiceInAFullSubnet(t *testing.T) {
 	for _, ip := range []string{"10.0.1.4", "10.0.1.5", "10.0.1.6"} {
 		r.placeNic(alice, small, ip, "")
 	}
-	r.refuse(apierror.InsufficientCapacity, alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, small, r.spareIp(alice)))
-	r.selects(r.list("NatServices", alice, "ReadNatServices", `{}`), "NatServiceId")
+	r.Refuse(apierror.InsufficientCapacity, alice, "CreateNatService", `{"SubnetId": %q, "PublicIpId": %q}`, small, r.spareIp(alice))
+	r.Selects(r.List(alice, "ReadNatServices", `{}`), "NatServiceId")
 }
 
 func TestNatServiceQuota(t *testing.T) {
@@ -249,8 +248,8 @@ func TestNatServiceQuota(t *testing.T) {
 	r := setup(t, map[string]int{"nat_gateway_limit": 1})
 	net, subnet := r.public()
 	nat, other := r.nat(alice, subnet), r.subnet(alice, net, "10.0.1.0/24")
-	r.refuse(apierror.TooManyNatServices, alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, other, r.spareIp(alice)))
-	r.call(alice, "DeleteNatService", fmt.Sprintf(`{"NatServiceId": %q}`, nat))
+	r.Refuse(apierror.TooManyNatServices, alice, "CreateNatService", `{"SubnetId": %q, "PublicIpId": %q}`, other, r.spareIp(alice))
+	r.Call(alice, "DeleteNatService", `{"NatServiceId": %q}`, nat)
 	r.nat(alice, other)
 }
 
@@ -260,9 +259,9 @@ func TestNatServiceFilters(t *testing.T) {
 	net, subnet := r.public()
 	other := r.subnet(alice, net, "10.0.1.0/24")
 	first := r.nat(alice, subnet)
-	second := r.one("NatService", alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q, "ClientToken": "once"}`, other, r.spareIp(alice))).id("NatServiceId")
-	r.call(alice, "DeleteNatService", fmt.Sprintf(`{"NatServiceId": %q}`, first))
-	r.tag(alice, second, "env", "test")
+	second := r.One(alice, "CreateNatService", `{"SubnetId": %q, "PublicIpId": %q, "ClientToken": "once"}`, other, r.spareIp(alice)).Text("NatServiceId")
+	r.Call(alice, "DeleteNatService", `{"NatServiceId": %q}`, first)
+	r.Tag(alice, second, api.Tag{Key: "env", Value: "test"})
 	tests := []struct {
 		filters string
 		want    []string
@@ -281,7 +280,7 @@ func TestNatServiceFilters(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.filters, func(t *testing.T) {
-			r.selects(r.list("NatServices", alice, "ReadNatServices", `{"Filters": `+test.filters+`}`), "NatServiceId", test.want...)
+			r.Selects(r.List(alice, "ReadNatServices", `{"Filters": `+test.filters+`}`), "NatServiceId", test.want...)
 		})
 	}
 }

@@ -1,6 +1,8 @@
 package network_test
 
 import (
+	"github.com/bastide-cloud/bastide/internal/api"
+
 	"fmt"
 	"net/netip"
 	"slices"
@@ -23,14 +25,14 @@ const apiService = "com.outscale.test-1.api"
 // accessPoint makes a Net access point and answers its ID.
 func (r *region) accessPoint(account, net, service string) string {
 	r.Helper()
-	return r.one("NetAccessPoint", account, "CreateNetAccessPoint", fmt.Sprintf(`{"NetId": %q, "ServiceName": %q}`, net, service)).id("NetAccessPointId")
+	return r.One(account, "CreateNetAccessPoint", `{"NetId": %q, "ServiceName": %q}`, net, service).Text("NetAccessPointId")
 }
 
 // emptyTable makes a route table without routes in a Net and answers its ID.
 func (r *region) emptyTable(account, net string) string {
 	r.Helper()
 	t := &network.RouteTable{NetId: id.Net(net)}
-	r.update(account, func(tx *resource.Tx) error { return network.RouteTables.Insert(tx, t) })
+	r.Update(account, func(tx *resource.Tx) error { return network.RouteTables.Insert(tx, t) })
 	return string(t.RouteTableId)
 }
 
@@ -39,7 +41,7 @@ func (r *region) emptyTable(account, net string) string {
 func (r *region) routes(account, table string, want ...string) {
 	r.Helper()
 	var got []string
-	r.update(account, func(tx *resource.Tx) error {
+	r.Update(account, func(tx *resource.Tx) error {
 		t, err := network.RouteTables.Get(tx, id.RouteTable(table))
 		if err != nil {
 			return err
@@ -63,13 +65,13 @@ func (r *region) routes(account, table string, want ...string) {
 func TestServices(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	services := r.list("Services", "", "ReadNetAccessPointServices", `{}`)
+	services := r.List("", "ReadNetAccessPointServices", `{}`)
 	var names []string
 	ids := map[string]bool{}
 	var ranges []netip.Prefix
 	for _, s := range services {
-		names = append(names, s.id("ServiceName"))
-		ids[s.id("ServiceId")] = true
+		names = append(names, s.Text("ServiceName"))
+		ids[s.Text("ServiceId")] = true
 		for _, text := range s["IpRanges"].([]any) {
 			p := netip.MustParsePrefix(text.(string))
 			if slices.ContainsFunc(ranges, p.Overlaps) {
@@ -86,11 +88,10 @@ func TestServices(t *testing.T) {
 		t.Errorf("the services are %q with %d IDs and %d ranges, want %q", names, len(ids), len(ranges), want)
 	}
 	again := setup(t)
-	r.shows(again.list("Services", alice, "ReadNetAccessPointServices", `{}`)[0],
-		fmt.Sprintf(`{"ServiceId": %q, "ServiceName": %q, "IpRanges": ["203.0.113.0/28"]}`, services[0]["ServiceId"], apiService))
+	r.Shows(again.List(alice, "ReadNetAccessPointServices", `{}`)[0], `{"ServiceId": %q, "ServiceName": %q, "IpRanges": ["203.0.113.0/28"]}`, services[0]["ServiceId"], apiService)
 
-	r.selects(r.list("Services", "", "ReadNetAccessPointServices", fmt.Sprintf(`{"Filters": {"ServiceNames": [%q, "none"]}}`, apiService)), "ServiceName", apiService)
-	r.selects(r.list("Services", "", "ReadNetAccessPointServices", fmt.Sprintf(`{"Filters": {"ServiceIds": [%q]}}`, services[3]["ServiceId"])), "ServiceName", want[3])
+	r.Selects(r.List("", "ReadNetAccessPointServices", `{"Filters": {"ServiceNames": [%q, "none"]}}`, apiService), "ServiceName", apiService)
+	r.Selects(r.List("", "ReadNetAccessPointServices", `{"Filters": {"ServiceIds": [%q]}}`, services[3]["ServiceId"]), "ServiceName", want[3])
 }
 
 func TestNetAccessPoint(t *testing.T) {
@@ -99,47 +100,45 @@ func TestNetAccessPoint(t *testing.T) {
 	net := r.net(alice, "10.0.0.0/16")
 	first, second := r.emptyTable(alice, net), r.emptyTable(alice, net)
 	service := r.someService()
-	made := r.one("NetAccessPoint", alice, "CreateNetAccessPoint",
-		fmt.Sprintf(`{"NetId": %q, "ServiceName": %q, "RouteTableIds": [%q, %[3]q]}`, net, apiService, first))
-	point := made.id("NetAccessPointId")
+	made := r.One(alice, "CreateNetAccessPoint", `{"NetId": %q, "ServiceName": %q, "RouteTableIds": [%q, %[3]q]}`, net, apiService, first)
+	point := made.Text("NetAccessPointId")
 	shown := func(state, tables string) string {
 		return fmt.Sprintf(`{"NetAccessPointId": %q, "NetId": %q, "RouteTableIds": %s, "ServiceName": %q, "State": %q, "Tags": []}`, point, net, tables, apiService, state)
 	}
-	list := func() object { return r.list("NetAccessPoints", alice, "ReadNetAccessPoints", `{}`)[0] }
-	r.shows(made, shown("pending", fmt.Sprintf("[%q]", first)))
-	r.shows(list(), shown("pending", fmt.Sprintf("[%q]", first)))
+	list := func() object { return r.List(alice, "ReadNetAccessPoints", `{}`)[0] }
+	r.Shows(made, shown("pending", fmt.Sprintf("[%q]", first)))
+	r.Shows(list(), shown("pending", fmt.Sprintf("[%q]", first)))
 	r.routes(alice, first, service+" "+point)
-	r.selects(r.list("NetAccessPoints", bob, "ReadNetAccessPoints", `{}`), "NetAccessPointId")
+	r.Selects(r.List(bob, "ReadNetAccessPoints", `{}`), "NetAccessPointId")
 
 	update := func(rest string) object {
 		t.Helper()
-		return r.one("NetAccessPoint", alice, "UpdateNetAccessPoint", fmt.Sprintf(`{"NetAccessPointId": %q%s}`, point, rest))
+		return r.One(alice, "UpdateNetAccessPoint", `{"NetAccessPointId": %q%s}`, point, rest)
 	}
-	r.shows(update(fmt.Sprintf(`, "AddRouteTableIds": [%q, %q]`, second, first)), shown("pending", fmt.Sprintf("[%q, %q]", first, second)))
+	r.Shows(update(fmt.Sprintf(`, "AddRouteTableIds": [%q, %q]`, second, first)), shown("pending", fmt.Sprintf("[%q, %q]", first, second)))
 	r.routes(alice, first, service+" "+point)
 	r.routes(alice, second, service+" "+point)
-	r.shows(update(fmt.Sprintf(`, "RemoveRouteTableIds": [%q, %[1]q]`, first)), shown("pending", fmt.Sprintf("[%q]", second)))
-	r.shows(update(fmt.Sprintf(`, "RemoveRouteTableIds": [%q], "AddRouteTableIds": []`, first)), shown("pending", fmt.Sprintf("[%q]", second)))
+	r.Shows(update(fmt.Sprintf(`, "RemoveRouteTableIds": [%q, %[1]q]`, first)), shown("pending", fmt.Sprintf("[%q]", second)))
+	r.Shows(update(fmt.Sprintf(`, "RemoveRouteTableIds": [%q], "AddRouteTableIds": []`, first)), shown("pending", fmt.Sprintf("[%q]", second)))
 	r.routes(alice, first)
-	r.shows(update(""), shown("pending", fmt.Sprintf("[%q]", second)))
+	r.Shows(update(""), shown("pending", fmt.Sprintf("[%q]", second)))
 
 	// A second service has a route of its own.
-	other := r.one("NetAccessPoint", alice, "CreateNetAccessPoint",
-		fmt.Sprintf(`{"NetId": %q, "ServiceName": "com.outscale.test-1.oos", "RouteTableIds": [%q]}`, net, second)).id("NetAccessPointId")
-	oos := r.list("Services", "", "ReadNetAccessPointServices", `{"Filters": {"ServiceNames": ["com.outscale.test-1.oos"]}}`)[0].id("ServiceId")
+	other := r.One(alice, "CreateNetAccessPoint", `{"NetId": %q, "ServiceName": "com.outscale.test-1.oos", "RouteTableIds": [%q]}`, net, second).Text("NetAccessPointId")
+	oos := r.List("", "ReadNetAccessPointServices", `{"Filters": {"ServiceNames": ["com.outscale.test-1.oos"]}}`)[0].Text("ServiceId")
 	r.routes(alice, second, service+" "+point, oos+" "+other)
 
 	// Deleted, it takes its routes along and stays readable for an hour.
-	r.refuse(apierror.NetInUse, alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
-	r.call(alice, "DeleteNetAccessPoint", fmt.Sprintf(`{"NetAccessPointId": %q}`, point))
-	r.shows(list(), shown("deleted", "[]"))
+	r.Refuse(apierror.NetInUse, alice, "DeleteNet", `{"NetId": %q}`, net)
+	r.Call(alice, "DeleteNetAccessPoint", `{"NetAccessPointId": %q}`, point)
+	r.Shows(list(), shown("deleted", "[]"))
 	r.routes(alice, second, oos+" "+other)
-	r.refuse(apierror.NetAccessPointNotFound, alice, "DeleteNetAccessPoint", fmt.Sprintf(`{"NetAccessPointId": %q}`, point))
-	r.refuse(apierror.NetAccessPointNotFound, alice, "UpdateNetAccessPoint", fmt.Sprintf(`{"NetAccessPointId": %q}`, point))
+	r.Refuse(apierror.NetAccessPointNotFound, alice, "DeleteNetAccessPoint", `{"NetAccessPointId": %q}`, point)
+	r.Refuse(apierror.NetAccessPointNotFound, alice, "UpdateNetAccessPoint", `{"NetAccessPointId": %q}`, point)
 	r.accessPoint(alice, net, apiService) // there is none to the service any more
-	r.clock.Advance(time.Hour)
-	r.update(alice, func(tx *resource.Tx) error { network.NetAccessPoints.Purge(tx); return nil })
-	if got := list().id("NetAccessPointId"); got != other {
+	r.Clock.Advance(time.Hour)
+	r.Update(alice, func(tx *resource.Tx) error { network.NetAccessPoints.Purge(tx); return nil })
+	if got := list().Text("NetAccessPointId"); got != other {
 		t.Errorf("after an hour, the first is %s, want %s", got, other)
 	}
 }
@@ -183,7 +182,7 @@ func TestNetAccessPointRefusals(t *testing.T) {
 		{"deletion of what is none", alice, "DeleteNetAccessPoint", fmt.Sprintf(`{"NetAccessPointId": %q}`, net), apierror.InvalidID},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) { r.refuse(test.want, test.account, test.action, test.body) })
+		t.Run(test.name, func(t *testing.T) { r.Refuse(test.want, test.account, test.action, test.body) })
 	}
 	r.routes(alice, table)
 	r.routes(alice, elsewhere)
@@ -194,8 +193,8 @@ func TestNetAccessPointQuota(t *testing.T) {
 	r := setup(t, map[string]int{"network_endpoint_limit": 1})
 	net := r.net(alice, "10.0.0.0/16")
 	point := r.accessPoint(alice, net, apiService)
-	r.refuse(apierror.TooManyNetAccessPoints, alice, "CreateNetAccessPoint", fmt.Sprintf(`{"NetId": %q, "ServiceName": "com.outscale.test-1.oos"}`, net))
-	r.call(alice, "DeleteNetAccessPoint", fmt.Sprintf(`{"NetAccessPointId": %q}`, point))
+	r.Refuse(apierror.TooManyNetAccessPoints, alice, "CreateNetAccessPoint", `{"NetId": %q, "ServiceName": "com.outscale.test-1.oos"}`, net)
+	r.Call(alice, "DeleteNetAccessPoint", `{"NetAccessPointId": %q}`, point)
 	r.accessPoint(alice, net, "com.outscale.test-1.oos")
 }
 
@@ -205,8 +204,8 @@ func TestNetAccessPointFilters(t *testing.T) {
 	net, other := r.net(alice, "10.0.0.0/16"), r.net(alice, "10.1.0.0/16")
 	first, second := r.accessPoint(alice, net, apiService), r.accessPoint(alice, other, apiService)
 	third := r.accessPoint(alice, net, "com.outscale.test-1.oos")
-	r.call(alice, "DeleteNetAccessPoint", fmt.Sprintf(`{"NetAccessPointId": %q}`, third))
-	r.tag(alice, second, "env", "test")
+	r.Call(alice, "DeleteNetAccessPoint", `{"NetAccessPointId": %q}`, third)
+	r.Tag(alice, second, api.Tag{Key: "env", Value: "test"})
 	tests := []struct {
 		filters string
 		want    []string
@@ -223,7 +222,7 @@ func TestNetAccessPointFilters(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.filters, func(t *testing.T) {
-			r.selects(r.list("NetAccessPoints", alice, "ReadNetAccessPoints", `{"Filters": `+test.filters+`}`), "NetAccessPointId", test.want...)
+			r.Selects(r.List(alice, "ReadNetAccessPoints", `{"Filters": `+test.filters+`}`), "NetAccessPointId", test.want...)
 		})
 	}
 }
@@ -232,18 +231,18 @@ func TestNetAccessPointFilters(t *testing.T) {
 func TestNetAccessPointsReachTheWorld(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	drivers := sim.New(r.clock.Now, 4*time.Second)
+	drivers := sim.New(r.Clock.Now, 4*time.Second)
 	loops, end := r.run(drivers)
 	defer end()
 	net := r.net(alice, "10.0.0.0/16")
 	point, gone := r.accessPoint(alice, net, apiService), r.accessPoint(alice, net, "com.outscale.test-1.oos")
 	pending := `{"Filters": {"States": ["pending"]}}`
 	r.settle(loops)
-	r.selects(r.list("NetAccessPoints", alice, "ReadNetAccessPoints", pending), "NetAccessPointId", point, gone)
+	r.Selects(r.List(alice, "ReadNetAccessPoints", pending), "NetAccessPointId", point, gone)
 	// One may go before it was ever there.
-	r.call(alice, "DeleteNetAccessPoint", fmt.Sprintf(`{"NetAccessPointId": %q}`, gone))
+	r.Call(alice, "DeleteNetAccessPoint", `{"NetAccessPointId": %q}`, gone)
 	r.finish(loops)
-	r.selects(r.list("NetAccessPoints", alice, "ReadNetAccessPoints", `{"Filters": {"States": ["available"]}}`), "NetAccessPointId", point)
+	r.Selects(r.List(alice, "ReadNetAccessPoints", `{"Filters": {"States": ["available"]}}`), "NetAccessPointId", point)
 	has := func(want ...driver.AccessPoint) {
 		t.Helper()
 		got, err := drivers.ObserveNets(t.Context())
@@ -255,8 +254,8 @@ func TestNetAccessPointsReachTheWorld(t *testing.T) {
 		}
 	}
 	has(driver.AccessPoint{ID: point, Service: r.someService()})
-	r.call(alice, "DeleteNetAccessPoint", fmt.Sprintf(`{"NetAccessPointId": %q}`, point))
+	r.Call(alice, "DeleteNetAccessPoint", `{"NetAccessPointId": %q}`, point)
 	r.finish(loops) // which takes longer than they are kept
 	has()
-	r.selects(r.list("NetAccessPoints", alice, "ReadNetAccessPoints", `{}`), "NetAccessPointId")
+	r.Selects(r.List(alice, "ReadNetAccessPoints", `{}`), "NetAccessPointId")
 }

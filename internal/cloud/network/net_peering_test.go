@@ -1,6 +1,8 @@
 package network_test
 
 import (
+	"github.com/bastide-cloud/bastide/internal/api"
+
 	"context"
 	"fmt"
 	"maps"
@@ -25,7 +27,7 @@ import (
 // ask asks the owner of a Net for a peering and answers its ID.
 func (r *region) ask(account, source, owner, accepter string) string {
 	r.Helper()
-	return r.one("NetPeering", account, "CreateNetPeering", asking(source, owner, accepter)).id("NetPeeringId")
+	return r.One(account, "CreateNetPeering", asking(source, owner, accepter)).Text("NetPeeringId")
 }
 
 func asking(source, owner, accepter string) string {
@@ -37,7 +39,7 @@ func naming(field, id string) string { return fmt.Sprintf(`{%q: %q}`, field, id)
 // peering reads a peering as an account sees it; nil: it does not.
 func (r *region) peering(account, id string) object {
 	r.Helper()
-	list := r.list("NetPeerings", account, "ReadNetPeerings", fmt.Sprintf(`{"Filters": {"NetPeeringIds": [%q]}}`, id))
+	list := r.List(account, "ReadNetPeerings", `{"Filters": {"NetPeeringIds": [%q]}}`, id)
 	if len(list) == 0 {
 		return nil
 	}
@@ -61,7 +63,7 @@ func TestPeeringOfTwoAccounts(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
 	nets := map[string]string{alice: r.net(alice, "10.0.0.0/16"), bob: r.net(bob, "172.16.0.0/16")}
-	made := r.one("NetPeering", alice, "CreateNetPeering", asking(nets[alice], bob, nets[bob]))
+	made := r.One(alice, "CreateNetPeering", asking(nets[alice], bob, nets[bob]))
 	want := `{"NetPeeringId": %q, "ExpirationDate": "2026-11-27T10:00:00.000Z", "Tags": [],
 		"SourceNet": {"AccountId": %q, "NetId": %q, "IpRange": "10.0.0.0/16"},
 		"AccepterNet": {"AccountId": %q, "NetId": %q%s},
@@ -70,65 +72,65 @@ func TestPeeringOfTwoAccounts(t *testing.T) {
 	pending := func(ipRange string) string {
 		return fmt.Sprintf(want, made["NetPeeringId"], alice, nets[alice], bob, nets[bob], ipRange)
 	}
-	peering := naming("NetPeeringId", made.id("NetPeeringId"))
+	peering := naming("NetPeeringId", made.Text("NetPeeringId"))
 	// Bob knows the range of his Net, and alice is not told it yet.
-	r.shows(made, pending(""))
-	r.shows(r.peering(alice, made.id("NetPeeringId")), pending(""))
-	r.shows(r.peering(bob, made.id("NetPeeringId")), pending(withRange))
+	r.Shows(made, pending(""))
+	r.Shows(r.peering(alice, made.Text("NetPeeringId")), pending(""))
+	r.Shows(r.peering(bob, made.Text("NetPeeringId")), pending(withRange))
 	for _, account := range []string{alice, bob} {
-		r.refuse(apierror.NetInUse, account, "DeleteNet", naming("NetId", nets[account]))
+		r.Refuse(apierror.NetInUse, account, "DeleteNet", naming("NetId", nets[account]))
 	}
-	r.refuse(apierror.NotAuthorized, alice, "AcceptNetPeering", peering)
-	r.refuse(apierror.NotAuthorized, alice, "RejectNetPeering", peering)
-	r.refuse(apierror.NotAuthorized, bob, "DeleteNetPeering", peering)
-	r.refuse(apierror.NetPeeringNotFound, carol, "AcceptNetPeering", peering)
-	r.refuse(apierror.NetPeeringNotFound, carol, "RejectNetPeering", peering)
-	r.refuse(apierror.NetPeeringNotFound, carol, "DeleteNetPeering", peering)
-	r.selects(r.list("NetPeerings", carol, "ReadNetPeerings", `{}`), "NetPeeringId")
+	r.Refuse(apierror.NotAuthorized, alice, "AcceptNetPeering", peering)
+	r.Refuse(apierror.NotAuthorized, alice, "RejectNetPeering", peering)
+	r.Refuse(apierror.NotAuthorized, bob, "DeleteNetPeering", peering)
+	r.Refuse(apierror.NetPeeringNotFound, carol, "AcceptNetPeering", peering)
+	r.Refuse(apierror.NetPeeringNotFound, carol, "RejectNetPeering", peering)
+	r.Refuse(apierror.NetPeeringNotFound, carol, "DeleteNetPeering", peering)
+	r.Selects(r.List(carol, "ReadNetPeerings", `{}`), "NetPeeringId")
 
 	// Each account has tags of its own, and keeps them.
-	r.tag(alice, made.id("NetPeeringId"), "to", "bob")
-	r.tag(bob, made.id("NetPeeringId"), "from", "alice")
-	accepted := r.one("NetPeering", bob, "AcceptNetPeering", peering)
+	r.Tag(alice, made.Text("NetPeeringId"), api.Tag{Key: "to", Value: "bob"})
+	r.Tag(bob, made.Text("NetPeeringId"), api.Tag{Key: "from", Value: "alice"})
+	accepted := r.One(bob, "AcceptNetPeering", peering)
 	want = fmt.Sprintf(`{"NetPeeringId": %q, "Tags": [{"Key": "from", "Value": "alice"}],
 		"SourceNet": {"AccountId": %q, "NetId": %q, "IpRange": "10.0.0.0/16"},
 		"AccepterNet": {"AccountId": %q, "NetId": %q, "IpRange": "172.16.0.0/16"},
 		"State": {"Name": "active", "Message": "Active"}}`, made["NetPeeringId"], alice, nets[alice], bob, nets[bob])
-	r.shows(accepted, want)
-	r.shows(r.peering(bob, made.id("NetPeeringId")), want)
-	r.isPeering(made.id("NetPeeringId"), network.PeeringActive, alice)
-	r.selects(r.list("NetPeerings", alice, "ReadNetPeerings", `{"Filters": {"Tags": ["to=bob"]}}`), "NetPeeringId", made.id("NetPeeringId"))
-	r.selects(r.list("NetPeerings", alice, "ReadNetPeerings", `{"Filters": {"TagKeys": ["from"]}}`), "NetPeeringId")
+	r.Shows(accepted, want)
+	r.Shows(r.peering(bob, made.Text("NetPeeringId")), want)
+	r.isPeering(made.Text("NetPeeringId"), network.PeeringActive, alice)
+	r.Selects(r.List(alice, "ReadNetPeerings", `{"Filters": {"Tags": ["to=bob"]}}`), "NetPeeringId", made.Text("NetPeeringId"))
+	r.Selects(r.List(alice, "ReadNetPeerings", `{"Filters": {"TagKeys": ["from"]}}`), "NetPeeringId")
 	for _, account := range []string{alice, bob} {
-		r.refuse(apierror.NetInUse, account, "DeleteNet", naming("NetId", nets[account]))
+		r.Refuse(apierror.NetInUse, account, "DeleteNet", naming("NetId", nets[account]))
 	}
 
 	// Either may end it. Then it keeps no Net any more.
-	r.call(bob, "DeleteNetPeering", peering)
-	r.isPeering(made.id("NetPeeringId"), network.PeeringDeleted, alice, bob)
+	r.Call(bob, "DeleteNetPeering", peering)
+	r.isPeering(made.Text("NetPeeringId"), network.PeeringDeleted, alice, bob)
 	for _, account := range []string{alice, bob} {
-		r.refuse(apierror.NetPeeringNotFound, account, "DeleteNetPeering", peering)
-		r.call(account, "DeleteNet", naming("NetId", nets[account]))
+		r.Refuse(apierror.NetPeeringNotFound, account, "DeleteNetPeering", peering)
+		r.Call(account, "DeleteNet", naming("NetId", nets[account]))
 	}
-	r.isPeering(made.id("NetPeeringId"), network.PeeringDeleted, alice, bob)
+	r.isPeering(made.Text("NetPeeringId"), network.PeeringDeleted, alice, bob)
 }
 
 func TestPeeringOfOneAccount(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
 	one, other := r.net(alice, "10.0.0.0/16"), r.net(alice, "10.1.0.0/16")
-	made := r.one("NetPeering", alice, "CreateNetPeering", fmt.Sprintf(`{"SourceNetId": %q, "AccepterNetId": %q}`, one, other))
+	made := r.One(alice, "CreateNetPeering", `{"SourceNetId": %q, "AccepterNetId": %q}`, one, other)
 	if got := made["AccepterNet"].(map[string]any)["AccountId"]; got != alice {
 		t.Errorf("the accepter is %v", got)
 	}
-	r.selects(r.list("NetPeerings", alice, "ReadNetPeerings", `{}`), "NetPeeringId", made.id("NetPeeringId"))
-	r.refuse(apierror.NetInUse, alice, "DeleteNet", naming("NetId", one))
-	r.refuse(apierror.NetInUse, alice, "DeleteNet", naming("NetId", other))
-	r.call(alice, "AcceptNetPeering", naming("NetPeeringId", made.id("NetPeeringId")))
-	r.isPeering(made.id("NetPeeringId"), network.PeeringActive, alice)
-	r.call(alice, "DeleteNetPeering", naming("NetPeeringId", made.id("NetPeeringId")))
-	r.call(alice, "DeleteNet", naming("NetId", one))
-	r.call(alice, "DeleteNet", naming("NetId", other))
+	r.Selects(r.List(alice, "ReadNetPeerings", `{}`), "NetPeeringId", made.Text("NetPeeringId"))
+	r.Refuse(apierror.NetInUse, alice, "DeleteNet", naming("NetId", one))
+	r.Refuse(apierror.NetInUse, alice, "DeleteNet", naming("NetId", other))
+	r.Call(alice, "AcceptNetPeering", naming("NetPeeringId", made.Text("NetPeeringId")))
+	r.isPeering(made.Text("NetPeeringId"), network.PeeringActive, alice)
+	r.Call(alice, "DeleteNetPeering", naming("NetPeeringId", made.Text("NetPeeringId")))
+	r.Call(alice, "DeleteNet", naming("NetId", one))
+	r.Call(alice, "DeleteNet", naming("NetId", other))
 }
 
 func TestPeeringRefusals(t *testing.T) {
@@ -153,10 +155,10 @@ func TestPeeringRefusals(t *testing.T) {
 		{"owner of the wrong form", asking(net, "bob", bobs), apierror.MalformedID},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) { r.refuse(test.want, alice, "CreateNetPeering", test.body) })
+		t.Run(test.name, func(t *testing.T) { r.Refuse(test.want, alice, "CreateNetPeering", test.body) })
 	}
 	for _, action := range []string{"AcceptNetPeering", "RejectNetPeering", "DeleteNetPeering"} {
-		r.refuse(apierror.NetPeeringNotFound, alice, action, naming("NetPeeringId", "pcx-00000000"))
+		r.Refuse(apierror.NetPeeringNotFound, alice, action, naming("NetPeeringId", "pcx-00000000"))
 	}
 }
 
@@ -168,11 +170,11 @@ func TestPeeringWithNobodyKeepsNoPlace(t *testing.T) {
 	const nobody = "999999999999"
 	net := r.net(alice, "10.0.0.0/16")
 	peering := r.ask(alice, net, nobody, net)
-	r.call(alice, "DeleteNetPeering", naming("NetPeeringId", peering))
+	r.Call(alice, "DeleteNetPeering", naming("NetPeeringId", peering))
 	// A transaction that reaches an account which is not in memory runs twice.
 	for want := 2; want >= 1; want-- {
 		runs := 0
-		r.update(alice, func(tx *resource.Tx) error {
+		r.Update(alice, func(tx *resource.Tx) error {
 			runs++
 			network.Nets.Has(tx.In(nobody), id.Net(net))
 			return nil
@@ -187,10 +189,10 @@ func TestPeeringWithNobodyKeepsNoPlace(t *testing.T) {
 // state.
 var moves = map[network.NetPeeringName]func(r *region, peering string){
 	network.PeeringPending:  func(*region, string) {},
-	network.PeeringActive:   func(r *region, p string) { r.call(bob, "AcceptNetPeering", p) },
-	network.PeeringRejected: func(r *region, p string) { r.call(bob, "RejectNetPeering", p) },
-	network.PeeringExpired:  func(r *region, _ string) { r.clock.Advance(7 * 24 * time.Hour) },
-	network.PeeringDeleted:  func(r *region, p string) { r.call(alice, "DeleteNetPeering", p) },
+	network.PeeringActive:   func(r *region, p string) { r.Call(bob, "AcceptNetPeering", p) },
+	network.PeeringRejected: func(r *region, p string) { r.Call(bob, "RejectNetPeering", p) },
+	network.PeeringExpired:  func(r *region, _ string) { r.Clock.Advance(7 * 24 * time.Hour) },
+	network.PeeringDeleted:  func(r *region, p string) { r.Call(alice, "DeleteNetPeering", p) },
 }
 
 // A call that does not fit the state of a peering is refused.
@@ -211,14 +213,14 @@ func TestPeeringTransitions(t *testing.T) {
 				move(r, naming("NetPeeringId", peering))
 				r.isPeering(peering, state, alice, bob)
 				if slices.Contains(states, state) {
-					r.call(callers[action], action, naming("NetPeeringId", peering))
+					r.Call(callers[action], action, naming("NetPeeringId", peering))
 					return
 				}
 				want := apierror.InvalidTransition
 				if action == "DeleteNetPeering" && state == network.PeeringDeleted {
 					want = apierror.NetPeeringNotFound
 				}
-				r.refuse(want, callers[action], action, naming("NetPeeringId", peering))
+				r.Refuse(want, callers[action], action, naming("NetPeeringId", peering))
 				r.isPeering(peering, state, alice, bob)
 			})
 		}
@@ -232,21 +234,21 @@ func TestEndedPeeringsAreForgotten(t *testing.T) {
 		t.Run(string(state), func(t *testing.T) {
 			t.Parallel()
 			r := setup(t)
-			loops, end := r.run(sim.New(r.clock.Now, 0))
+			loops, end := r.run(sim.New(r.Clock.Now, 0))
 			defer end()
 			peering := r.ask(alice, r.net(alice, "10.0.0.0/16"), bob, r.net(bob, "10.1.0.0/16"))
 			moves[state](r, naming("NetPeeringId", peering))
 			r.settle(loops)
-			r.clock.Advance(time.Hour - time.Second)
+			r.Clock.Advance(time.Hour - time.Second)
 			r.settle(loops)
 			r.isPeering(peering, state, alice, bob)
-			r.clock.Advance(time.Second)
+			r.Clock.Advance(time.Second)
 			r.settle(loops)
 			for _, account := range []string{alice, bob} {
 				if p := r.peering(account, peering); p != nil {
 					t.Errorf("after an hour %s sees %v", account, p)
 				}
-				r.refuse(apierror.NetPeeringNotFound, account, "DeleteNetPeering", naming("NetPeeringId", peering))
+				r.Refuse(apierror.NetPeeringNotFound, account, "DeleteNetPeering", naming("NetPeeringId", peering))
 			}
 		})
 	}
@@ -255,33 +257,33 @@ func TestEndedPeeringsAreForgotten(t *testing.T) {
 func TestPeeringExpires(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	loops, end := r.run(sim.New(r.clock.Now, 0))
+	loops, end := r.run(sim.New(r.Clock.Now, 0))
 	defer end()
 	nets := map[string]string{alice: r.net(alice, "10.0.0.0/16"), bob: r.net(bob, "10.1.0.0/16")}
 	peering := r.ask(alice, nets[alice], bob, nets[bob])
 	if next := r.settle(loops); next != 0 {
 		t.Errorf("a request makes the loops wait for %s", next)
 	}
-	r.clock.Advance(7*24*time.Hour - time.Millisecond)
+	r.Clock.Advance(7*24*time.Hour - time.Millisecond)
 	r.settle(loops)
 	r.isPeering(peering, network.PeeringPending, alice, bob)
-	r.clock.Advance(time.Millisecond)
+	r.Clock.Advance(time.Millisecond)
 
 	// From that moment it is expired to whoever looks, and filters agree.
 	r.isPeering(peering, network.PeeringExpired, alice, bob)
-	r.selects(r.list("NetPeerings", bob, "ReadNetPeerings", `{"Filters": {"StateNames": ["expired"]}}`), "NetPeeringId", peering)
-	r.selects(r.list("NetPeerings", bob, "ReadNetPeerings", `{"Filters": {"StateNames": ["pending-acceptance"]}}`), "NetPeeringId")
-	r.refuse(apierror.InvalidTransition, bob, "AcceptNetPeering", naming("NetPeeringId", peering))
+	r.Selects(r.List(bob, "ReadNetPeerings", `{"Filters": {"StateNames": ["expired"]}}`), "NetPeeringId", peering)
+	r.Selects(r.List(bob, "ReadNetPeerings", `{"Filters": {"StateNames": ["pending-acceptance"]}}`), "NetPeeringId")
+	r.Refuse(apierror.InvalidTransition, bob, "AcceptNetPeering", naming("NetPeeringId", peering))
 
 	// A sweep notes it, in both accounts, and then the Nets may go.
-	r.clock.Advance(5 * time.Minute)
+	r.Clock.Advance(5 * time.Minute)
 	r.settle(loops)
 	r.isPeering(peering, network.PeeringExpired, alice, bob)
 	if got := r.peering(alice, peering)["ExpirationDate"]; got != "2026-11-27T10:00:00.000Z" {
 		t.Errorf("it has expired at %v", got)
 	}
 	for account, net := range nets {
-		r.call(account, "DeleteNet", naming("NetId", net))
+		r.Call(account, "DeleteNet", naming("NetId", net))
 	}
 }
 
@@ -291,12 +293,12 @@ func TestExpiredPeeringsKeepNoNets(t *testing.T) {
 	r := setup(t)
 	nets := map[string]string{alice: r.net(alice, "10.0.0.0/16"), bob: r.net(bob, "10.1.0.0/16")}
 	peering := r.ask(alice, nets[alice], bob, nets[bob])
-	r.clock.Advance(7*24*time.Hour - time.Millisecond)
-	r.refuse(apierror.NetInUse, alice, "DeleteNet", naming("NetId", nets[alice]))
-	r.clock.Advance(time.Millisecond)
-	r.call(alice, "DeleteNet", naming("NetId", nets[alice]))
+	r.Clock.Advance(7*24*time.Hour - time.Millisecond)
+	r.Refuse(apierror.NetInUse, alice, "DeleteNet", naming("NetId", nets[alice]))
+	r.Clock.Advance(time.Millisecond)
+	r.Call(alice, "DeleteNet", naming("NetId", nets[alice]))
 	r.isPeering(peering, network.PeeringExpired, alice, bob)
-	r.call(bob, "DeleteNet", naming("NetId", nets[bob]))
+	r.Call(bob, "DeleteNet", naming("NetId", nets[bob]))
 }
 
 func TestPeeringOfOverlappingNetsFails(t *testing.T) {
@@ -314,25 +316,25 @@ func TestPeeringOfOverlappingNetsFails(t *testing.T) {
 
 			// At once if both are the caller's…
 			own := r.net(alice, ranges[1])
-			failed := r.one("NetPeering", alice, "CreateNetPeering", asking(nets[alice], "", own))
-			r.shows(failed["State"].(map[string]any), failure)
-			r.isPeering(failed.id("NetPeeringId"), network.PeeringFailed, alice)
-			r.refuse(apierror.InvalidTransition, alice, "DeleteNetPeering", naming("NetPeeringId", failed.id("NetPeeringId")))
-			r.call(alice, "DeleteNet", naming("NetId", own))
+			failed := r.One(alice, "CreateNetPeering", asking(nets[alice], "", own))
+			r.Shows(failed["State"].(map[string]any), failure)
+			r.isPeering(failed.Text("NetPeeringId"), network.PeeringFailed, alice)
+			r.Refuse(apierror.InvalidTransition, alice, "DeleteNetPeering", naming("NetPeeringId", failed.Text("NetPeeringId")))
+			r.Call(alice, "DeleteNet", naming("NetId", own))
 
 			// …else when it is accepted: alice is not told what the range of bob's is.
 			peering := r.ask(alice, nets[alice], bob, nets[bob])
 			r.isPeering(peering, network.PeeringPending, alice, bob)
-			accepted := r.one("NetPeering", bob, "AcceptNetPeering", naming("NetPeeringId", peering))
-			r.shows(accepted["State"].(map[string]any), failure)
+			accepted := r.One(bob, "AcceptNetPeering", naming("NetPeeringId", peering))
+			r.Shows(accepted["State"].(map[string]any), failure)
 			r.isPeering(peering, network.PeeringFailed, alice, bob)
 			if told := r.peering(alice, peering)["AccepterNet"].(map[string]any)["IpRange"]; told != nil {
 				t.Errorf("alice is told the range %v", told)
 			}
-			r.refuse(apierror.InvalidTransition, bob, "AcceptNetPeering", naming("NetPeeringId", peering))
+			r.Refuse(apierror.InvalidTransition, bob, "AcceptNetPeering", naming("NetPeeringId", peering))
 			for account, net := range nets {
-				r.refuse(apierror.InvalidTransition, account, "DeleteNetPeering", naming("NetPeeringId", peering))
-				r.call(account, "DeleteNet", naming("NetId", net))
+				r.Refuse(apierror.InvalidTransition, account, "DeleteNetPeering", naming("NetPeeringId", peering))
+				r.Call(account, "DeleteNet", naming("NetId", net))
 			}
 		})
 	}
@@ -357,7 +359,7 @@ func TestPeeringRequestsTellNothing(t *testing.T) {
 				owner, net := theirs(r)
 				own, second := r.net(alice, "10.0.0.0/16"), r.net(alice, "10.2.0.0/16")
 				see := func(account, action, body string) object {
-					answer, err := r.try(account, action, body)
+					answer, err := r.Try(account, action, body)
 					text := fmt.Sprint(action, " ", answer, err)
 					for _, said := range []string{owner, net, own, second} {
 						text = strings.ReplaceAll(text, said, "ID")
@@ -366,7 +368,7 @@ func TestPeeringRequestsTellNothing(t *testing.T) {
 					return answer
 				}
 				ask := func(from string) string {
-					return object(see(alice, "CreateNetPeering", asking(from, owner, net))["NetPeering"].(map[string]any)).id("NetPeeringId")
+					return object(see(alice, "CreateNetPeering", asking(from, owner, net))["NetPeering"].(map[string]any)).Text("NetPeeringId")
 				}
 				first := ask(own)
 				see(alice, "CreateNetPeering", asking(own, owner, net))
@@ -380,7 +382,7 @@ func TestPeeringRequestsTellNothing(t *testing.T) {
 				see(alice, "DeleteNet", naming("NetId", own))
 				see(alice, "DeleteNetPeering", naming("NetPeeringId", other))
 				see(alice, "DeleteNetPeering", naming("NetPeeringId", other))
-				r.clock.Advance(7 * 24 * time.Hour)
+				r.Clock.Advance(7 * 24 * time.Hour)
 				see(alice, "ReadNetPeerings", `{}`)
 				see(alice, "DeleteNetPeering", naming("NetPeeringId", first))
 				see(alice, "DeleteNet", naming("NetId", own))
@@ -404,30 +406,30 @@ func TestPeeringTwice(t *testing.T) {
 			r := setup(t)
 			one, other, third := r.net(alice, "10.0.0.0/16"), r.net(theirs, "10.1.0.0/16"), r.net(theirs, "10.2.0.0/16")
 			first := r.ask(alice, one, theirs, other)
-			r.refuse(apierror.PeeringExists, alice, "CreateNetPeering", asking(one, theirs, other))
+			r.Refuse(apierror.PeeringExists, alice, "CreateNetPeering", asking(one, theirs, other))
 			unrelated := r.ask(alice, one, theirs, third)
 
 			// Both may ask. When one accepts, the other request is superfluous.
 			back := r.ask(theirs, other, alice, one)
-			r.call(theirs, "AcceptNetPeering", naming("NetPeeringId", first))
+			r.Call(theirs, "AcceptNetPeering", naming("NetPeeringId", first))
 			r.isPeering(first, network.PeeringActive, alice, theirs)
 			r.isPeering(back, network.PeeringRejected, alice, theirs)
 			r.isPeering(unrelated, network.PeeringPending, alice, theirs)
-			r.refuse(apierror.PeeringExists, alice, "CreateNetPeering", asking(one, theirs, other))
+			r.Refuse(apierror.PeeringExists, alice, "CreateNetPeering", asking(one, theirs, other))
 
 			// The same the other way round is rejected from the beginning.
-			before := r.generation(bob)
-			again := r.one("NetPeering", theirs, "CreateNetPeering", asking(other, alice, one))
-			r.isPeering(again.id("NetPeeringId"), network.PeeringRejected, theirs)
-			if theirs == bob && r.peering(alice, again.id("NetPeeringId")) != nil {
+			before := r.Revision(bob)
+			again := r.One(theirs, "CreateNetPeering", asking(other, alice, one))
+			r.isPeering(again.Text("NetPeeringId"), network.PeeringRejected, theirs)
+			if theirs == bob && r.peering(alice, again.Text("NetPeeringId")) != nil {
 				t.Error("alice hears of a request that was never made")
 			}
-			if theirs == alice && r.generation(bob) != before {
+			if theirs == alice && r.Revision(bob) != before {
 				t.Error("bob's account has changed")
 			}
 
 			// What has ended is in nobody's way.
-			r.call(alice, "DeleteNetPeering", naming("NetPeeringId", first))
+			r.Call(alice, "DeleteNetPeering", naming("NetPeeringId", first))
 			r.isPeering(r.ask(alice, one, theirs, other), network.PeeringPending, alice, theirs)
 		})
 	}
@@ -438,33 +440,33 @@ func TestPeeringQuotas(t *testing.T) {
 	r := setup(t, map[string]int{"networklink_request_limit": 2, "networklink_limit": 1})
 	net, bobs := r.net(alice, "10.0.0.0/16"), []string{r.net(bob, "10.1.0.0/16"), r.net(bob, "10.2.0.0/16"), r.net(bob, "10.3.0.0/16")}
 	first, second := r.ask(alice, net, bob, bobs[0]), r.ask(alice, net, bob, bobs[1])
-	r.refuse(apierror.TooManyPeeringRequests, alice, "CreateNetPeering", asking(net, bob, bobs[2]))
+	r.Refuse(apierror.TooManyPeeringRequests, alice, "CreateNetPeering", asking(net, bob, bobs[2]))
 	r.uses(alice, "networklink_request_limit", 2)
 	r.uses(bob, "networklink_request_limit", 0) // what others ask is not counted
 	r.uses(alice, "networklink_limit", 0)
 
-	r.call(bob, "AcceptNetPeering", naming("NetPeeringId", first))
+	r.Call(bob, "AcceptNetPeering", naming("NetPeeringId", first))
 	for _, account := range []string{alice, bob} {
 		r.uses(account, "networklink_limit", 1)
 	}
 	r.uses(alice, "networklink_request_limit", 1)
-	r.refuse(apierror.TooManyPeerings, bob, "AcceptNetPeering", naming("NetPeeringId", second))
+	r.Refuse(apierror.TooManyPeerings, bob, "AcceptNetPeering", naming("NetPeeringId", second))
 	r.isPeering(second, network.PeeringPending, alice, bob)
 	back := r.ask(bob, bobs[2], alice, net)
-	r.refuse(apierror.TooManyPeerings, alice, "AcceptNetPeering", naming("NetPeeringId", back))
+	r.Refuse(apierror.TooManyPeerings, alice, "AcceptNetPeering", naming("NetPeeringId", back))
 
-	r.call(bob, "DeleteNetPeering", naming("NetPeeringId", first))
-	r.call(bob, "AcceptNetPeering", naming("NetPeeringId", second))
+	r.Call(bob, "DeleteNetPeering", naming("NetPeeringId", first))
+	r.Call(bob, "AcceptNetPeering", naming("NetPeeringId", second))
 
 	// A request whose time has passed counts no more.
-	r.clock.Advance(7 * 24 * time.Hour)
+	r.Clock.Advance(7 * 24 * time.Hour)
 	r.uses(bob, "networklink_request_limit", 0)
 }
 
 // uses checks what a meter of a quota reads.
 func (r *region) uses(account, quota string, want int) {
 	r.Helper()
-	err := r.db.View(context.Background(), resource.Caller{Account: account}, func(tx *resource.Tx) error {
+	err := r.DB.View(context.Background(), resource.Caller{Account: account}, func(tx *resource.Tx) error {
 		for _, m := range network.Meters() {
 			if m.Quota != quota {
 				continue
@@ -488,10 +490,10 @@ func TestPeeringFilters(t *testing.T) {
 	r := setup(t)
 	one, two, bobs := r.net(alice, "10.0.0.0/16"), r.net(alice, "10.1.0.0/16"), r.net(bob, "10.2.0.0/16")
 	first := r.ask(alice, one, "", two)
-	r.clock.Advance(time.Hour)
+	r.Clock.Advance(time.Hour)
 	second, third := r.ask(alice, one, bob, bobs), r.ask(bob, bobs, alice, two)
-	r.call(alice, "AcceptNetPeering", naming("NetPeeringId", third))
-	r.tag(alice, third, "env", "test")
+	r.Call(alice, "AcceptNetPeering", naming("NetPeeringId", third))
+	r.Tag(alice, third, api.Tag{Key: "env", Value: "test"})
 	tests := []struct {
 		filters string
 		want    []string
@@ -518,17 +520,17 @@ func TestPeeringFilters(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.filters, func(t *testing.T) {
-			r.selects(r.list("NetPeerings", alice, "ReadNetPeerings", `{"Filters": `+test.filters+`}`), "NetPeeringId", test.want...)
+			r.Selects(r.List(alice, "ReadNetPeerings", `{"Filters": `+test.filters+`}`), "NetPeeringId", test.want...)
 		})
 	}
-	r.selects(r.list("NetPeerings", bob, "ReadNetPeerings", `{}`), "NetPeeringId", second, third)
+	r.Selects(r.List(bob, "ReadNetPeerings", `{}`), "NetPeeringId", second, third)
 }
 
 // Both Nets learn from the driver when they are joined and when they are not.
 func TestPeeringInTheWorld(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	drivers := sim.New(r.clock.Now, 0)
+	drivers := sim.New(r.Clock.Now, 0)
 	loops, end := r.run(drivers)
 	defer end()
 	nets := map[string]string{alice: r.net(alice, "10.0.0.0/16"), bob: r.net(bob, "10.1.0.0/16")}
@@ -550,7 +552,7 @@ func TestPeeringInTheWorld(t *testing.T) {
 	if got := joined(); len(got) > 0 {
 		t.Errorf("a request joins %v", got)
 	}
-	r.call(bob, "AcceptNetPeering", naming("NetPeeringId", peering))
+	r.Call(bob, "AcceptNetPeering", naming("NetPeeringId", peering))
 	want := map[string]driver.Peering{
 		alice + " " + nets[alice]: {ID: peering, Account: bob, Net: nets[bob], IpRange: netip.MustParsePrefix("10.1.0.0/16")},
 		bob + " " + nets[bob]:     {ID: peering, Account: alice, Net: nets[alice], IpRange: netip.MustParsePrefix("10.0.0.0/16")},
@@ -558,7 +560,7 @@ func TestPeeringInTheWorld(t *testing.T) {
 	if got := joined(); !maps.Equal(got, want) {
 		t.Errorf("the driver has %v, want %v", got, want)
 	}
-	r.call(alice, "DeleteNetPeering", naming("NetPeeringId", peering))
+	r.Call(alice, "DeleteNetPeering", naming("NetPeeringId", peering))
 	if got := joined(); len(got) > 0 {
 		t.Errorf("a deleted peering joins %v", got)
 	}
@@ -573,13 +575,13 @@ func TestPeeringWithANetThatGoes(t *testing.T) {
 		net, bobs := r.net(alice, "10.0.0.0/16"), r.net(bob, "10.1.0.0/16")
 		var asked, deleted error
 		var both sync.WaitGroup
-		both.Go(func() { _, asked = r.try(alice, "CreateNetPeering", asking(net, bob, bobs)) })
-		both.Go(func() { _, deleted = r.try(bob, "DeleteNet", naming("NetId", bobs)) })
+		both.Go(func() { _, asked = r.Try(alice, "CreateNetPeering", asking(net, bob, bobs)) })
+		both.Go(func() { _, deleted = r.Try(bob, "DeleteNet", naming("NetId", bobs)) })
 		both.Wait()
 		if asked != nil || deleted != nil && !apierror.NetInUse.Is(deleted) {
 			t.Fatalf("asking ends with %v, and deleting the Net with %v", asked, deleted)
 		}
-		if listed := r.list("NetPeerings", bob, "ReadNetPeerings", `{}`); (len(listed) == 1) != (deleted != nil) {
+		if listed := r.List(bob, "ReadNetPeerings", `{}`); (len(listed) == 1) != (deleted != nil) {
 			t.Fatalf("deleting the Net ends with %v, and bob is asked for %v", deleted, listed)
 		}
 	}
@@ -608,7 +610,7 @@ func (r *region) agree(peerings map[string]bool) {
 		}
 	}
 	for _, account := range []string{alice, bob} {
-		err := r.db.View(context.Background(), resource.Caller{Account: account}, func(tx *resource.Tx) error {
+		err := r.DB.View(context.Background(), resource.Caller{Account: account}, func(tx *resource.Tx) error {
 			joined := map[[2]id.Net]bool{}
 			for p := range network.NetPeerings.All(tx) {
 				if len(p.OwnNets) != 1 || !network.Nets.Has(tx, p.OwnNets[0]) {
@@ -634,7 +636,7 @@ func TestPeeringsAgree(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		r := open(t, nil, nil)
-		defer r.db.Close()
+		defer r.DB.Close()
 		r.welcome()
 		nets := map[string][]string{}
 		for i := range 3 {
@@ -648,7 +650,7 @@ func TestPeeringsAgree(t *testing.T) {
 				account := who.Draw(t, "who")
 				other := map[string]string{alice: bob, bob: alice}[account]
 				body := asking(rapid.SampledFrom(nets[account]).Draw(t, "from"), other, rapid.SampledFrom(nets[other]).Draw(t, "to"))
-				answer, err := r.try(account, "CreateNetPeering", body)
+				answer, err := r.Try(account, "CreateNetPeering", body)
 				if err != nil && !apierror.PeeringExists.Is(err) {
 					t.Fatal(err)
 				}
@@ -669,7 +671,7 @@ func TestPeeringsAgree(t *testing.T) {
 					all = append(all, p)
 				}
 				slices.Sort(all)
-				_, err := r.try(who.Draw(t, "who"), action, naming("NetPeeringId", rapid.SampledFrom(all).Draw(t, "which")))
+				_, err := r.Try(who.Draw(t, "who"), action, naming("NetPeeringId", rapid.SampledFrom(all).Draw(t, "which")))
 				if err != nil && !apierror.InvalidTransition.Is(err) && !apierror.NotAuthorized.Is(err) && !apierror.NetPeeringNotFound.Is(err) {
 					t.Fatal(err)
 				}

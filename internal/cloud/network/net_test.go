@@ -1,6 +1,8 @@
 package network_test
 
 import (
+	"github.com/bastide-cloud/bastide/internal/api"
+
 	"fmt"
 	"testing"
 	"time"
@@ -12,22 +14,20 @@ import (
 func TestNet(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	set := r.list("DhcpOptionsSets", alice, "ReadDhcpOptions", `{}`)[0].id("DhcpOptionsSetId")
+	set := r.List(alice, "ReadDhcpOptions", `{}`)[0].Text("DhcpOptionsSetId")
 
-	made := r.one("Net", alice, "CreateNet", `{"IpRange": "10.0.0.0/16"}`)
-	r.shows(made, fmt.Sprintf(`{"NetId": %q, "IpRange": "10.0.0.0/16", "DhcpOptionsSetId": %q, "State": "available", "Tenancy": "default", "Tags": []}`,
-		made["NetId"], set))
-	r.shows(r.list("Nets", alice, "ReadNets", `{}`)[0], fmt.Sprintf(`{"NetId": %q, "IpRange": "10.0.0.0/16", "DhcpOptionsSetId": %q, "State": "available", "Tenancy": "default", "Tags": []}`,
-		made["NetId"], set))
+	made := r.One(alice, "CreateNet", `{"IpRange": "10.0.0.0/16"}`)
+	r.Shows(made, `{"NetId": %q, "IpRange": "10.0.0.0/16", "DhcpOptionsSetId": %q, "State": "available", "Tenancy": "default", "Tags": []}`, made["NetId"], set)
+	r.Shows(r.List(alice, "ReadNets", `{}`)[0], `{"NetId": %q, "IpRange": "10.0.0.0/16", "DhcpOptionsSetId": %q, "State": "available", "Tenancy": "default", "Tags": []}`, made["NetId"], set)
 
-	dedicated := r.one("Net", alice, "CreateNet", `{"IpRange": "10.0.0.0/16", "Tenancy": "dedicated"}`)
+	dedicated := r.One(alice, "CreateNet", `{"IpRange": "10.0.0.0/16", "Tenancy": "dedicated"}`)
 	if dedicated["Tenancy"] != "dedicated" || dedicated["NetId"] == made["NetId"] {
 		t.Errorf("a second Net of the same range is %v", dedicated)
 	}
-	r.selects(r.list("Nets", bob, "ReadNets", `{}`), "NetId")
+	r.Selects(r.List(bob, "ReadNets", `{}`), "NetId")
 
-	r.call(alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, made["NetId"]))
-	r.selects(r.list("Nets", alice, "ReadNets", `{"Filters": {"States": ["available"]}}`), "NetId", dedicated.id("NetId"))
+	r.Call(alice, "DeleteNet", `{"NetId": %q}`, made["NetId"])
+	r.Selects(r.List(alice, "ReadNets", `{"Filters": {"States": ["available"]}}`), "NetId", dedicated.Text("NetId"))
 }
 
 // A deleted Net is shown as deleting for a moment, without tags, and is of no use
@@ -35,36 +35,36 @@ func TestNet(t *testing.T) {
 func TestDeletedNet(t *testing.T) {
 	t.Parallel()
 	r := setup(t, map[string]int{"vpc_limit": 1})
-	loops, end := r.run(sim.New(r.clock.Now, 0))
+	loops, end := r.run(sim.New(r.Clock.Now, 0))
 	defer end()
-	standard := r.list("DhcpOptionsSets", alice, "ReadDhcpOptions", `{}`)[0].id("DhcpOptionsSetId")
-	own := r.one("DhcpOptionsSet", alice, "CreateDhcpOptions", `{"DomainName": "example.com"}`).id("DhcpOptionsSetId")
+	standard := r.List(alice, "ReadDhcpOptions", `{}`)[0].Text("DhcpOptionsSetId")
+	own := r.One(alice, "CreateDhcpOptions", `{"DomainName": "example.com"}`).Text("DhcpOptionsSetId")
 	net := r.net(alice, "10.0.0.0/16")
-	r.call(alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": %q}`, net, own))
-	r.tag(alice, net, "env", "test")
+	r.Call(alice, "UpdateNet", `{"NetId": %q, "DhcpOptionsSetId": %q}`, net, own)
+	r.Tag(alice, net, api.Tag{Key: "env", Value: "test"})
 	r.settle(loops)
-	r.call(alice, "DeleteNet", naming("NetId", net))
+	r.Call(alice, "DeleteNet", naming("NetId", net))
 	want := fmt.Sprintf(`{"NetId": %q, "IpRange": "10.0.0.0/16", "DhcpOptionsSetId": %q, "State": "deleting", "Tenancy": "default", "Tags": []}`, net, standard)
 	deleting := fmt.Sprintf(`{"Filters": {"NetIds": [%q], "States": ["deleting"]}}`, net)
 	r.settle(loops)
-	r.shows(r.list("Nets", alice, "ReadNets", deleting)[0], want)
+	r.Shows(r.List(alice, "ReadNets", deleting)[0], want)
 
 	// Its set can be deleted. To give it the default one succeeds, and nothing else.
-	r.shows(r.one("Net", alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": "default"}`, net)), want)
-	r.refuse(apierror.NetNotFound, alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": %q}`, net, own))
-	r.refuse(apierror.NetNotFound, bob, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": "default"}`, net))
-	r.refuse(apierror.NetNotFound, alice, "DeleteNet", naming("NetId", net))
-	r.refuse(apierror.NetNotFound, alice, "CreateSubnet", fmt.Sprintf(`{"NetId": %q, "IpRange": "10.0.0.0/24"}`, net))
-	r.call(alice, "DeleteDhcpOptions", naming("DhcpOptionsSetId", own))
+	r.Shows(r.One(alice, "UpdateNet", `{"NetId": %q, "DhcpOptionsSetId": "default"}`, net), want)
+	r.Refuse(apierror.NetNotFound, alice, "UpdateNet", `{"NetId": %q, "DhcpOptionsSetId": %q}`, net, own)
+	r.Refuse(apierror.NetNotFound, bob, "UpdateNet", `{"NetId": %q, "DhcpOptionsSetId": "default"}`, net)
+	r.Refuse(apierror.NetNotFound, alice, "DeleteNet", naming("NetId", net))
+	r.Refuse(apierror.NetNotFound, alice, "CreateSubnet", `{"NetId": %q, "IpRange": "10.0.0.0/24"}`, net)
+	r.Call(alice, "DeleteDhcpOptions", naming("DhcpOptionsSetId", own))
 	r.net(alice, "10.0.0.0/16")
 
-	r.clock.Advance(2*time.Second - time.Millisecond)
+	r.Clock.Advance(2*time.Second - time.Millisecond)
 	r.settle(loops)
-	r.selects(r.list("Nets", alice, "ReadNets", deleting), "NetId", net)
-	r.clock.Advance(time.Millisecond)
+	r.Selects(r.List(alice, "ReadNets", deleting), "NetId", net)
+	r.Clock.Advance(time.Millisecond)
 	r.settle(loops)
-	r.selects(r.list("Nets", alice, "ReadNets", deleting), "NetId")
-	r.refuse(apierror.NetNotFound, alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": "default"}`, net))
+	r.Selects(r.List(alice, "ReadNets", deleting), "NetId")
+	r.Refuse(apierror.NetNotFound, alice, "UpdateNet", `{"NetId": %q, "DhcpOptionsSetId": "default"}`, net)
 }
 
 func TestNetRanges(t *testing.T) {
@@ -103,10 +103,10 @@ func TestNetRanges(t *testing.T) {
 			r := setup(t)
 			body := fmt.Sprintf(`{"IpRange": %q}`, test.ipRange)
 			if test.refused != 0 {
-				r.refuse(test.refused, alice, "CreateNet", body)
+				r.Refuse(test.refused, alice, "CreateNet", body)
 				return
 			}
-			if made := r.one("Net", alice, "CreateNet", body); made["IpRange"] != test.ipRange {
+			if made := r.One(alice, "CreateNet", body); made["IpRange"] != test.ipRange {
 				t.Errorf("a Net of %s has the range %v", test.ipRange, made["IpRange"])
 			}
 		})
@@ -118,7 +118,7 @@ func TestNetRefusals(t *testing.T) {
 	r := setup(t)
 	net := r.net(alice, "10.0.0.0/16")
 	r.subnet(alice, net, "10.0.0.0/24")
-	bobs := r.list("DhcpOptionsSets", bob, "ReadDhcpOptions", `{}`)[0].id("DhcpOptionsSetId")
+	bobs := r.List(bob, "ReadDhcpOptions", `{}`)[0].Text("DhcpOptionsSetId")
 	tests := []struct {
 		name, account, action, body string
 		want                        apierror.Code
@@ -140,7 +140,7 @@ func TestNetRefusals(t *testing.T) {
 		{"deletion of what is no Net", alice, "DeleteNet", `{"NetId": "subnet-00000000"}`, apierror.InvalidID},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) { r.refuse(test.want, test.account, test.action, test.body) })
+		t.Run(test.name, func(t *testing.T) { r.Refuse(test.want, test.account, test.action, test.body) })
 	}
 }
 
@@ -149,37 +149,36 @@ func TestNetQuota(t *testing.T) {
 	r := setup(t, map[string]int{"vpc_limit": 2})
 	first := r.net(alice, "10.0.0.0/16")
 	r.net(alice, "10.0.0.0/16")
-	r.refuse(apierror.TooManyNets, alice, "CreateNet", `{"IpRange": "10.0.0.0/16"}`)
+	r.Refuse(apierror.TooManyNets, alice, "CreateNet", `{"IpRange": "10.0.0.0/16"}`)
 	r.net(bob, "10.0.0.0/16")
-	r.call(alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, first))
+	r.Call(alice, "DeleteNet", `{"NetId": %q}`, first)
 	r.net(alice, "10.0.0.0/16")
 }
 
 func TestNetDhcpOptions(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	own := r.one("DhcpOptionsSet", alice, "CreateDhcpOptions", `{"DomainName": "example.com"}`).id("DhcpOptionsSetId")
-	made := r.one("Net", alice, "CreateNet", `{"IpRange": "10.0.0.0/16"}`)
-	updated := r.one("Net", alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": %q}`, made["NetId"], own))
-	r.shows(updated, fmt.Sprintf(`{"NetId": %q, "IpRange": "10.0.0.0/16", "DhcpOptionsSetId": %q, "State": "available", "Tenancy": "default", "Tags": []}`,
-		made["NetId"], own))
-	r.selects(r.list("Nets", alice, "ReadNets", fmt.Sprintf(`{"Filters": {"DhcpOptionsSetIds": [%q]}}`, own)), "NetId", made.id("NetId"))
-	r.refuse(apierror.InUse, alice, "DeleteDhcpOptions", fmt.Sprintf(`{"DhcpOptionsSetId": %q}`, own))
+	own := r.One(alice, "CreateDhcpOptions", `{"DomainName": "example.com"}`).Text("DhcpOptionsSetId")
+	made := r.One(alice, "CreateNet", `{"IpRange": "10.0.0.0/16"}`)
+	updated := r.One(alice, "UpdateNet", `{"NetId": %q, "DhcpOptionsSetId": %q}`, made["NetId"], own)
+	r.Shows(updated, `{"NetId": %q, "IpRange": "10.0.0.0/16", "DhcpOptionsSetId": %q, "State": "available", "Tenancy": "default", "Tags": []}`, made["NetId"], own)
+	r.Selects(r.List(alice, "ReadNets", `{"Filters": {"DhcpOptionsSetIds": [%q]}}`, own), "NetId", made.Text("NetId"))
+	r.Refuse(apierror.InUse, alice, "DeleteDhcpOptions", `{"DhcpOptionsSetId": %q}`, own)
 
-	back := r.one("Net", alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": "default"}`, made["NetId"]))
+	back := r.One(alice, "UpdateNet", `{"NetId": %q, "DhcpOptionsSetId": "default"}`, made["NetId"])
 	if back["DhcpOptionsSetId"] != made["DhcpOptionsSetId"] {
 		t.Errorf("back on the default set, the Net has %v, want %v", back["DhcpOptionsSetId"], made["DhcpOptionsSetId"])
 	}
-	r.call(alice, "DeleteDhcpOptions", fmt.Sprintf(`{"DhcpOptionsSetId": %q}`, own))
+	r.Call(alice, "DeleteDhcpOptions", `{"DhcpOptionsSetId": %q}`, own)
 }
 
 func TestNetFilters(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	own := r.one("DhcpOptionsSet", alice, "CreateDhcpOptions", `{"DomainName": "example.com"}`).id("DhcpOptionsSetId")
+	own := r.One(alice, "CreateDhcpOptions", `{"DomainName": "example.com"}`).Text("DhcpOptionsSetId")
 	first, second := r.net(alice, "10.0.0.0/16"), r.net(alice, "10.1.0.0/16")
-	r.call(alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": %q}`, second, own))
-	r.tag(alice, first, "env", "test")
+	r.Call(alice, "UpdateNet", `{"NetId": %q, "DhcpOptionsSetId": %q}`, second, own)
+	r.Tag(alice, first, api.Tag{Key: "env", Value: "test"})
 	tests := []struct {
 		filters string
 		want    []string
@@ -200,7 +199,7 @@ func TestNetFilters(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.filters, func(t *testing.T) {
-			r.selects(r.list("Nets", alice, "ReadNets", `{"Filters": `+test.filters+`}`), "NetId", test.want...)
+			r.Selects(r.List(alice, "ReadNets", `{"Filters": `+test.filters+`}`), "NetId", test.want...)
 		})
 	}
 }

@@ -15,7 +15,7 @@ import (
 func TestLoopBringsNics(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	drivers := sim.New(r.clock.Now, 0)
+	drivers := sim.New(r.Clock.Now, 0)
 	loops, end := r.run(drivers)
 	defer end()
 	p := r.place(alice)
@@ -36,54 +36,54 @@ func TestLoopBringsNics(t *testing.T) {
 
 	nic := r.nicWith(alice, p.subnet, "10.0.0.10", "10.0.0.11")
 	want := driver.Nic{
-		ID: nic, Subnet: p.subnet, MAC: r.read(alice, nic).id("MacAddress"), SourceDestCheck: true, SecurityGroups: []string{p.group},
+		ID: nic, Subnet: p.subnet, MAC: r.read(alice, nic).Text("MacAddress"), SourceDestCheck: true, SecurityGroups: []string{p.group},
 		Addresses: []driver.Address{{Private: addr("10.0.0.10")}, {Private: addr("10.0.0.11")}},
 	}
 	has(want)
 
 	vm, first := r.vm(alice, p.subnet)
 	primary := driver.Nic{
-		ID: first, Subnet: p.subnet, MAC: r.read(alice, first).id("MacAddress"), Machine: vm, SourceDestCheck: true, SecurityGroups: []string{p.group},
+		ID: first, Subnet: p.subnet, MAC: r.read(alice, first).Text("MacAddress"), Machine: vm, SourceDestCheck: true, SecurityGroups: []string{p.group},
 		Addresses: []driver.Address{{Private: addr(addresses(r.read(alice, first))[0])}},
 	}
-	link := r.call(alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q, "DeviceNumber": 3}`, nic, vm)).id("LinkNicId")
+	link := r.Call(alice, "LinkNic", `{"NicId": %q, "VmId": %q, "DeviceNumber": 3}`, nic, vm).Text("LinkNicId")
 	want.Machine, want.Device = vm, 3
 	has(want, primary)
 
-	r.call(alice, "UpdateNic", fmt.Sprintf(`{"NicId": %q, "SecurityGroupIds": [%q]}`, nic, p.other))
+	r.Call(alice, "UpdateNic", `{"NicId": %q, "SecurityGroupIds": [%q]}`, nic, p.other)
 	want.SecurityGroups = []string{p.other}
 	has(want, primary)
 
 	ip := r.publicIp(alice)
-	r.linkIp(alice, ip.id("PublicIpId"), fmt.Sprintf(`"NicId": %q, "PrivateIp": "10.0.0.11"`, nic))
-	want.Addresses[1].Public = addr(ip.id("PublicIp"))
+	r.linkIp(alice, ip.Text("PublicIpId"), fmt.Sprintf(`"NicId": %q, "PrivateIp": "10.0.0.11"`, nic))
+	want.Addresses[1].Public = addr(ip.Text("PublicIp"))
 	has(want, primary)
 
-	r.call(alice, "LinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "PrivateIps": ["10.0.0.11"], "AllowRelink": true}`, first))
+	r.Call(alice, "LinkPrivateIps", `{"NicId": %q, "PrivateIps": ["10.0.0.11"], "AllowRelink": true}`, first)
 	primary.Addresses, want.Addresses = append(primary.Addresses, want.Addresses[1]), want.Addresses[:1]
 	has(want, primary)
 
-	r.linkIp(alice, ip.id("PublicIpId"), fmt.Sprintf(`"NicId": %q, "AllowRelink": true`, nic))
-	want.Addresses[0].Public, primary.Addresses[1].Public = addr(ip.id("PublicIp")), netip.Addr{}
+	r.linkIp(alice, ip.Text("PublicIpId"), fmt.Sprintf(`"NicId": %q, "AllowRelink": true`, nic))
+	want.Addresses[0].Public, primary.Addresses[1].Public = addr(ip.Text("PublicIp")), netip.Addr{}
 	has(want, primary)
 
-	r.call(alice, "UnlinkPublicIp", fmt.Sprintf(`{"PublicIp": %q}`, ip["PublicIp"]))
+	r.Call(alice, "UnlinkPublicIp", `{"PublicIp": %q}`, ip["PublicIp"])
 	want.Addresses[0].Public = netip.Addr{}
 	has(want, primary)
 
-	r.call(alice, "UnlinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "PrivateIps": ["10.0.0.11"]}`, first))
+	r.Call(alice, "UnlinkPrivateIps", `{"NicId": %q, "PrivateIps": ["10.0.0.11"]}`, first)
 	primary.Addresses = primary.Addresses[:1]
 	has(want, primary)
 
-	r.call(alice, "UnlinkNic", fmt.Sprintf(`{"LinkNicId": %q}`, link))
+	r.Call(alice, "UnlinkNic", `{"LinkNicId": %q}`, link)
 	want.Machine, want.Device = "", 0
 	has(want, primary)
 
-	r.call(alice, "UpdateSubnet", fmt.Sprintf(`{"SubnetId": %q, "MapPublicIpOnLaunch": true}`, p.subnet))
-	r.call(alice, "DeleteNic", fmt.Sprintf(`{"NicId": %q}`, nic))
-	lent := r.one("Nic", alice, "CreateNic", fmt.Sprintf(`{"SubnetId": %q}`, p.subnet))
+	r.Call(alice, "UpdateSubnet", `{"SubnetId": %q, "MapPublicIpOnLaunch": true}`, p.subnet)
+	r.Call(alice, "DeleteNic", `{"NicId": %q}`, nic)
+	lent := r.One(alice, "CreateNic", `{"SubnetId": %q}`, p.subnet)
 	has(primary, driver.Nic{
-		ID: lent.id("NicId"), Subnet: p.subnet, MAC: lent.id("MacAddress"), SourceDestCheck: true, SecurityGroups: []string{p.group},
+		ID: lent.Text("NicId"), Subnet: p.subnet, MAC: lent.Text("MacAddress"), SourceDestCheck: true, SecurityGroups: []string{p.group},
 		Addresses: []driver.Address{{Private: addr(addresses(lent)[0]), Public: addr(lent["LinkPublicIp"].(map[string]any)["PublicIp"].(string))}},
 	})
 }

@@ -25,7 +25,7 @@ func (r *region) place(account string) place {
 	p := place{net: r.net(account, "10.0.0.0/16")}
 	p.subnet = r.subnet(account, p.net, "10.0.0.0/24")
 	p.other = r.group(account, p.net, "web")
-	r.update(account, func(tx *resource.Tx) error {
+	r.Update(account, func(tx *resource.Tx) error {
 		for g := range network.SecurityGroups.Of(tx, id.Net(p.net)) {
 			if g.SecurityGroupName == "default" {
 				p.group = string(g.SecurityGroupId)
@@ -39,7 +39,7 @@ func (r *region) place(account string) place {
 // nic makes a NIC in a Subnet and answers its ID.
 func (r *region) nic(account, subnet string) string {
 	r.Helper()
-	return r.one("Nic", account, "CreateNic", fmt.Sprintf(`{"SubnetId": %q}`, subnet)).id("NicId")
+	return r.One(account, "CreateNic", `{"SubnetId": %q}`, subnet).Text("NicId")
 }
 
 // nicWith makes a NIC with private IPs, the first being the primary one, and
@@ -50,14 +50,14 @@ func (r *region) nicWith(account, subnet string, ips ...string) string {
 	for i, ip := range ips {
 		list = append(list, fmt.Sprintf(`{"IsPrimary": %t, "PrivateIp": %q}`, i == 0, ip))
 	}
-	return r.one("Nic", account, "CreateNic", fmt.Sprintf(`{"SubnetId": %q, "PrivateIps": [%s]}`, subnet, strings.Join(list, ","))).id("NicId")
+	return r.One(account, "CreateNic", `{"SubnetId": %q, "PrivateIps": [%s]}`, subnet, strings.Join(list, ",")).Text("NicId")
 }
 
 // vm makes a VM in a Subnet, as far as the network knows of VMs, and answers its
 // ID and that of its primary NIC.
 func (r *region) vm(account, subnet string) (vm, nic string) {
 	r.Helper()
-	r.update(account, func(tx *resource.Tx) error {
+	r.Update(account, func(tx *resource.Tx) error {
 		n, err := network.NewNic{SubnetId: id.Subnet(subnet), Description: "Primary network interface"}.Create(tx, here)
 		if err != nil {
 			return err
@@ -73,7 +73,7 @@ func (r *region) vm(account, subnet string) (vm, nic string) {
 func (r *region) service(account, subnet, service string) string {
 	r.Helper()
 	var n *network.Nic
-	r.update(account, func(tx *resource.Tx) (err error) {
+	r.Update(account, func(tx *resource.Tx) (err error) {
 		n, err = network.NewNic{SubnetId: id.Subnet(subnet)}.Create(tx, here)
 		if err != nil {
 			return err
@@ -87,7 +87,7 @@ func (r *region) service(account, subnet, service string) string {
 // read reads one NIC.
 func (r *region) read(account, nic string) object {
 	r.Helper()
-	nics := r.list("Nics", account, "ReadNics", fmt.Sprintf(`{"Filters": {"NicIds": [%q]}}`, nic))
+	nics := r.List(account, "ReadNics", `{"Filters": {"NicIds": [%q]}}`, nic)
 	if len(nics) != 1 {
 		r.Fatalf("there are %d NICs %s", len(nics), nic)
 	}
@@ -105,31 +105,31 @@ func addresses(nic object) (ips []string) {
 // available is the number of free addresses that a Subnet shows.
 func (r *region) available(account, subnet string) float64 {
 	r.Helper()
-	return r.list("Subnets", account, "ReadSubnets", fmt.Sprintf(`{"Filters": {"SubnetIds": [%q]}}`, subnet))[0]["AvailableIpsCount"].(float64)
+	return r.List(account, "ReadSubnets", `{"Filters": {"SubnetIds": [%q]}}`, subnet)[0]["AvailableIpsCount"].(float64)
 }
 
 func TestNic(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
 	p := r.place(alice)
-	made := r.one("Nic", alice, "CreateNic", fmt.Sprintf(`{"SubnetId": %q, "Description": "a card", "PrivateIps": [{"IsPrimary": true, "PrivateIp": "10.0.0.20"}, {"PrivateIp": "10.0.0.21"}]}`, p.subnet))
+	made := r.One(alice, "CreateNic", `{"SubnetId": %q, "Description": "a card", "PrivateIps": [{"IsPrimary": true, "PrivateIp": "10.0.0.20"}, {"PrivateIp": "10.0.0.21"}]}`, p.subnet)
 	want := fmt.Sprintf(`{"NicId": %q, "AccountId": %q, "Description": "a card", "IsSourceDestChecked": true, "MacAddress": %q, "NetId": %q, "SubnetId": %q,
 		"SubregionName": "test-1a", "State": "available", "Tags": [], "PrivateDnsName": "ip-10-0-0-20.test-1.compute.internal",
 		"SecurityGroups": [{"SecurityGroupId": %q, "SecurityGroupName": "default"}],
 		"PrivateIps": [{"IsPrimary": true, "PrivateIp": "10.0.0.20", "PrivateDnsName": "ip-10-0-0-20.test-1.compute.internal"},
 			{"IsPrimary": false, "PrivateIp": "10.0.0.21", "PrivateDnsName": "ip-10-0-0-21.test-1.compute.internal"}]}`,
 		made["NicId"], alice, made["MacAddress"], p.net, p.subnet, p.group)
-	r.shows(made, want)
-	r.shows(r.read(alice, made.id("NicId")), want)
-	r.selects(r.list("Nics", bob, "ReadNics", `{}`), "NicId")
+	r.Shows(made, want)
+	r.Shows(r.read(alice, made.Text("NicId")), want)
+	r.Selects(r.List(bob, "ReadNics", `{}`), "NicId")
 
 	// Its addresses are its own until it goes.
 	if free := r.available(alice, p.subnet); free != 249 {
 		t.Errorf("a Subnet with a NIC of two addresses has %v free ones", free)
 	}
-	r.refuse(apierror.SubnetInUse, alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, p.subnet))
-	r.call(alice, "DeleteNic", fmt.Sprintf(`{"NicId": %q}`, made["NicId"]))
-	r.selects(r.list("Nics", alice, "ReadNics", `{}`), "NicId")
+	r.Refuse(apierror.SubnetInUse, alice, "DeleteSubnet", `{"SubnetId": %q}`, p.subnet)
+	r.Call(alice, "DeleteNic", `{"NicId": %q}`, made["NicId"])
+	r.Selects(r.List(alice, "ReadNics", `{}`), "NicId")
 	if free := r.available(alice, p.subnet); free != 251 {
 		t.Errorf("a Subnet without NICs has %v free addresses", free)
 	}
@@ -178,10 +178,10 @@ func TestNicPrivateIps(t *testing.T) {
 			r.nicWith(alice, p.subnet, "10.0.0.77")
 			body := fmt.Sprintf(`{"SubnetId": %q, "PrivateIps": [%s]}`, p.subnet, test.given)
 			if test.refused != 0 {
-				r.refuse(test.refused, alice, "CreateNic", body)
+				r.Refuse(test.refused, alice, "CreateNic", body)
 				return
 			}
-			made := r.one("Nic", alice, "CreateNic", body)
+			made := r.One(alice, "CreateNic", body)
 			got := addresses(made)
 			if len(got) != len(test.want) {
 				t.Fatalf("the private IPs are %q, want %d", got, len(test.want))
@@ -267,9 +267,9 @@ func TestNicRefusals(t *testing.T) {
 		{"unlink of addresses of a service's NIC", alice, "UnlinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "PrivateIps": ["10.0.0.99"]}`, hidden), apierror.NicNotFound},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) { r.refuse(test.want, test.account, test.action, test.body) })
+		t.Run(test.name, func(t *testing.T) { r.Refuse(test.want, test.account, test.action, test.body) })
 	}
-	r.selects(r.list("Nics", alice, "ReadNics", `{}`)[:2], "NicId", nic, primary) // and not the service's
+	r.Selects(r.List(alice, "ReadNics", `{}`)[:2], "NicId", nic, primary) // and not the service's
 }
 
 // A NIC shows its security groups by ID, whatever the order they were given in.
@@ -294,12 +294,12 @@ func TestNicShowsItsGroupsByID(t *testing.T) {
 		for _, g := range nic["SecurityGroups"].([]any) {
 			list = append(list, g.(map[string]any))
 		}
-		r.selects(list, "SecurityGroupId", groups...)
+		r.Selects(list, "SecurityGroupId", groups...)
 	}
-	made := r.one("Nic", alice, "CreateNic", fmt.Sprintf(`{"SubnetId": %q, "SecurityGroupIds": %s}`, p.subnet, given))
+	made := r.One(alice, "CreateNic", `{"SubnetId": %q, "SecurityGroupIds": %s}`, p.subnet, given)
 	order(made)
-	order(r.one("Nic", alice, "UpdateNic", fmt.Sprintf(`{"NicId": %q, "SecurityGroupIds": %s}`, made["NicId"], given)))
-	order(r.read(alice, made.id("NicId")))
+	order(r.One(alice, "UpdateNic", `{"NicId": %q, "SecurityGroupIds": %s}`, made["NicId"], given))
+	order(r.read(alice, made.Text("NicId")))
 }
 
 func TestUpdateNic(t *testing.T) {
@@ -308,16 +308,16 @@ func TestUpdateNic(t *testing.T) {
 	p := r.place(alice)
 	vm, nic := r.vm(alice, p.subnet)
 	link := r.read(alice, nic)["LinkNic"].(map[string]any)["LinkNicId"]
-	updated := r.one("Nic", alice, "UpdateNic", fmt.Sprintf(`{"NicId": %q, "Description": "a card", "SecurityGroupIds": [%q, %q, %q]}`, nic, p.other, p.group, p.other))
+	updated := r.One(alice, "UpdateNic", `{"NicId": %q, "Description": "a card", "SecurityGroupIds": [%q, %q, %q]}`, nic, p.other, p.group, p.other)
 	if updated["Description"] != "a card" || len(updated["SecurityGroups"].([]any)) != 2 {
 		t.Errorf("got %v", updated)
 	}
-	updated = r.one("Nic", alice, "UpdateNic", fmt.Sprintf(`{"NicId": %q, "LinkNic": {"DeleteOnVmDeletion": false, "LinkNicId": %q}}`, nic, link))
+	updated = r.One(alice, "UpdateNic", `{"NicId": %q, "LinkNic": {"DeleteOnVmDeletion": false, "LinkNicId": %q}}`, nic, link)
 	want := map[string]any{"DeleteOnVmDeletion": false, "DeviceNumber": 0.0, "LinkNicId": link, "State": "attached", "VmAccountId": alice, "VmId": vm}
 	if got := updated["LinkNic"].(map[string]any); fmt.Sprint(got) != fmt.Sprint(want) || updated["Description"] != "a card" {
 		t.Errorf("the link is %v, want %v", got, want)
 	}
-	updated = r.one("Nic", alice, "UpdateNic", fmt.Sprintf(`{"NicId": %q, "Description": ""}`, nic))
+	updated = r.One(alice, "UpdateNic", `{"NicId": %q, "Description": ""}`, nic)
 	if updated["Description"] != "" {
 		t.Errorf("the description is %v", updated["Description"])
 	}
@@ -332,9 +332,9 @@ func TestNicSecurityGroupQuota(t *testing.T) {
 	p := r.place(alice)
 	third := r.group(alice, p.net, "db")
 	nic := r.nic(alice, p.subnet)
-	r.call(alice, "UpdateNic", fmt.Sprintf(`{"NicId": %q, "SecurityGroupIds": [%q, %q]}`, nic, p.group, p.other))
-	r.refuse(apierror.TooManyNicSecurityGroups, alice, "UpdateNic", fmt.Sprintf(`{"NicId": %q, "SecurityGroupIds": [%q, %q, %q]}`, nic, p.group, p.other, third))
-	r.refuse(apierror.TooManyNicSecurityGroups, alice, "CreateNic", fmt.Sprintf(`{"SubnetId": %q, "SecurityGroupIds": [%q, %q, %q]}`, p.subnet, p.group, p.other, third))
+	r.Call(alice, "UpdateNic", `{"NicId": %q, "SecurityGroupIds": [%q, %q]}`, nic, p.group, p.other)
+	r.Refuse(apierror.TooManyNicSecurityGroups, alice, "UpdateNic", `{"NicId": %q, "SecurityGroupIds": [%q, %q, %q]}`, nic, p.group, p.other, third)
+	r.Refuse(apierror.TooManyNicSecurityGroups, alice, "CreateNic", `{"SubnetId": %q, "SecurityGroupIds": [%q, %q, %q]}`, p.subnet, p.group, p.other, third)
 	if used := r.meter(alice, "vm_sg_limit"); used != 2 {
 		t.Errorf("of vm_sg_limit, %d are used", used)
 	}
@@ -343,7 +343,7 @@ func TestNicSecurityGroupQuota(t *testing.T) {
 // meter reads how much of a quota of an account is used.
 func (r *region) meter(account, quota string) (used int) {
 	r.Helper()
-	err := r.db.View(context.Background(), resource.Caller{Account: account}, func(tx *resource.Tx) error {
+	err := r.DB.View(context.Background(), resource.Caller{Account: account}, func(tx *resource.Tx) error {
 		for _, m := range network.Meters() {
 			if m.Quota == quota {
 				for _, used = range m.Read(tx) {
@@ -364,13 +364,13 @@ func TestNicFilters(t *testing.T) {
 	r := setup(t)
 	p, q := r.place(alice), r.place(alice)
 	r.internet(alice, p.net)
-	there := r.one("Subnet", alice, "CreateSubnet", fmt.Sprintf(`{"NetId": %q, "IpRange": "10.0.1.0/24", "SubregionName": "test-1b"}`, p.net)).id("SubnetId")
+	there := r.One(alice, "CreateSubnet", `{"NetId": %q, "IpRange": "10.0.1.0/24", "SubregionName": "test-1b"}`, p.net).Text("SubnetId")
 	first := r.nicWith(alice, p.subnet, "10.0.0.10", "10.0.0.11")
-	r.call(alice, "UpdateNic", fmt.Sprintf(`{"NicId": %q, "Description": "first", "SecurityGroupIds": [%q]}`, first, p.other))
+	r.Call(alice, "UpdateNic", `{"NicId": %q, "Description": "first", "SecurityGroupIds": [%q]}`, first, p.other)
 	vm, second := r.vm(alice, p.subnet)
 	third := r.nicWith(alice, there, "10.0.1.10")
 	fourth := r.nic(alice, q.subnet)
-	r.update(alice, func(tx *resource.Tx) error {
+	r.Update(alice, func(tx *resource.Tx) error {
 		n, err := network.Nics.Get(tx, id.Nic(fourth))
 		if err == nil {
 			n.IsSourceDestChecked = false
@@ -379,11 +379,11 @@ func TestNicFilters(t *testing.T) {
 		return err
 	})
 	r.service(alice, p.subnet, "nat-00000001")
-	r.tag(alice, third, "env", "test")
+	r.Tag(alice, third, api.Tag{Key: "env", Value: "test"})
 	ip := r.publicIp(alice)
-	eipassoc := r.linkIp(alice, ip.id("PublicIpId"), `"NicId": "`+first+`", "PrivateIp": "10.0.0.11"`)
+	eipassoc := r.linkIp(alice, ip.Text("PublicIpId"), `"NicId": "`+first+`", "PrivateIp": "10.0.0.11"`)
 	other := r.publicIp(alice)
-	otherLink := r.linkIp(alice, other.id("PublicIpId"), `"NicId": "`+third+`"`)
+	otherLink := r.linkIp(alice, other.Text("PublicIpId"), `"NicId": "`+third+`"`)
 	link := r.read(alice, second)["LinkNic"].(map[string]any)["LinkNicId"]
 	mac := r.read(alice, third)["MacAddress"]
 	all := []string{first, second, third, fourth}
@@ -409,7 +409,7 @@ func TestNicFilters(t *testing.T) {
 		{fmt.Sprintf(`{"LinkNicVmIds": [%q]}`, vm), []string{second}},
 		{fmt.Sprintf(`{"LinkPublicIpAccountIds": [%q]}`, alice), []string{third}},
 		{fmt.Sprintf(`{"LinkPublicIpLinkPublicIpIds": [%q, %q]}`, eipassoc, otherLink), []string{third}},
-		{fmt.Sprintf(`{"LinkPublicIpPublicDnsNames": ["ows-%s.test-1.compute.example.com"]}`, strings.ReplaceAll(other.id("PublicIp"), ".", "-")), []string{third}},
+		{fmt.Sprintf(`{"LinkPublicIpPublicDnsNames": ["ows-%s.test-1.compute.example.com"]}`, strings.ReplaceAll(other.Text("PublicIp"), ".", "-")), []string{third}},
 		{fmt.Sprintf(`{"LinkPublicIpPublicIpIds": [%q, %q]}`, ip["PublicIpId"], other["PublicIpId"]), []string{third}},
 		{fmt.Sprintf(`{"LinkPublicIpPublicIps": [%q, %q]}`, ip["PublicIp"], other["PublicIp"]), []string{third}},
 		{fmt.Sprintf(`{"MacAddresses": [%q]}`, mac), []string{third}},
@@ -436,7 +436,7 @@ func TestNicFilters(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.filters, func(t *testing.T) {
-			r.selects(r.list("Nics", alice, "ReadNics", `{"Filters": `+test.filters+`}`), "NicId", test.want...)
+			r.Selects(r.List(alice, "ReadNics", `{"Filters": `+test.filters+`}`), "NicId", test.want...)
 		})
 	}
 }
@@ -448,9 +448,9 @@ func TestNicFilterOfTheFirstVersion(t *testing.T) {
 	p := r.place(alice)
 	_, nic := r.vm(alice, p.subnet)
 	r.nic(alice, p.subnet)
-	r.refuse(apierror.UnknownParameter, alice, "ReadNics", `{"Filters": {"LinkNicSortNumbers": [0]}}`)
-	r.version = api.Versions[0]
-	r.selects(r.list("Nics", alice, "ReadNics", `{"Filters": {"LinkNicSortNumbers": [0]}}`), "NicId", nic)
+	r.Refuse(apierror.UnknownParameter, alice, "ReadNics", `{"Filters": {"LinkNicSortNumbers": [0]}}`)
+	r.Version = api.Versions[0]
+	r.Selects(r.List(alice, "ReadNics", `{"Filters": {"LinkNicSortNumbers": [0]}}`), "NicId", nic)
 }
 
 // A Subnet stays as long as anything has an address in it, and says what.
@@ -462,8 +462,8 @@ func TestSubnetNamesWhatLivesInIt(t *testing.T) {
 	nic := r.nic(alice, p.subnet)
 	vm, primary := r.vm(alice, p.subnet)
 	hidden := r.service(alice, p.subnet, "nat-00000001")
-	r.refuse(apierror.SubnetInUse, alice, "DeleteSubnet", body)
-	_, err := r.try(alice, "DeleteSubnet", body)
+	r.Refuse(apierror.SubnetInUse, alice, "DeleteSubnet", body)
+	_, err := r.Try(alice, "DeleteSubnet", body)
 	for _, name := range []string{nic, primary + " of " + vm, "nat-00000001"} {
 		if !strings.Contains(err.Error(), name) {
 			t.Errorf("%v, which does not name %s", err, name)
@@ -472,9 +472,9 @@ func TestSubnetNamesWhatLivesInIt(t *testing.T) {
 	if strings.Contains(err.Error(), hidden) {
 		t.Errorf("%v, which names what nobody is shown", err)
 	}
-	r.refuse(apierror.NetInUse, alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, p.net))
+	r.Refuse(apierror.NetInUse, alice, "DeleteNet", `{"NetId": %q}`, p.net)
 
-	r.update(alice, func(tx *resource.Tx) error {
+	r.Update(alice, func(tx *resource.Tx) error {
 		for n := range network.Nics.All(tx) {
 			if err := n.Remove(tx); err != nil {
 				return err
@@ -482,7 +482,7 @@ func TestSubnetNamesWhatLivesInIt(t *testing.T) {
 		}
 		return nil
 	})
-	r.call(alice, "DeleteSubnet", body)
+	r.Call(alice, "DeleteSubnet", body)
 }
 
 func TestLinkNic(t *testing.T) {
@@ -495,8 +495,8 @@ func TestLinkNic(t *testing.T) {
 	var nics, links []string
 	for device := 7; device > 0; device-- {
 		nic := r.nic(alice, next)
-		answer := r.call(alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q, "DeviceNumber": %d}`, nic, vm, device))
-		nics, links = append(nics, nic), append(links, answer.id("LinkNicId"))
+		answer := r.Call(alice, "LinkNic", `{"NicId": %q, "VmId": %q, "DeviceNumber": %d}`, nic, vm, device)
+		nics, links = append(nics, nic), append(links, answer.Text("LinkNicId"))
 		shown := r.read(alice, nic)
 		want := fmt.Sprint(map[string]any{
 			"DeleteOnVmDeletion": false, "DeviceNumber": float64(device), "LinkNicId": answer["LinkNicId"], "State": "attached", "VmAccountId": alice, "VmId": vm,
@@ -506,20 +506,20 @@ func TestLinkNic(t *testing.T) {
 		}
 	}
 	spare := r.nic(alice, next)
-	r.refuse(apierror.DeviceTaken, alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q, "DeviceNumber": 7}`, spare, vm))
-	r.refuse(apierror.InUse, alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q, "DeviceNumber": 1}`, nics[0], other))
-	far := r.one("Subnet", alice, "CreateSubnet", fmt.Sprintf(`{"NetId": %q, "IpRange": "10.0.2.0/24", "SubregionName": "test-1b"}`, p.net)).id("SubnetId")
-	r.refuse(apierror.InvalidParameter, alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q, "DeviceNumber": 1}`, r.nic(alice, far), other))
+	r.Refuse(apierror.DeviceTaken, alice, "LinkNic", `{"NicId": %q, "VmId": %q, "DeviceNumber": 7}`, spare, vm)
+	r.Refuse(apierror.InUse, alice, "LinkNic", `{"NicId": %q, "VmId": %q, "DeviceNumber": 1}`, nics[0], other)
+	far := r.One(alice, "CreateSubnet", `{"NetId": %q, "IpRange": "10.0.2.0/24", "SubregionName": "test-1b"}`, p.net).Text("SubnetId")
+	r.Refuse(apierror.InvalidParameter, alice, "LinkNic", `{"NicId": %q, "VmId": %q, "DeviceNumber": 1}`, r.nic(alice, far), other)
 
-	r.call(alice, "UnlinkNic", fmt.Sprintf(`{"LinkNicId": %q}`, links[0]))
+	r.Call(alice, "UnlinkNic", `{"LinkNicId": %q}`, links[0])
 	if shown := r.read(alice, nics[0]); shown["State"] != "available" || shown["LinkNic"] != nil {
 		t.Errorf("an unlinked NIC is %v", shown)
 	}
-	r.refuse(apierror.NicLinkNotFound, alice, "UnlinkNic", fmt.Sprintf(`{"LinkNicId": %q}`, links[0]))
-	r.call(alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q, "DeviceNumber": 1}`, nics[0], other))
+	r.Refuse(apierror.NicLinkNotFound, alice, "UnlinkNic", `{"LinkNicId": %q}`, links[0])
+	r.Call(alice, "LinkNic", `{"NicId": %q, "VmId": %q, "DeviceNumber": 1}`, nics[0], other)
 
 	// What computing sees.
-	r.update(alice, func(tx *resource.Tx) error {
+	r.Update(alice, func(tx *resource.Tx) error {
 		got := network.VmNics(tx, id.Vm(vm))
 		if len(got) != 7 || string(got[0].NicId) != primary || string(got[6].NicId) != nics[1] {
 			t.Errorf("the NICs of the VM are %v", got)
@@ -534,7 +534,7 @@ func TestLinkNic(t *testing.T) {
 		}
 		return nil
 	})
-	r.refuse(apierror.VmNotFound, alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q, "DeviceNumber": 1}`, spare, vm))
+	r.Refuse(apierror.VmNotFound, alice, "LinkNic", `{"NicId": %q, "VmId": %q, "DeviceNumber": 1}`, spare, vm)
 }
 
 func TestLinkPrivateIps(t *testing.T) {
@@ -542,7 +542,7 @@ func TestLinkPrivateIps(t *testing.T) {
 	r := setup(t)
 	p := r.place(alice)
 	nic, other := r.nicWith(alice, p.subnet, "10.0.0.10"), r.nicWith(alice, p.subnet, "10.0.0.20", "10.0.0.21")
-	link := func(nic, rest string) { r.call(alice, "LinkPrivateIps", fmt.Sprintf(`{"NicId": %q%s}`, nic, rest)) }
+	link := func(nic, rest string) { r.Call(alice, "LinkPrivateIps", `{"NicId": %q%s}`, nic, rest) }
 	has := func(nic string, want ...string) {
 		t.Helper()
 		if got := addresses(r.read(alice, nic)); !slices.Equal(got, want) {
@@ -557,14 +557,14 @@ func TestLinkPrivateIps(t *testing.T) {
 	// Another NIC gives up secondary ones only, and only when told to.
 	refused := func(ip, relink string) {
 		t.Helper()
-		r.refuse(apierror.InvalidParameter, alice, "LinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "PrivateIps": ["10.0.0.14", %q]%s}`, nic, ip, relink))
+		r.Refuse(apierror.InvalidParameter, alice, "LinkPrivateIps", `{"NicId": %q, "PrivateIps": ["10.0.0.14", %q]%s}`, nic, ip, relink)
 	}
 	refused("10.0.0.21", ``)
 	refused("10.0.0.21", `, "AllowRelink": false`)
 	refused("10.0.0.20", `, "AllowRelink": true`)
 	var services string
 	hidden := r.service(alice, p.subnet, "nat-00000001")
-	r.update(alice, func(tx *resource.Tx) error {
+	r.Update(alice, func(tx *resource.Tx) error {
 		n, err := network.Nics.Get(tx, id.Nic(hidden))
 		services = string(n.PrivateIps[0].PrivateIp)
 		return err
@@ -579,18 +579,18 @@ func TestLinkPrivateIps(t *testing.T) {
 	if got := addresses(r.read(alice, other)); len(got) != 30 {
 		t.Errorf("a NIC that was given 28 and one more private IPs has %q", got)
 	}
-	r.refuse(apierror.TooManyPrivateIps, alice, "LinkPrivateIps", fmt.Sprintf(`{"NicId": %q}`, other))
-	r.refuse(apierror.TooManyPrivateIps, alice, "LinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "PrivateIps": ["10.0.0.21"], "AllowRelink": true}`, other))
+	r.Refuse(apierror.TooManyPrivateIps, alice, "LinkPrivateIps", `{"NicId": %q}`, other)
+	r.Refuse(apierror.TooManyPrivateIps, alice, "LinkPrivateIps", `{"NicId": %q, "PrivateIps": ["10.0.0.21"], "AllowRelink": true}`, other)
 	if free := r.available(alice, p.subnet); free != 251-5-30-1 {
 		t.Errorf("the Subnet has %v free addresses", free)
 	}
 
 	unlink := func(ips string) {
-		r.call(alice, "UnlinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "PrivateIps": [%s]}`, nic, ips))
+		r.Call(alice, "UnlinkPrivateIps", `{"NicId": %q, "PrivateIps": [%s]}`, nic, ips)
 	}
 	unlink(`"10.0.0.11", "10.0.0.21", "10.0.0.11"`)
 	has(nic, "10.0.0.10", "10.0.0.12", "10.0.0.13")
-	r.refuse(apierror.PrivateIpsNotLinked, alice, "UnlinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "PrivateIps": ["10.0.0.12", "10.0.0.11"]}`, nic))
+	r.Refuse(apierror.PrivateIpsNotLinked, alice, "UnlinkPrivateIps", `{"NicId": %q, "PrivateIps": ["10.0.0.12", "10.0.0.11"]}`, nic)
 	has(nic, "10.0.0.10", "10.0.0.12", "10.0.0.13")
 	r.nicWith(alice, p.subnet, "10.0.0.11") // which is free again
 }
@@ -613,7 +613,7 @@ func TestNicsOfNewVms(t *testing.T) {
 			private[ip] = true
 		}
 	}
-	r.update(alice, func(tx *resource.Tx) error {
+	r.Update(alice, func(tx *resource.Tx) error {
 		if _, err := here.AddCloudNic(tx, "i-00000001", "test-1a", []id.SecurityGroup{id.SecurityGroup(p.group)}); !apierror.NotInPublicCloud.Is(err) {
 			t.Errorf("a VM of the public Cloud in a group of a Net: %v", err)
 		}

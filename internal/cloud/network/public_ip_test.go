@@ -18,7 +18,7 @@ import (
 // internet links an internet service to a Net.
 func (r *region) internet(account, net string) {
 	r.Helper()
-	r.update(account, func(tx *resource.Tx) error {
+	r.Update(account, func(tx *resource.Tx) error {
 		return network.InternetServices.Insert(tx, &network.InternetService{NetId: id.Net(net)})
 	})
 }
@@ -26,19 +26,19 @@ func (r *region) internet(account, net string) {
 // publicIp makes a public IP.
 func (r *region) publicIp(account string) object {
 	r.Helper()
-	return r.one("PublicIp", account, "CreatePublicIp", `{}`)
+	return r.One(account, "CreatePublicIp", `{}`)
 }
 
 // linkIp links a public IP, by its ID, to what the rest of the request says.
 func (r *region) linkIp(account, ip, to string) (link string) {
 	r.Helper()
-	return r.call(account, "LinkPublicIp", fmt.Sprintf(`{"PublicIpId": %q, %s}`, ip, to)).id("LinkPublicIpId")
+	return r.Call(account, "LinkPublicIp", `{"PublicIpId": %q, %s}`, ip, to).Text("LinkPublicIpId")
 }
 
 // readIp reads one public IP by its ID.
 func (r *region) readIp(account, ip string) object {
 	r.Helper()
-	ips := r.list("PublicIps", account, "ReadPublicIps", fmt.Sprintf(`{"Filters": {"PublicIpIds": [%q]}}`, ip))
+	ips := r.List(account, "ReadPublicIps", `{"Filters": {"PublicIpIds": [%q]}}`, ip)
 	if len(ips) != 1 {
 		r.Fatalf("there are %d public IPs %s", len(ips), ip)
 	}
@@ -49,7 +49,7 @@ func (r *region) readIp(account, ip string) object {
 // of VMs, and answers its ID and that of its NIC.
 func (r *region) cloudVm(account string) (vm, nic string) {
 	r.Helper()
-	r.update(account, func(tx *resource.Tx) error {
+	r.Update(account, func(tx *resource.Tx) error {
 		vm = id.Vm("").Form().Random(tx.Rand())
 		n, err := here.AddCloudNic(tx, id.Vm(vm), "test-1a", nil)
 		if err != nil {
@@ -64,7 +64,7 @@ func (r *region) cloudVm(account string) (vm, nic string) {
 // show is a NIC, of whatever making, as the region would show it.
 func (r *region) show(account, nic string) (n *network.Nic) {
 	r.Helper()
-	r.update(account, func(tx *resource.Tx) (err error) {
+	r.Update(account, func(tx *resource.Tx) (err error) {
 		if n, err = network.Nics.Get(tx, id.Nic(nic)); err == nil {
 			n = here.ShowNic(tx, n)
 		}
@@ -77,7 +77,7 @@ func (r *region) show(account, nic string) (n *network.Nic) {
 // a single /24 of public IPs.
 func (r *region) taken() (n int) {
 	r.Helper()
-	snap, err := r.db.Store.View(context.Background(), "addresses-198.51.100.0")
+	snap, err := r.DB.Store.View(context.Background(), "addresses-198.51.100.0")
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -92,16 +92,16 @@ func TestPublicIp(t *testing.T) {
 	r := setup(t)
 	made := r.publicIp(alice)
 	want := fmt.Sprintf(`{"PublicIpId": %q, "PublicIp": %q, "Tags": []}`, made["PublicIpId"], made["PublicIp"])
-	r.shows(made, want)
-	r.shows(r.readIp(alice, made.id("PublicIpId")), want)
-	if !strings.HasPrefix(made.id("PublicIp"), "198.51.100.") {
+	r.Shows(made, want)
+	r.Shows(r.readIp(alice, made.Text("PublicIpId")), want)
+	if !strings.HasPrefix(made.Text("PublicIp"), "198.51.100.") {
 		t.Errorf("the region has no address %s", made["PublicIp"])
 	}
-	r.selects(r.list("PublicIps", bob, "ReadPublicIps", `{}`), "PublicIpId")
+	r.Selects(r.List(bob, "ReadPublicIps", `{}`), "PublicIpId")
 	second := r.publicIp(bob)
-	r.call(alice, "DeletePublicIp", fmt.Sprintf(`{"PublicIpId": %q}`, made["PublicIpId"]))
-	r.call(bob, "DeletePublicIp", fmt.Sprintf(`{"PublicIp": %q}`, second["PublicIp"]))
-	r.selects(r.list("PublicIps", alice, "ReadPublicIps", `{}`), "PublicIpId")
+	r.Call(alice, "DeletePublicIp", `{"PublicIpId": %q}`, made["PublicIpId"])
+	r.Call(bob, "DeletePublicIp", `{"PublicIp": %q}`, second["PublicIp"])
+	r.Selects(r.List(alice, "ReadPublicIps", `{}`), "PublicIpId")
 	if n := r.taken(); n != 0 {
 		t.Errorf("%d addresses are still taken", n)
 	}
@@ -115,23 +115,23 @@ func TestPublicIpRefusals(t *testing.T) {
 	nic := r.nicWith(alice, p.subnet, "10.0.0.10", "10.0.0.11")
 	vm, _ := r.vm(alice, p.subnet)
 	double, _ := r.vm(alice, p.subnet)
-	r.call(alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q, "DeviceNumber": 1}`, r.nic(alice, p.subnet), double))
+	r.Call(alice, "LinkNic", `{"NicId": %q, "VmId": %q, "DeviceNumber": 1}`, r.nic(alice, p.subnet), double)
 	hidden := r.service(alice, p.subnet, "lb-1")
 	cloud, cloudNic := r.cloudVm(alice)
 	free, used, spare := r.publicIp(alice), r.publicIp(alice), r.publicIp(alice)
-	link := r.linkIp(alice, used.id("PublicIpId"), `"NicId": "`+nic+`"`)
+	link := r.linkIp(alice, used.Text("PublicIpId"), `"NicId": "`+nic+`"`)
 	nats, locked := r.publicIp(alice), r.publicIp(alice)
 	var lent *network.PublicIp
-	r.update(alice, func(tx *resource.Tx) error {
+	r.Update(alice, func(tx *resource.Tx) error {
 		nat := &network.NatService{NetId: id.Net(p.net), SubnetId: id.Subnet(p.subnet)}
 		if err := network.NatServices.Insert(tx, nat); err != nil {
 			return err
 		}
 		for ip := range network.PublicIps.All(tx) {
 			switch string(ip.PublicIpId) {
-			case nats.id("PublicIpId"):
+			case nats.Text("PublicIpId"):
 				ip.NatServiceId = nat.NatServiceId
-			case locked.id("PublicIpId"):
+			case locked.Text("PublicIpId"):
 				ip.NicId, ip.PrivateIp, ip.LinkPublicIpId = id.Nic(hidden), "10.0.0.200", "eipassoc-00000001"
 			}
 			if ip.Ephemeral {
@@ -198,7 +198,7 @@ func TestPublicIpRefusals(t *testing.T) {
 		{"deletion of another service's", alice, "DeletePublicIp", fmt.Sprintf(`{"PublicIpId": %q}`, locked["PublicIpId"]), apierror.PublicIpLocked},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) { r.refuse(test.want, test.account, test.action, test.body) })
+		t.Run(test.name, func(t *testing.T) { r.Refuse(test.want, test.account, test.action, test.body) })
 	}
 }
 
@@ -210,11 +210,11 @@ func TestLinkPublicIp(t *testing.T) {
 	nic := r.nicWith(alice, p.subnet, "10.0.0.10", "10.0.0.11")
 	vm, primary := r.vm(alice, p.subnet)
 	ip := r.publicIp(alice)
-	publicID, address := ip.id("PublicIpId"), ip.id("PublicIp")
+	publicID, address := ip.Text("PublicIpId"), ip.Text("PublicIp")
 
 	link := r.linkIp(alice, publicID, fmt.Sprintf(`"VmId": %q`, vm))
-	r.shows(r.readIp(alice, publicID), fmt.Sprintf(`{"PublicIpId": %q, "PublicIp": %q, "LinkPublicIpId": %q, "NicId": %q, "NicAccountId": %q, "VmId": %q,
-		"PrivateIp": %q, "Tags": []}`, publicID, address, link, primary, alice, vm, addresses(r.read(alice, primary))[0]))
+	r.Shows(r.readIp(alice, publicID), `{"PublicIpId": %q, "PublicIp": %q, "LinkPublicIpId": %q, "NicId": %q, "NicAccountId": %q, "VmId": %q,
+		"PrivateIp": %q, "Tags": []}`, publicID, address, link, primary, alice, vm, addresses(r.read(alice, primary))[0])
 	want := fmt.Sprint(map[string]any{
 		"LinkPublicIpId": link, "PublicDnsName": "ows-" + strings.ReplaceAll(address, ".", "-") + ".test-1.compute.example.com",
 		"PublicIp": address, "PublicIpAccountId": alice, "PublicIpId": publicID,
@@ -228,41 +228,41 @@ func TestLinkPublicIp(t *testing.T) {
 	}
 
 	// It moves, if told so, and stands for one private IP only.
-	moved := r.call(alice, "LinkPublicIp", fmt.Sprintf(`{"PublicIp": %q, "NicId": %q, "PrivateIp": "10.0.0.11", "AllowRelink": true}`, address, nic)).id("LinkPublicIpId")
+	moved := r.Call(alice, "LinkPublicIp", `{"PublicIp": %q, "NicId": %q, "PrivateIp": "10.0.0.11", "AllowRelink": true}`, address, nic).Text("LinkPublicIpId")
 	shown = r.read(alice, nic)
 	if moved == link || shown["LinkPublicIp"] != nil || shown["PrivateIps"].([]any)[1].(map[string]any)["LinkPublicIp"] == nil || r.read(alice, primary)["LinkPublicIp"] != nil {
 		t.Errorf("after it moved, the NIC shows %v", shown)
 	}
 	second := r.publicIp(alice)
-	r.linkIp(alice, second.id("PublicIpId"), fmt.Sprintf(`"NicId": %q, "PrivateIp": "10.0.0.11", "AllowRelink": true`, nic))
+	r.linkIp(alice, second.Text("PublicIpId"), fmt.Sprintf(`"NicId": %q, "PrivateIp": "10.0.0.11", "AllowRelink": true`, nic))
 	if left := r.readIp(alice, publicID); left["NicId"] != nil || left["PrivateIp"] != nil || left["LinkPublicIpId"] != nil || left["NicAccountId"] != nil {
 		t.Errorf("after another took its place, it is %v", left)
 	}
 
 	// It goes with its private IP to another NIC, and stays behind when that is
 	// unlinked.
-	r.call(alice, "LinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "PrivateIps": ["10.0.0.11"], "AllowRelink": true}`, primary))
-	if with := r.readIp(alice, second.id("PublicIpId")); with["NicId"] != primary || with["PrivateIp"] != "10.0.0.11" || with["VmId"] != vm {
+	r.Call(alice, "LinkPrivateIps", `{"NicId": %q, "PrivateIps": ["10.0.0.11"], "AllowRelink": true}`, primary)
+	if with := r.readIp(alice, second.Text("PublicIpId")); with["NicId"] != primary || with["PrivateIp"] != "10.0.0.11" || with["VmId"] != vm {
 		t.Errorf("after its private IP moved, it is %v", with)
 	}
-	r.call(alice, "UnlinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "PrivateIps": ["10.0.0.11"]}`, primary))
-	if without := r.readIp(alice, second.id("PublicIpId")); without["LinkPublicIpId"] != nil || without["NicId"] != nil {
+	r.Call(alice, "UnlinkPrivateIps", `{"NicId": %q, "PrivateIps": ["10.0.0.11"]}`, primary)
+	if without := r.readIp(alice, second.Text("PublicIpId")); without["LinkPublicIpId"] != nil || without["NicId"] != nil {
 		t.Errorf("after its private IP was unlinked, it is %v", without)
 	}
 
 	// Unlinking is by the link or by the address.
 	link = r.linkIp(alice, publicID, fmt.Sprintf(`"NicId": %q`, nic))
-	r.call(alice, "UnlinkPublicIp", fmt.Sprintf(`{"LinkPublicIpId": %q}`, link))
-	r.refuse(apierror.PublicIpLinkNotFound, alice, "UnlinkPublicIp", fmt.Sprintf(`{"LinkPublicIpId": %q}`, link))
+	r.Call(alice, "UnlinkPublicIp", `{"LinkPublicIpId": %q}`, link)
+	r.Refuse(apierror.PublicIpLinkNotFound, alice, "UnlinkPublicIp", `{"LinkPublicIpId": %q}`, link)
 	r.linkIp(alice, publicID, fmt.Sprintf(`"NicId": %q`, nic))
-	r.call(alice, "UnlinkPublicIp", fmt.Sprintf(`{"PublicIp": %q}`, address))
-	r.refuse(apierror.PublicIpLinkNotFound, alice, "UnlinkPublicIp", fmt.Sprintf(`{"PublicIp": %q}`, address))
+	r.Call(alice, "UnlinkPublicIp", `{"PublicIp": %q}`, address)
+	r.Refuse(apierror.PublicIpLinkNotFound, alice, "UnlinkPublicIp", `{"PublicIp": %q}`, address)
 
 	// A NIC that goes leaves it behind.
 	r.linkIp(alice, publicID, fmt.Sprintf(`"NicId": %q`, nic))
-	r.call(alice, "DeleteNic", fmt.Sprintf(`{"NicId": %q}`, nic))
-	r.shows(r.readIp(alice, publicID), fmt.Sprintf(`{"PublicIpId": %q, "PublicIp": %q, "Tags": []}`, publicID, address))
-	r.call(alice, "DeletePublicIp", fmt.Sprintf(`{"PublicIpId": %q}`, publicID))
+	r.Call(alice, "DeleteNic", `{"NicId": %q}`, nic)
+	r.Shows(r.readIp(alice, publicID), `{"PublicIpId": %q, "PublicIp": %q, "Tags": []}`, publicID, address)
+	r.Call(alice, "DeletePublicIp", `{"PublicIpId": %q}`, publicID)
 }
 
 func TestPublicIpFilters(t *testing.T) {
@@ -273,10 +273,10 @@ func TestPublicIpFilters(t *testing.T) {
 	vm, nic := r.vm(alice, p.subnet)
 	cloud, cloudNic := r.cloudVm(alice)
 	linked, free, public := r.publicIp(alice), r.publicIp(alice), r.publicIp(alice)
-	link := r.linkIp(alice, linked.id("PublicIpId"), fmt.Sprintf(`"VmId": %q`, vm))
-	r.linkIp(alice, public.id("PublicIpId"), fmt.Sprintf(`"VmId": %q`, cloud))
-	r.tag(alice, free.id("PublicIpId"), "env", "test")
-	a, b, c := linked.id("PublicIpId"), free.id("PublicIpId"), public.id("PublicIpId")
+	link := r.linkIp(alice, linked.Text("PublicIpId"), fmt.Sprintf(`"VmId": %q`, vm))
+	r.linkIp(alice, public.Text("PublicIpId"), fmt.Sprintf(`"VmId": %q`, cloud))
+	r.Tag(alice, free.Text("PublicIpId"), api.Tag{Key: "env", Value: "test"})
+	a, b, c := linked.Text("PublicIpId"), free.Text("PublicIpId"), public.Text("PublicIpId")
 	tests := []struct {
 		filters string
 		want    []string
@@ -300,7 +300,7 @@ func TestPublicIpFilters(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.filters, func(t *testing.T) {
-			r.selects(r.list("PublicIps", alice, "ReadPublicIps", `{"Filters": `+test.filters+`}`), "PublicIpId", test.want...)
+			r.Selects(r.List(alice, "ReadPublicIps", `{"Filters": `+test.filters+`}`), "PublicIpId", test.want...)
 		})
 	}
 }
@@ -311,16 +311,16 @@ func TestLentPublicIps(t *testing.T) {
 	r := setup(t, map[string]int{"ip_limit": 1})
 	p := r.place(alice)
 	before := r.nic(alice, p.subnet)
-	r.call(alice, "UpdateSubnet", fmt.Sprintf(`{"SubnetId": %q, "MapPublicIpOnLaunch": true}`, p.subnet))
-	made := r.one("Nic", alice, "CreateNic", fmt.Sprintf(`{"SubnetId": %q, "PrivateIps": [{"IsPrimary": true, "PrivateIp": "10.0.0.10"}, {"PrivateIp": "10.0.0.11"}]}`, p.subnet))
+	r.Call(alice, "UpdateSubnet", `{"SubnetId": %q, "MapPublicIpOnLaunch": true}`, p.subnet)
+	made := r.One(alice, "CreateNic", `{"SubnetId": %q, "PrivateIps": [{"IsPrimary": true, "PrivateIp": "10.0.0.10"}, {"PrivateIp": "10.0.0.11"}]}`, p.subnet)
 	lent := made["LinkPublicIp"].(map[string]any)
 	address := lent["PublicIp"].(string)
 	want := map[string]any{"PublicDnsName": "ows-" + strings.ReplaceAll(address, ".", "-") + ".test-1.compute.example.com", "PublicIp": address}
 	if fmt.Sprint(lent) != fmt.Sprint(want) || r.read(alice, before)["LinkPublicIp"] != nil {
 		t.Errorf("the NIC has %v, want %v", lent, want)
 	}
-	r.selects(r.list("PublicIps", alice, "ReadPublicIps", `{}`), "PublicIpId")
-	r.selects(r.list("Nics", alice, "ReadNics", fmt.Sprintf(`{"Filters": {"LinkPublicIpPublicIps": [%q]}}`, address)), "NicId", made.id("NicId"))
+	r.Selects(r.List(alice, "ReadPublicIps", `{}`), "PublicIpId")
+	r.Selects(r.List(alice, "ReadNics", `{"Filters": {"LinkPublicIpPublicIps": [%q]}}`, address), "NicId", made.Text("NicId"))
 	if used := r.meter(alice, "ip_limit"); used != 0 {
 		t.Errorf("of ip_limit, %d are used by what was lent", used)
 	}
@@ -328,12 +328,12 @@ func TestLentPublicIps(t *testing.T) {
 	// A public IP of the account's takes its place, for good.
 	r.internet(alice, p.net)
 	own := r.publicIp(alice)
-	r.linkIp(alice, own.id("PublicIpId"), fmt.Sprintf(`"NicId": %q`, made["NicId"]))
+	r.linkIp(alice, own.Text("PublicIpId"), fmt.Sprintf(`"NicId": %q`, made["NicId"]))
 	if n := r.taken(); n != 1 {
 		t.Errorf("%d addresses are taken, want that of the account only", n)
 	}
-	r.call(alice, "UnlinkPublicIp", fmt.Sprintf(`{"PublicIp": %q}`, own["PublicIp"]))
-	if now := r.read(alice, made.id("NicId"))["LinkPublicIp"]; now != nil {
+	r.Call(alice, "UnlinkPublicIp", `{"PublicIp": %q}`, own["PublicIp"])
+	if now := r.read(alice, made.Text("NicId"))["LinkPublicIp"]; now != nil {
 		t.Errorf("the NIC has %v again", now)
 	}
 
@@ -342,7 +342,7 @@ func TestLentPublicIps(t *testing.T) {
 	if n := r.taken(); n != 2 {
 		t.Errorf("%d addresses are taken", n)
 	}
-	r.call(alice, "DeleteNic", fmt.Sprintf(`{"NicId": %q}`, second))
+	r.Call(alice, "DeleteNic", `{"NicId": %q}`, second)
 	if n := r.taken(); n != 1 {
 		t.Errorf("%d addresses are taken after the NIC has gone", n)
 	}
@@ -365,30 +365,30 @@ func TestPublicIpsInThePublicCloud(t *testing.T) {
 	first := string(r.show(alice, nic).LinkPublicIp.PublicIp)
 	has(otherNic, "", false)
 	ip := r.publicIp(alice)
-	link := r.linkIp(alice, ip.id("PublicIpId"), fmt.Sprintf(`"VmId": %q`, vm))
-	has(nic, ip.id("PublicIp"), true)
-	r.shows(r.readIp(alice, ip.id("PublicIpId")), fmt.Sprintf(`{"PublicIpId": %q, "PublicIp": %q, "LinkPublicIpId": %q, "NicId": %q, "NicAccountId": %q, "VmId": %q,
-		"PrivateIp": %q, "Tags": []}`, ip["PublicIpId"], ip["PublicIp"], link, nic, alice, vm, r.show(alice, nic).PrivateIps[0].PrivateIp))
-	r.selects(r.list("Nics", alice, "ReadNics", `{}`), "NicId")
+	link := r.linkIp(alice, ip.Text("PublicIpId"), fmt.Sprintf(`"VmId": %q`, vm))
+	has(nic, ip.Text("PublicIp"), true)
+	r.Shows(r.readIp(alice, ip.Text("PublicIpId")), `{"PublicIpId": %q, "PublicIp": %q, "LinkPublicIpId": %q, "NicId": %q, "NicAccountId": %q, "VmId": %q,
+		"PrivateIp": %q, "Tags": []}`, ip["PublicIpId"], ip["PublicIp"], link, nic, alice, vm, r.show(alice, nic).PrivateIps[0].PrivateIp)
+	r.Selects(r.List(alice, "ReadNics", `{}`), "NicId")
 	if n := r.taken(); n != 2 {
 		t.Errorf("%d public addresses are taken: %s did not go back", n, first)
 	}
 
 	// It moves without being told so; the VM that loses it is lent another.
-	r.linkIp(alice, ip.id("PublicIpId"), fmt.Sprintf(`"VmId": %q`, other))
-	has(otherNic, ip.id("PublicIp"), true)
+	r.linkIp(alice, ip.Text("PublicIpId"), fmt.Sprintf(`"VmId": %q`, other))
+	has(otherNic, ip.Text("PublicIp"), true)
 	has(nic, "", false)
-	r.call(alice, "UnlinkPublicIp", fmt.Sprintf(`{"PublicIp": %q}`, ip["PublicIp"]))
+	r.Call(alice, "UnlinkPublicIp", `{"PublicIp": %q}`, ip["PublicIp"])
 	has(otherNic, "", false)
-	r.linkIp(alice, ip.id("PublicIpId"), fmt.Sprintf(`"VmId": %q`, vm))
-	r.call(alice, "DeletePublicIp", fmt.Sprintf(`{"PublicIpId": %q}`, ip["PublicIpId"]))
+	r.linkIp(alice, ip.Text("PublicIpId"), fmt.Sprintf(`"VmId": %q`, vm))
+	r.Call(alice, "DeletePublicIp", `{"PublicIpId": %q}`, ip["PublicIpId"])
 	has(nic, "", false)
 
 	// A VM that stops has none, and one that starts has one.
 	second := r.publicIp(alice)
-	r.linkIp(alice, second.id("PublicIpId"), fmt.Sprintf(`"VmId": %q`, vm))
+	r.linkIp(alice, second.Text("PublicIpId"), fmt.Sprintf(`"VmId": %q`, vm))
 	stored := func(change func(*resource.Tx, *network.Nic) error) {
-		r.update(alice, func(tx *resource.Tx) error {
+		r.Update(alice, func(tx *resource.Tx) error {
 			n, err := network.Nics.Get(tx, id.Nic(nic))
 			if err != nil {
 				return err
@@ -400,24 +400,24 @@ func TestPublicIpsInThePublicCloud(t *testing.T) {
 	if got := r.show(alice, nic).LinkPublicIp; got != nil {
 		t.Errorf("a VM that does not run has %v", got)
 	}
-	r.linkIp(alice, second.id("PublicIpId"), fmt.Sprintf(`"VmId": %q`, vm))
-	r.call(alice, "UnlinkPublicIp", fmt.Sprintf(`{"PublicIp": %q}`, second["PublicIp"]))
+	r.linkIp(alice, second.Text("PublicIpId"), fmt.Sprintf(`"VmId": %q`, vm))
+	r.Call(alice, "UnlinkPublicIp", `{"PublicIp": %q}`, second["PublicIp"])
 	if got := r.show(alice, nic).LinkPublicIp; got != nil {
 		t.Errorf("a VM that does not run is lent %v", got)
 	}
 	stored(func(tx *resource.Tx, n *network.Nic) error { return here.AssignEphemeralIP(tx, n) })
 	has(nic, "", false)
-	r.linkIp(alice, second.id("PublicIpId"), fmt.Sprintf(`"VmId": %q`, vm))
+	r.linkIp(alice, second.Text("PublicIpId"), fmt.Sprintf(`"VmId": %q`, vm))
 	stored(func(tx *resource.Tx, n *network.Nic) error { return here.AssignEphemeralIP(tx, n) })
-	has(nic, second.id("PublicIp"), true)
+	has(nic, second.Text("PublicIp"), true)
 
 	// When it goes, nothing of it is left.
 	private := r.show(alice, nic).PrivateIps[0].PrivateIp
 	stored(func(tx *resource.Tx, n *network.Nic) error { return n.Remove(tx) })
-	if left := r.readIp(alice, second.id("PublicIpId")); left["NicId"] != nil || left["VmId"] != nil {
+	if left := r.readIp(alice, second.Text("PublicIpId")); left["NicId"] != nil || left["VmId"] != nil {
 		t.Errorf("the public IP is %v", left)
 	}
-	snap, err := r.db.Store.View(t.Context(), "addresses-"+string(private[:strings.LastIndex(string(private), ".")])+".0")
+	snap, err := r.DB.Store.View(t.Context(), "addresses-"+string(private[:strings.LastIndex(string(private), ".")])+".0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -431,12 +431,12 @@ func TestPublicIpQuota(t *testing.T) {
 	r := setup(t, map[string]int{"ip_limit": 2})
 	first := r.publicIp(alice)
 	r.publicIp(alice)
-	r.refuse(apierror.TooManyPublicIps, alice, "CreatePublicIp", `{}`)
+	r.Refuse(apierror.TooManyPublicIps, alice, "CreatePublicIp", `{}`)
 	r.publicIp(bob)
 	if used := r.meter(alice, "ip_limit"); used != 2 {
 		t.Errorf("of ip_limit, %d are used", used)
 	}
-	r.call(alice, "DeletePublicIp", fmt.Sprintf(`{"PublicIpId": %q}`, first["PublicIpId"]))
+	r.Call(alice, "DeletePublicIp", `{"PublicIpId": %q}`, first["PublicIpId"])
 	r.publicIp(alice)
 }
 
@@ -447,12 +447,12 @@ func TestAddressesOfOneAccountAreTogether(t *testing.T) {
 	wide := here
 	wide.PublicIps = []api.CIDR{"198.18.0.0/15"} // 512 blocks of 256
 	r := openAt(t, wide, nil, nil)
-	t.Cleanup(func() { r.db.Close() })
+	t.Cleanup(func() { r.DB.Close() })
 	r.welcome()
 	const addresses, full = 1000, 192
 	blocks := map[string]int{}
 	for range addresses {
-		ip := r.one("PublicIp", alice, "CreatePublicIp", `{}`)["PublicIp"].(string)
+		ip := r.One(alice, "CreatePublicIp", `{}`)["PublicIp"].(string)
 		blocks[ip[:strings.LastIndex(ip, ".")]]++
 	}
 	if most := addresses/full + 1; len(blocks) != most {
@@ -479,7 +479,7 @@ func TestAddressesAreGivenOnce(t *testing.T) {
 	tiny := here
 	tiny.PublicIps = []api.CIDR{"198.51.100.0/29", "203.0.113.8/30"} // 12 addresses in two blocks
 	r := openAt(t, tiny, nil, nil)
-	t.Cleanup(func() { r.db.Close() })
+	t.Cleanup(func() { r.DB.Close() })
 	r.welcome()
 	subnets := map[string]string{}
 	for _, account := range []string{alice, bob} {
@@ -496,7 +496,7 @@ func TestAddressesAreGivenOnce(t *testing.T) {
 		for i := range n {
 			account := []string{alice, bob}[i%2]
 			group.Go(func() {
-				got, err := r.try(account, action, body(account))
+				got, err := r.Try(account, action, body(account))
 				mu.Lock()
 				defer mu.Unlock()
 				answers = append(answers, answer{account, got, err})
@@ -559,7 +559,7 @@ func TestAddressesAreGivenOnce(t *testing.T) {
 			}
 		}
 	})[0]
-	r.call(given[ip], "DeletePublicIp", fmt.Sprintf(`{"PublicIp": %q}`, ip))
+	r.Call(given[ip], "DeletePublicIp", `{"PublicIp": %q}`, ip)
 	other := map[string]string{alice: bob, bob: alice}[given[ip]]
 	if got := r.publicIp(other)["PublicIp"]; got != ip {
 		t.Errorf("the free address is %s, and given is %s", ip, got)

@@ -17,7 +17,7 @@ import (
 // answers its ID.
 func (r *region) tableByHand(account, net string, byHand ...api.CIDR) (table string) {
 	r.Helper()
-	r.update(account, func(tx *resource.Tx) error {
+	r.Update(account, func(tx *resource.Tx) error {
 		n, err := network.Nets.Get(tx, id.Net(net))
 		if err != nil {
 			return err
@@ -40,7 +40,7 @@ func propagating(table, gateway string, enable bool) string {
 
 func (r *region) propagate(account, table, gateway string, enable bool) {
 	r.Helper()
-	got := r.one("RouteTable", account, "UpdateRoutePropagation", propagating(table, gateway, enable))
+	got := r.One(account, "UpdateRoutePropagation", propagating(table, gateway, enable))
 	if from := fmt.Sprint(got["RoutePropagatingVirtualGateways"]); enable != (from == fmt.Sprintf("[map[VirtualGatewayId:%s]]", gateway)) || !enable && from != "[]" {
 		r.Errorf("the table takes over the routes of %s", from)
 	}
@@ -51,7 +51,7 @@ func (r *region) propagate(account, table, gateway string, enable bool) {
 func (r *region) propagated(account, table string, want ...string) {
 	r.Helper()
 	var got []string
-	err := r.db.View(context.Background(), resource.Caller{Account: account}, func(tx *resource.Tx) error {
+	err := r.DB.View(context.Background(), resource.Caller{Account: account}, func(tx *resource.Tx) error {
 		got = nil
 		t, err := network.RouteTables.Get(tx, id.RouteTable(table))
 		if err != nil {
@@ -75,7 +75,7 @@ func (r *region) propagated(account, table string, want ...string) {
 // generationOf is how often the driver was to hear of a Net.
 func (r *region) generationOf(account, net string) (generation uint64) {
 	r.Helper()
-	r.update(account, func(tx *resource.Tx) error {
+	r.Update(account, func(tx *resource.Tx) error {
 		n, err := network.Nets.Get(tx, id.Net(net))
 		if err == nil {
 			generation = n.Generation
@@ -92,7 +92,7 @@ func TestRoutePropagation(t *testing.T) {
 	e := r.ends(alice)
 	table, byHand := r.tableByHand(alice, net), r.tableByHand(alice, net, "172.16.0.0/12")
 	vpn := r.vpn(alice, e, "192.168.0.0/16", "172.16.0.0/12", "10.0.1.0/24", "10.0.0.0/16", "10.0.0.0/8")
-	r.refuse(apierror.GatewayNotLinked, alice, "UpdateRoutePropagation", propagating(table, e.virtual, true))
+	r.Refuse(apierror.GatewayNotLinked, alice, "UpdateRoutePropagation", propagating(table, e.virtual, true))
 	r.linkGateway(alice, e.virtual, net)
 	r.propagated(alice, table)
 
@@ -114,30 +114,30 @@ func TestRoutePropagation(t *testing.T) {
 		}
 		heard = now
 	}
-	r.call(alice, "DeleteVpnConnectionRoute", routing(vpn, "172.16.0.0/12"))
+	r.Call(alice, "DeleteVpnConnectionRoute", routing(vpn, "172.16.0.0/12"))
 	changed("a route that is gone")
 	r.propagated(alice, table, "192.168.0.0/16 "+e.virtual, "10.0.0.0/8 "+e.virtual)
-	r.call(alice, "CreateVpnConnectionRoute", routing(vpn, "0.0.0.0/0"))
+	r.Call(alice, "CreateVpnConnectionRoute", routing(vpn, "0.0.0.0/0"))
 	changed("a new route")
 	r.propagated(alice, table, "192.168.0.0/16 "+e.virtual, "10.0.0.0/8 "+e.virtual, "0.0.0.0/0 "+e.virtual)
 
 	// Two connections with the same route make one; it stays until the last goes.
 	second := r.vpn(alice, ends{e.virtual, r.clientGateway(alice, 65000, "192.0.2.2")}, "0.0.0.0/0")
 	changed("a second connection")
-	r.call(alice, "DeleteVpnConnection", about("VpnConnectionId", vpn))
+	r.Call(alice, "DeleteVpnConnection", about("VpnConnectionId", vpn))
 	changed("a connection that is gone")
 	r.propagated(alice, table, "0.0.0.0/0 "+e.virtual)
 	r.propagated(alice, byHand, "0.0.0.0/0 "+e.virtual)
 	r.propagate(alice, byHand, e.virtual, false)
 	r.propagated(alice, byHand)
 	r.propagate(alice, byHand, e.virtual, false)
-	r.call(alice, "DeleteVpnConnection", about("VpnConnectionId", second))
+	r.Call(alice, "DeleteVpnConnection", about("VpnConnectionId", second))
 	r.propagated(alice, table)
 	r.vpn(alice, e, "192.168.0.0/16")
 	r.propagated(alice, table, "192.168.0.0/16 "+e.virtual)
 
 	// With the link the propagation ends, and does not begin again with it.
-	r.call(alice, "UnlinkVirtualGateway", linking(e.virtual, net))
+	r.Call(alice, "UnlinkVirtualGateway", linking(e.virtual, net))
 	changed("a gateway that is unlinked")
 	r.propagated(alice, table)
 	r.linkGateway(alice, e.virtual, net)
@@ -162,7 +162,7 @@ func TestRoutePropagationIsRefused(t *testing.T) {
 		"no such table":            {apierror.RouteTableNotFound, propagating("rtb-00000000", gateway, true)},
 		"ending what cannot be":    {apierror.InvalidPropagation, propagating(other, gateway, false)},
 	} {
-		t.Run(name, func(t *testing.T) { r.with(t).refuse(refused.code, alice, "UpdateRoutePropagation", refused.body) })
+		t.Run(name, func(t *testing.T) { r.With(t).Refuse(refused.code, alice, "UpdateRoutePropagation", refused.body) })
 	}
-	r.refuse(apierror.RouteTableNotFound, bob, "UpdateRoutePropagation", propagating(table, gateway, true))
+	r.Refuse(apierror.RouteTableNotFound, bob, "UpdateRoutePropagation", propagating(table, gateway, true))
 }

@@ -1,6 +1,8 @@
 package network_test
 
 import (
+	"github.com/bastide-cloud/bastide/internal/api"
+
 	"fmt"
 	"testing"
 
@@ -13,13 +15,13 @@ import (
 // table makes a route table and answers its ID.
 func (r *region) table(account, net string) string {
 	r.Helper()
-	return r.one("RouteTable", account, "CreateRouteTable", fmt.Sprintf(`{"NetId": %q}`, net)).id("RouteTableId")
+	return r.One(account, "CreateRouteTable", `{"NetId": %q}`, net).Text("RouteTableId")
 }
 
 // mainTable reads the main route table of a Net.
 func (r *region) mainTable(account, net string) object {
 	r.Helper()
-	tables := r.list("RouteTables", account, "ReadRouteTables", fmt.Sprintf(`{"Filters": {"NetIds": [%q], "LinkRouteTableMain": true}}`, net))
+	tables := r.List(account, "ReadRouteTables", `{"Filters": {"NetIds": [%q], "LinkRouteTableMain": true}}`, net)
 	if len(tables) != 1 {
 		r.Fatalf("the Net %s has %d main route tables", net, len(tables))
 	}
@@ -29,13 +31,13 @@ func (r *region) mainTable(account, net string) object {
 // linkTable links a route table to a Subnet and answers the ID of the link.
 func (r *region) linkTable(account, table, subnet string) string {
 	r.Helper()
-	return r.call(account, "LinkRouteTable", fmt.Sprintf(`{"RouteTableId": %q, "SubnetId": %q}`, table, subnet)).id("LinkRouteTableId")
+	return r.Call(account, "LinkRouteTable", `{"RouteTableId": %q, "SubnetId": %q}`, table, subnet).Text("LinkRouteTableId")
 }
 
 // links are the links of a route table.
 func (r *region) links(account, table string) (links []object) {
 	r.Helper()
-	tables := r.list("RouteTables", account, "ReadRouteTables", fmt.Sprintf(`{"Filters": {"RouteTableIds": [%q]}}`, table))
+	tables := r.List(account, "ReadRouteTables", `{"Filters": {"RouteTableIds": [%q]}}`, table)
 	for _, link := range tables[0]["LinkRouteTables"].([]any) {
 		links = append(links, link.(map[string]any))
 	}
@@ -48,15 +50,14 @@ func TestMainRouteTable(t *testing.T) {
 	net := r.net(alice, "10.0.0.0/16")
 	main := r.mainTable(alice, net)
 	link := object(main["LinkRouteTables"].([]any)[0].(map[string]any))
-	r.shows(main, fmt.Sprintf(`{"RouteTableId": %q, "NetId": %q, "Tags": [], "RoutePropagatingVirtualGateways": [],
+	r.Shows(main, `{"RouteTableId": %q, "NetId": %q, "Tags": [], "RoutePropagatingVirtualGateways": [],
 		"LinkRouteTables": [{"LinkRouteTableId": %q, "RouteTableId": %[1]q, "Main": true, "NetId": %[2]q}],
-		"Routes": [{"DestinationIpRange": "10.0.0.0/16", "GatewayId": "local", "CreationMethod": "CreateRouteTable", "State": "active"}]}`,
-		main["RouteTableId"], net, link["LinkRouteTableId"]))
+		"Routes": [{"DestinationIpRange": "10.0.0.0/16", "GatewayId": "local", "CreationMethod": "CreateRouteTable", "State": "active"}]}`, main["RouteTableId"], net, link["LinkRouteTableId"])
 
-	r.refuse(apierror.InUse, alice, "DeleteRouteTable", fmt.Sprintf(`{"RouteTableId": %q}`, main["RouteTableId"]))
-	r.refuse(apierror.InvalidParameter, alice, "UnlinkRouteTable", fmt.Sprintf(`{"LinkRouteTableId": %q}`, link["LinkRouteTableId"]))
-	r.call(alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
-	r.selects(r.list("RouteTables", alice, "ReadRouteTables", `{}`), "RouteTableId")
+	r.Refuse(apierror.InUse, alice, "DeleteRouteTable", `{"RouteTableId": %q}`, main["RouteTableId"])
+	r.Refuse(apierror.InvalidParameter, alice, "UnlinkRouteTable", `{"LinkRouteTableId": %q}`, link["LinkRouteTableId"])
+	r.Call(alice, "DeleteNet", `{"NetId": %q}`, net)
+	r.Selects(r.List(alice, "ReadRouteTables", `{}`), "RouteTableId")
 }
 
 func TestRouteTable(t *testing.T) {
@@ -64,32 +65,32 @@ func TestRouteTable(t *testing.T) {
 	r := setup(t)
 	net := r.net(alice, "10.0.0.0/16")
 	subnet, other := r.subnet(alice, net, "10.0.0.0/24"), r.subnet(alice, net, "10.0.1.0/24")
-	made := r.one("RouteTable", alice, "CreateRouteTable", fmt.Sprintf(`{"NetId": %q}`, net))
-	table := made.id("RouteTableId")
+	made := r.One(alice, "CreateRouteTable", `{"NetId": %q}`, net)
+	table := made.Text("RouteTableId")
 	want := fmt.Sprintf(`{"RouteTableId": %q, "NetId": %q, "Tags": [], "RoutePropagatingVirtualGateways": [], "LinkRouteTables": [],
 		"Routes": [{"DestinationIpRange": "10.0.0.0/16", "GatewayId": "local", "CreationMethod": "CreateRouteTable", "State": "active"}]}`, table, net)
-	r.shows(made, want)
-	r.shows(r.list("RouteTables", alice, "ReadRouteTables", fmt.Sprintf(`{"Filters": {"RouteTableIds": [%q]}}`, table))[0], want)
+	r.Shows(made, want)
+	r.Shows(r.List(alice, "ReadRouteTables", `{"Filters": {"RouteTableIds": [%q]}}`, table)[0], want)
 
 	// A Subnet is linked to one table, a table to any number of Subnets.
 	link, second := r.linkTable(alice, table, subnet), r.linkTable(alice, table, other)
-	r.shows(r.links(alice, table)[0], fmt.Sprintf(`{"LinkRouteTableId": %q, "RouteTableId": %q, "SubnetId": %q, "Main": false}`, link, table, subnet))
-	r.selects(r.links(alice, table), "SubnetId", subnet, other)
-	r.refuse(apierror.SubnetLinked, alice, "LinkRouteTable", fmt.Sprintf(`{"RouteTableId": %q, "SubnetId": %q}`, table, subnet))
-	r.refuse(apierror.SubnetLinked, alice, "LinkRouteTable", fmt.Sprintf(`{"RouteTableId": %q, "SubnetId": %q}`, r.mainTable(alice, net)["RouteTableId"], subnet))
-	r.refuse(apierror.InUse, alice, "DeleteRouteTable", fmt.Sprintf(`{"RouteTableId": %q}`, table))
+	r.Shows(r.links(alice, table)[0], `{"LinkRouteTableId": %q, "RouteTableId": %q, "SubnetId": %q, "Main": false}`, link, table, subnet)
+	r.Selects(r.links(alice, table), "SubnetId", subnet, other)
+	r.Refuse(apierror.SubnetLinked, alice, "LinkRouteTable", `{"RouteTableId": %q, "SubnetId": %q}`, table, subnet)
+	r.Refuse(apierror.SubnetLinked, alice, "LinkRouteTable", `{"RouteTableId": %q, "SubnetId": %q}`, r.mainTable(alice, net)["RouteTableId"], subnet)
+	r.Refuse(apierror.InUse, alice, "DeleteRouteTable", `{"RouteTableId": %q}`, table)
 
 	// A Subnet takes its link along.
-	r.call(alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, subnet))
-	r.selects(r.links(alice, table), "SubnetId", other)
-	r.refuse(apierror.RouteTableLinkNotFound, alice, "UnlinkRouteTable", fmt.Sprintf(`{"LinkRouteTableId": %q}`, link))
-	r.call(alice, "UnlinkRouteTable", fmt.Sprintf(`{"LinkRouteTableId": %q}`, second))
+	r.Call(alice, "DeleteSubnet", `{"SubnetId": %q}`, subnet)
+	r.Selects(r.links(alice, table), "SubnetId", other)
+	r.Refuse(apierror.RouteTableLinkNotFound, alice, "UnlinkRouteTable", `{"LinkRouteTableId": %q}`, link)
+	r.Call(alice, "UnlinkRouteTable", `{"LinkRouteTableId": %q}`, second)
 
 	// A table of its own keeps a Net.
-	r.call(alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, other))
-	r.refuse(apierror.NetInUse, alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
-	r.call(alice, "DeleteRouteTable", fmt.Sprintf(`{"RouteTableId": %q}`, table))
-	r.call(alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
+	r.Call(alice, "DeleteSubnet", `{"SubnetId": %q}`, other)
+	r.Refuse(apierror.NetInUse, alice, "DeleteNet", `{"NetId": %q}`, net)
+	r.Call(alice, "DeleteRouteTable", `{"RouteTableId": %q}`, table)
+	r.Call(alice, "DeleteNet", `{"NetId": %q}`, net)
 }
 
 func TestUpdateRouteTableLink(t *testing.T) {
@@ -97,9 +98,9 @@ func TestUpdateRouteTableLink(t *testing.T) {
 	r := setup(t)
 	net := r.net(alice, "10.0.0.0/16")
 	subnet := r.subnet(alice, net, "10.0.0.0/24")
-	main, table := r.mainTable(alice, net).id("RouteTableId"), r.table(alice, net)
+	main, table := r.mainTable(alice, net).Text("RouteTableId"), r.table(alice, net)
 	move := func(link, to string) string {
-		return r.call(alice, "UpdateRouteTableLink", fmt.Sprintf(`{"LinkRouteTableId": %q, "RouteTableId": %q}`, link, to)).id("LinkRouteTableId")
+		return r.Call(alice, "UpdateRouteTableLink", `{"LinkRouteTableId": %q, "RouteTableId": %q}`, link, to).Text("LinkRouteTableId")
 	}
 
 	// A Subnet's link goes to another table, under another ID.
@@ -108,21 +109,21 @@ func TestUpdateRouteTableLink(t *testing.T) {
 	if moved == first {
 		t.Errorf("the link has the same ID on another table")
 	}
-	r.selects(r.links(alice, main), "LinkRouteTableId", r.links(alice, main)[0].id("LinkRouteTableId"), moved)
-	r.selects(r.links(alice, table), "LinkRouteTableId")
-	r.refuse(apierror.RouteTableLinkNotFound, alice, "UpdateRouteTableLink", fmt.Sprintf(`{"LinkRouteTableId": %q, "RouteTableId": %q}`, first, table))
+	r.Selects(r.links(alice, main), "LinkRouteTableId", r.links(alice, main)[0].Text("LinkRouteTableId"), moved)
+	r.Selects(r.links(alice, table), "LinkRouteTableId")
+	r.Refuse(apierror.RouteTableLinkNotFound, alice, "UpdateRouteTableLink", `{"LinkRouteTableId": %q, "RouteTableId": %q}`, first, table)
 	back := move(moved, table)
 
 	// The main link goes before the others, and back.
-	link := r.links(alice, main)[0].id("LinkRouteTableId")
+	link := r.links(alice, main)[0].Text("LinkRouteTableId")
 	now := move(link, table)
 	if got := r.mainTable(alice, net); got["RouteTableId"] != table {
 		t.Errorf("the main table is %v, want %s", got["RouteTableId"], table)
 	}
-	r.shows(r.links(alice, table)[0], fmt.Sprintf(`{"LinkRouteTableId": %q, "RouteTableId": %q, "NetId": %q, "Main": true}`, now, table, net))
-	r.selects(r.links(alice, table), "LinkRouteTableId", now, back)
-	r.selects(r.links(alice, main), "LinkRouteTableId")
-	r.refuse(apierror.InUse, alice, "DeleteRouteTable", fmt.Sprintf(`{"RouteTableId": %q}`, table))
+	r.Shows(r.links(alice, table)[0], `{"LinkRouteTableId": %q, "RouteTableId": %q, "NetId": %q, "Main": true}`, now, table, net)
+	r.Selects(r.links(alice, table), "LinkRouteTableId", now, back)
+	r.Selects(r.links(alice, main), "LinkRouteTableId")
+	r.Refuse(apierror.InUse, alice, "DeleteRouteTable", `{"RouteTableId": %q}`, table)
 	if same := move(now, table); same != now {
 		t.Errorf("the link to the table that it is of is %s, want %s", same, now)
 	}
@@ -132,11 +133,11 @@ func TestUpdateRouteTableLink(t *testing.T) {
 	}
 
 	// The former main table is one like any other, and keeps the Net.
-	move(r.links(alice, main)[0].id("LinkRouteTableId"), table)
-	r.call(alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, subnet))
-	r.refuse(apierror.NetInUse, alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
-	r.call(alice, "DeleteRouteTable", fmt.Sprintf(`{"RouteTableId": %q}`, main))
-	r.call(alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
+	move(r.links(alice, main)[0].Text("LinkRouteTableId"), table)
+	r.Call(alice, "DeleteSubnet", `{"SubnetId": %q}`, subnet)
+	r.Refuse(apierror.NetInUse, alice, "DeleteNet", `{"NetId": %q}`, net)
+	r.Call(alice, "DeleteRouteTable", `{"RouteTableId": %q}`, main)
+	r.Call(alice, "DeleteNet", `{"NetId": %q}`, net)
 }
 
 func TestRouteTableRefusals(t *testing.T) {
@@ -167,7 +168,7 @@ func TestRouteTableRefusals(t *testing.T) {
 		{"move to another Net's table", alice, "UpdateRouteTableLink", fmt.Sprintf(`{"LinkRouteTableId": %q, "RouteTableId": %q}`, link, far), apierror.InvalidParameter},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) { r.refuse(test.want, test.account, test.action, test.body) })
+		t.Run(test.name, func(t *testing.T) { r.Refuse(test.want, test.account, test.action, test.body) })
 	}
 }
 
@@ -177,9 +178,9 @@ func TestRouteTableLeavesItsAccessPoints(t *testing.T) {
 	net := r.net(alice, "10.0.0.0/16")
 	table, other := r.table(alice, net), r.table(alice, net)
 	point := &network.NetAccessPoint{NetId: id.Net(net), RouteTableIds: []id.RouteTable{id.RouteTable(table), id.RouteTable(other)}}
-	r.update(alice, func(tx *resource.Tx) error { return network.NetAccessPoints.Insert(tx, point) })
-	r.call(alice, "DeleteRouteTable", fmt.Sprintf(`{"RouteTableId": %q}`, table))
-	r.update(alice, func(tx *resource.Tx) error {
+	r.Update(alice, func(tx *resource.Tx) error { return network.NetAccessPoints.Insert(tx, point) })
+	r.Call(alice, "DeleteRouteTable", `{"RouteTableId": %q}`, table)
+	r.Update(alice, func(tx *resource.Tx) error {
 		got, err := network.NetAccessPoints.Get(tx, point.NetAccessPointId)
 		if err == nil && (len(got.RouteTableIds) != 1 || string(got.RouteTableIds[0]) != other) {
 			t.Errorf("the access point has %q left, want %q", got.RouteTableIds, other)
@@ -193,9 +194,9 @@ func TestRouteTableQuotaIsPerNet(t *testing.T) {
 	r := setup(t, map[string]int{"rtb_limit": 2})
 	net, other := r.net(alice, "10.0.0.0/16"), r.net(alice, "10.0.0.0/16")
 	table := r.table(alice, net)
-	r.refuse(apierror.TooManyRouteTables, alice, "CreateRouteTable", fmt.Sprintf(`{"NetId": %q}`, net))
+	r.Refuse(apierror.TooManyRouteTables, alice, "CreateRouteTable", `{"NetId": %q}`, net)
 	r.table(alice, other)
-	r.call(alice, "DeleteRouteTable", fmt.Sprintf(`{"RouteTableId": %q}`, table))
+	r.Call(alice, "DeleteRouteTable", `{"RouteTableId": %q}`, table)
 	r.table(alice, net)
 }
 
@@ -203,8 +204,8 @@ func TestRouteTableFilters(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
 	net, other := r.net(alice, "10.0.0.0/16"), r.net(alice, "10.1.0.0/16")
-	main, far := r.mainTable(alice, net), r.mainTable(alice, other).id("RouteTableId")
-	first, second, third := main.id("RouteTableId"), r.table(alice, net), r.table(alice, net)
+	main, far := r.mainTable(alice, net), r.mainTable(alice, other).Text("RouteTableId")
+	first, second, third := main.Text("RouteTableId"), r.table(alice, net), r.table(alice, net)
 	subnet := r.subnet(alice, net, "10.0.0.0/24")
 	link := r.linkTable(alice, second, subnet)
 	service := r.linkInternet(alice, net)
@@ -214,13 +215,13 @@ func TestRouteTableFilters(t *testing.T) {
 		fmt.Sprintf(`"DestinationIpRange": "0.0.0.0/0", "GatewayId": %q`, service),
 		fmt.Sprintf(`"DestinationIpRange": "192.0.2.0/24", "NicId": %q`, nic),
 	} {
-		r.call(alice, "CreateRoute", fmt.Sprintf(`{"RouteTableId": %q, %s}`, second, target))
+		r.Call(alice, "CreateRoute", `{"RouteTableId": %q, %s}`, second, target)
 	}
 	nat := r.nat(alice, subnet)
-	r.call(alice, "CreateRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0", "NatServiceId": %q}`, third, nat))
+	r.Call(alice, "CreateRoute", `{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0", "NatServiceId": %q}`, third, nat)
 	peering := r.placePeering(alice, network.PeeringPending, net, other)
-	r.call(alice, "CreateRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "10.1.0.0/16", "NetPeeringId": %q}`, third, peering))
-	r.tag(alice, third, "env", "test")
+	r.Call(alice, "CreateRoute", `{"RouteTableId": %q, "DestinationIpRange": "10.1.0.0/16", "NetPeeringId": %q}`, third, peering)
+	r.Tag(alice, third, api.Tag{Key: "env", Value: "test"})
 	tests := []struct {
 		filters string
 		want    []string
@@ -253,7 +254,7 @@ func TestRouteTableFilters(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.filters, func(t *testing.T) {
-			r.selects(r.list("RouteTables", alice, "ReadRouteTables", `{"Filters": `+test.filters+`}`), "RouteTableId", test.want...)
+			r.Selects(r.List(alice, "ReadRouteTables", `{"Filters": `+test.filters+`}`), "RouteTableId", test.want...)
 		})
 	}
 }

@@ -24,7 +24,7 @@ func (r *region) placeNic(account, subnet, ip, vm string) string {
 		SubnetId: id.Subnet(subnet), MacAddress: "aa:" + subnet + ip, Places: []string{subnet + "/" + ip},
 		PrivateIps: []network.PrivateIp{{IsPrimary: true, PrivateIp: api.IPv4(ip)}},
 	}
-	r.update(account, func(tx *resource.Tx) error {
+	r.Update(account, func(tx *resource.Tx) error {
 		s, err := network.Subnets.Get(tx, nic.SubnetId)
 		if err != nil {
 			return err
@@ -45,7 +45,7 @@ func (r *region) placePeering(account string, state network.NetPeeringName, nets
 		SourceNet: network.SourceNet{NetId: id.Net(nets[0])}, AccepterNet: network.AccepterNet{NetId: id.Net(nets[1])},
 		OwnNets: []id.Net{id.Net(nets[0]), id.Net(nets[1])},
 	}
-	r.update(account, func(tx *resource.Tx) error { return network.PlacePeering(tx, p, state == network.PeeringActive) })
+	r.Update(account, func(tx *resource.Tx) error { return network.PlacePeering(tx, p, state == network.PeeringActive) })
 	return string(p.NetPeeringId)
 }
 
@@ -54,14 +54,14 @@ func (r *region) placePeering(account string, state network.NetPeeringName, nets
 func (r *region) placeGateway(account, net string) string {
 	r.Helper()
 	g := &network.VirtualGateway{NetId: id.Net(net)}
-	r.update(account, func(tx *resource.Tx) error { return network.VirtualGateways.Insert(tx, g) })
+	r.Update(account, func(tx *resource.Tx) error { return network.VirtualGateways.Insert(tx, g) })
 	return string(g.VirtualGatewayId)
 }
 
 // route reads the route of a table to a destination; nil: there is none.
 func (r *region) route(account, table, destination string) object {
 	r.Helper()
-	for _, route := range r.list("RouteTables", account, "ReadRouteTables", fmt.Sprintf(`{"Filters": {"RouteTableIds": [%q]}}`, table))[0]["Routes"].([]any) {
+	for _, route := range r.List(account, "ReadRouteTables", `{"Filters": {"RouteTableIds": [%q]}}`, table)[0]["Routes"].([]any) {
 		if o := object(route.(map[string]any)); o["DestinationIpRange"] == destination {
 			return o
 		}
@@ -78,8 +78,7 @@ func (r *region) targets(account string) (has routeTargets) {
 	has.table = r.table(account, has.net)
 	has.subnet = r.subnet(account, has.net, "10.0.0.0/24")
 	has.service, has.gateway = r.linkInternet(account, has.net), r.placeGateway(account, has.net)
-	r.call(account, "CreateRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "198.51.100.0/24", "GatewayId": %q}`,
-		r.mainTable(account, has.net)["RouteTableId"], has.service))
+	r.Call(account, "CreateRoute", `{"RouteTableId": %q, "DestinationIpRange": "198.51.100.0/24", "GatewayId": %q}`, r.mainTable(account, has.net)["RouteTableId"], has.service)
 	has.nat = r.nat(account, has.subnet)
 	has.peering = r.placePeering(account, network.PeeringActive, has.net, r.net(account, "10.1.0.0/16"))
 	has.nic, has.vm = r.placeNic(account, has.subnet, "10.0.0.8", ""), "i-0000000a"
@@ -115,7 +114,7 @@ func TestRoute(t *testing.T) {
 			maps.Copy(want, test.shown)
 			for _, action := range []string{"CreateRoute", "UpdateRoute"} {
 				before := r.netGeneration(alice, has.net)
-				table := r.one("RouteTable", alice, action, body)
+				table := r.One(alice, action, body)
 				if diff := cmp.Diff(any(map[string]any(want)), table["Routes"].([]any)[1]); diff != "" {
 					t.Errorf("%s (-want +got):\n%s", action, diff)
 				}
@@ -129,8 +128,8 @@ func TestRoute(t *testing.T) {
 			if diff := cmp.Diff(test.wanted, r.worldRoute(has.net, has.table, destination), cmpopts.EquateComparable(test.wanted.Destination)); diff != "" {
 				t.Errorf("in the driver (-want +got):\n%s", diff)
 			}
-			r.refuse(apierror.RouteExists, alice, "CreateRoute", body)
-			table := r.one("RouteTable", alice, "DeleteRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": %q}`, has.table, destination))
+			r.Refuse(apierror.RouteExists, alice, "CreateRoute", body)
+			table := r.One(alice, "DeleteRoute", `{"RouteTableId": %q, "DestinationIpRange": %q}`, has.table, destination)
 			if left := table["Routes"].([]any); len(left) != 1 {
 				t.Errorf("%d routes are left, want the local one", len(left))
 			}
@@ -140,7 +139,7 @@ func TestRoute(t *testing.T) {
 
 func (r *region) netGeneration(account, net string) (generation uint64) {
 	r.Helper()
-	r.update(account, func(tx *resource.Tx) error {
+	r.Update(account, func(tx *resource.Tx) error {
 		n, err := network.Nets.Get(tx, id.Net(net))
 		generation = n.Generation
 		return err
@@ -166,8 +165,8 @@ func (r *region) worldRoute(net, table, destination string) driver.Route {
 // worldNet is a Net of alice's as a driver that has just heard of it has it.
 func (r *region) worldNet(net string) driver.Net {
 	r.Helper()
-	drivers := sim.New(r.clock.Now, 0)
-	r.update(alice, func(tx *resource.Tx) error { // so that it is asked, whatever was done before
+	drivers := sim.New(r.Clock.Now, 0)
+	r.Update(alice, func(tx *resource.Tx) error { // so that it is asked, whatever was done before
 		n, err := network.Nets.Get(tx, id.Net(net))
 		if err != nil {
 			return err
@@ -175,7 +174,7 @@ func (r *region) worldNet(net string) driver.Net {
 		n.Generation++
 		return network.Nets.Put(tx, n)
 	})
-	if _, err := network.NewNetLoop(r.db, drivers, here).Reconcile(context.Background(), alice, net); err != nil {
+	if _, err := network.NewNetLoop(r.DB, drivers, here).Reconcile(context.Background(), alice, net); err != nil {
 		r.Fatal(err)
 	}
 	nets, err := drivers.ObserveNets(context.Background())
@@ -203,23 +202,23 @@ func TestBlackhole(t *testing.T) {
 			name:   "an unlinked internet service",
 			target: func(has routeTargets) string { return fmt.Sprintf(`"GatewayId": %q`, has.service) },
 			end: func(r *region, has routeTargets) {
-				r.call(alice, "DeleteNatService", fmt.Sprintf(`{"NatServiceId": %q}`, has.nat))
-				r.call(alice, "UnlinkInternetService", fmt.Sprintf(`{"InternetServiceId": %q, "NetId": %q}`, has.service, has.net))
+				r.Call(alice, "DeleteNatService", `{"NatServiceId": %q}`, has.nat)
+				r.Call(alice, "UnlinkInternetService", `{"InternetServiceId": %q, "NetId": %q}`, has.service, has.net)
 			},
 			again: func(r *region, has routeTargets) {
-				r.call(alice, "LinkInternetService", fmt.Sprintf(`{"InternetServiceId": %q, "NetId": %q}`, has.service, has.net))
+				r.Call(alice, "LinkInternetService", `{"InternetServiceId": %q, "NetId": %q}`, has.service, has.net)
 			},
 		}, {
 			name:   "a deleted NAT service",
 			target: func(has routeTargets) string { return fmt.Sprintf(`"NatServiceId": %q`, has.nat) },
 			end: func(r *region, has routeTargets) {
-				r.call(alice, "DeleteNatService", fmt.Sprintf(`{"NatServiceId": %q}`, has.nat))
+				r.Call(alice, "DeleteNatService", `{"NatServiceId": %q}`, has.nat)
 			},
 		}, {
 			name:   "a deleted NIC",
 			target: func(has routeTargets) string { return fmt.Sprintf(`"NicId": %q`, has.nic) },
 			end: func(r *region, has routeTargets) {
-				r.update(alice, func(tx *resource.Tx) error { return network.Nics.Delete(tx, &network.Nic{NicId: id.Nic(has.nic)}) })
+				r.Update(alice, func(tx *resource.Tx) error { return network.Nics.Delete(tx, &network.Nic{NicId: id.Nic(has.nic)}) })
 			},
 		}, {
 			name:   "a peering that is not active",
@@ -241,7 +240,7 @@ func TestBlackhole(t *testing.T) {
 					t.Errorf("the route is %s and leads to the %s", want, got)
 				}
 			}
-			r.call(alice, "CreateRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0", %s}`, has.table, test.target(has)))
+			r.Call(alice, "CreateRoute", `{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0", %s}`, has.table, test.target(has))
 			check("active")
 			test.end(r, has)
 			check("blackhole")
@@ -249,7 +248,7 @@ func TestBlackhole(t *testing.T) {
 				test.again(r, has)
 				check("active")
 			}
-			r.call(alice, "DeleteRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0"}`, has.table))
+			r.Call(alice, "DeleteRoute", `{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0"}`, has.table)
 		})
 	}
 }
@@ -257,7 +256,7 @@ func TestBlackhole(t *testing.T) {
 // moveGateway links a virtual gateway to a Net; empty: to none.
 func (r *region) moveGateway(account, gateway, net string) {
 	r.Helper()
-	r.update(account, func(tx *resource.Tx) error {
+	r.Update(account, func(tx *resource.Tx) error {
 		g, err := network.VirtualGateways.Get(tx, id.VirtualGateway(gateway))
 		if err != nil {
 			return err
@@ -270,7 +269,7 @@ func (r *region) moveGateway(account, gateway, net string) {
 // endPeering ends a Net peering of two Nets of an account.
 func (r *region) endPeering(account, peering string) {
 	r.Helper()
-	r.update(account, func(tx *resource.Tx) error {
+	r.Update(account, func(tx *resource.Tx) error {
 		p, err := network.NetPeerings.Get(tx, id.NetPeering(peering))
 		if err != nil {
 			return err
@@ -286,7 +285,7 @@ func TestRouteRefusals(t *testing.T) {
 	twoNics := "i-0000000b"
 	r.placeNic(alice, has.subnet, "10.0.0.10", twoNics)
 	r.placeNic(alice, has.subnet, "10.0.0.11", twoNics)
-	r.update(alice, func(tx *resource.Tx) error { // so that the VMs of both are not one
+	r.Update(alice, func(tx *resource.Tx) error { // so that the VMs of both are not one
 		for nic := range network.Nics.Where(tx, "NetId", far.net) {
 			if nic.LinkNic != nil {
 				link := *nic.LinkNic
@@ -299,13 +298,13 @@ func TestRouteRefusals(t *testing.T) {
 		return nil
 	})
 	var hidden string
-	r.update(alice, func(tx *resource.Tx) error {
+	r.Update(alice, func(tx *resource.Tx) error {
 		nat, err := network.NatServices.Get(tx, id.NatService(has.nat))
 		hidden = string(nat.NicId)
 		return err
 	})
-	r.call(alice, "CreateRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0", "GatewayId": %q}`, has.table, has.service))
-	r.update(alice, func(tx *resource.Tx) error {
+	r.Call(alice, "CreateRoute", `{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0", "GatewayId": %q}`, has.table, has.service)
+	r.Update(alice, func(tx *resource.Tx) error {
 		table, err := network.RouteTables.Get(tx, id.RouteTable(has.table))
 		if err != nil {
 			return err
@@ -348,7 +347,7 @@ func TestRouteRefusals(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			for action, code := range map[string]apierror.Code{"CreateRoute": test.create, "UpdateRoute": test.update} {
 				if code != 0 {
-					r.refuse(code, alice, action, fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": %q, %s}`, has.table, test.destination, test.target))
+					r.Refuse(code, alice, action, `{"RouteTableId": %q, "DestinationIpRange": %q, %s}`, has.table, test.destination, test.target)
 				}
 			}
 		})
@@ -356,13 +355,13 @@ func TestRouteRefusals(t *testing.T) {
 	for destination, code := range map[string]apierror.Code{
 		"10.0.0.0/16": apierror.InvalidParameter, "172.16.0.0/12": apierror.InvalidParameter, "192.0.2.0/24": apierror.RouteNotFound, "0.0.0.0/1": apierror.RouteNotFound,
 	} {
-		r.refuse(code, alice, "DeleteRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": %q}`, has.table, destination))
+		r.Refuse(code, alice, "DeleteRoute", `{"RouteTableId": %q, "DestinationIpRange": %q}`, has.table, destination)
 	}
 	whole := fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0", "GatewayId": %q}`, has.table, has.service)
 	for _, action := range []string{"CreateRoute", "UpdateRoute"} {
-		r.refuse(apierror.RouteTableNotFound, bob, action, whole)
+		r.Refuse(apierror.RouteTableNotFound, bob, action, whole)
 	}
-	r.refuse(apierror.RouteTableNotFound, bob, "DeleteRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0"}`, has.table))
+	r.Refuse(apierror.RouteTableNotFound, bob, "DeleteRoute", `{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0"}`, has.table)
 }
 
 // A route of the account's takes the place of a propagated one.
@@ -370,7 +369,7 @@ func TestRouteBeforePropagatedOnes(t *testing.T) {
 	t.Parallel()
 	r := setup(t, map[string]int{"rtb_rule_limit": 2})
 	has := r.targets(alice)
-	r.update(alice, func(tx *resource.Tx) error {
+	r.Update(alice, func(tx *resource.Tx) error {
 		table, err := network.RouteTables.Get(tx, id.RouteTable(has.table))
 		if err != nil {
 			return err
@@ -384,16 +383,16 @@ func TestRouteBeforePropagatedOnes(t *testing.T) {
 	if got := r.worldRoute(has.net, has.table, "192.0.2.0/24"); got != want {
 		t.Errorf("in the driver, a propagated route is %v, want %v", got, want)
 	}
-	r.call(alice, "CreateRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "192.0.2.0/24", "NatServiceId": %q}`, has.table, has.nat))
+	r.Call(alice, "CreateRoute", `{"RouteTableId": %q, "DestinationIpRange": "192.0.2.0/24", "NatServiceId": %q}`, has.table, has.nat)
 	var routes []object
-	for _, route := range r.list("RouteTables", alice, "ReadRouteTables", fmt.Sprintf(`{"Filters": {"RouteTableIds": [%q]}}`, has.table))[0]["Routes"].([]any) {
+	for _, route := range r.List(alice, "ReadRouteTables", `{"Filters": {"RouteTableIds": [%q]}}`, has.table)[0]["Routes"].([]any) {
 		routes = append(routes, route.(map[string]any))
 	}
-	r.selects(routes, "DestinationIpRange", "10.0.0.0/16", "192.0.2.0/24", "203.0.113.0/24")
+	r.Selects(routes, "DestinationIpRange", "10.0.0.0/16", "192.0.2.0/24", "203.0.113.0/24")
 
 	// Propagated ones do not count: two others are there.
-	r.refuse(apierror.TooManyRouteTables, alice, "CreateRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0", "NatServiceId": %q}`, has.table, has.nat))
-	r.update(alice, func(tx *resource.Tx) error {
+	r.Refuse(apierror.TooManyRouteTables, alice, "CreateRoute", `{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0", "NatServiceId": %q}`, has.table, has.nat)
+	r.Update(alice, func(tx *resource.Tx) error {
 		for _, meter := range network.Meters() {
 			for typ, use := range meter.Read(tx) {
 				if meter.Quota == "rtb_rule_limit" && (typ != resource.Global || use != 2) {
@@ -412,9 +411,9 @@ func TestOrderOfRoutes(t *testing.T) {
 	r := setup(t)
 	has := r.targets(alice)
 	create := func(destination string) object {
-		return r.one("RouteTable", alice, "CreateRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": %q, "NatServiceId": %q}`, has.table, destination, has.nat))
+		return r.One(alice, "CreateRoute", `{"RouteTableId": %q, "DestinationIpRange": %q, "NatServiceId": %q}`, has.table, destination, has.nat)
 	}
-	r.call(alice, "CreateNetAccessPoint", fmt.Sprintf(`{"NetId": %q, "ServiceName": %q, "RouteTableIds": [%q]}`, has.net, apiService, has.table))
+	r.Call(alice, "CreateNetAccessPoint", `{"NetId": %q, "ServiceName": %q, "RouteTableIds": [%q]}`, has.net, apiService, has.table)
 	order := func(table object, want ...any) {
 		t.Helper()
 		var got []any
@@ -426,7 +425,7 @@ func TestOrderOfRoutes(t *testing.T) {
 		}
 	}
 	read := func() object {
-		return r.list("RouteTables", alice, "ReadRouteTables", fmt.Sprintf(`{"Filters": {"RouteTableIds": [%q]}}`, has.table))[0]
+		return r.List(alice, "ReadRouteTables", `{"Filters": {"RouteTableIds": [%q]}}`, has.table)[0]
 	}
 	create("192.0.2.0/24")
 	create("9.0.0.0/8")
@@ -434,7 +433,7 @@ func TestOrderOfRoutes(t *testing.T) {
 	order(create("0.0.0.0/0"), "9.0.0.0/8", "10.0.0.0/16", "192.0.2.0/24", "192.0.2.0/25", nil, "0.0.0.0/0")
 	order(read(), "0.0.0.0/0", "9.0.0.0/8", "10.0.0.0/16", "192.0.2.0/24", "192.0.2.0/25", nil)
 	order(create("172.16.0.0/12"), "0.0.0.0/0", "9.0.0.0/8", "10.0.0.0/16", "192.0.2.0/24", "192.0.2.0/25", nil, "172.16.0.0/12")
-	order(r.one("RouteTable", alice, "DeleteRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "9.0.0.0/8"}`, has.table)),
+	order(r.One(alice, "DeleteRoute", `{"RouteTableId": %q, "DestinationIpRange": "9.0.0.0/8"}`, has.table),
 		"0.0.0.0/0", "10.0.0.0/16", "172.16.0.0/12", "192.0.2.0/24", "192.0.2.0/25", nil)
 }
 
@@ -445,7 +444,7 @@ func TestRouteToAnUnlinkedInternetService(t *testing.T) {
 	r := setup(t)
 	net, other := r.net(alice, "10.0.0.0/16"), r.net(alice, "10.1.0.0/16")
 	table := r.table(alice, net)
-	service := r.one("InternetService", alice, "CreateInternetService", `{}`).id("InternetServiceId")
+	service := r.One(alice, "CreateInternetService", `{}`).Text("InternetServiceId")
 	state := func(answer object, want network.RouteState, in driver.Target) {
 		t.Helper()
 		for _, route := range answer["Routes"].([]any) {
@@ -459,22 +458,22 @@ func TestRouteToAnUnlinkedInternetService(t *testing.T) {
 		}
 	}
 	read := func() object {
-		return r.list("RouteTables", alice, "ReadRouteTables", fmt.Sprintf(`{"Filters": {"RouteTableIds": [%q]}}`, table))[0]
+		return r.List(alice, "ReadRouteTables", `{"Filters": {"RouteTableIds": [%q]}}`, table)[0]
 	}
 	link := func(action, net string) {
-		r.call(alice, action, fmt.Sprintf(`{"InternetServiceId": %q, "NetId": %q}`, service, net))
+		r.Call(alice, action, `{"InternetServiceId": %q, "NetId": %q}`, service, net)
 	}
 	body := fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0", "GatewayId": %q}`, table, service)
-	state(r.one("RouteTable", alice, "CreateRoute", body), network.RouteBlackhole, driver.Blackhole)
-	state(r.one("RouteTable", alice, "UpdateRoute", body), network.RouteBlackhole, driver.Blackhole)
+	state(r.One(alice, "CreateRoute", body), network.RouteBlackhole, driver.Blackhole)
+	state(r.One(alice, "UpdateRoute", body), network.RouteBlackhole, driver.Blackhole)
 	link("LinkInternetService", net)
 	state(read(), network.RouteActive, driver.ToInternet)
 	link("UnlinkInternetService", net)
 	state(read(), network.RouteBlackhole, driver.Blackhole)
 	link("LinkInternetService", other)
 	state(read(), network.RouteBlackhole, driver.Blackhole)
-	r.refuse(apierror.GatewayNotFound, alice, "UpdateRoute", body)
-	r.refuse(apierror.GatewayNotFound, alice, "CreateRoute", fmt.Sprintf(`{"RouteTableId": %q, "DestinationIpRange": "192.0.2.0/24", "GatewayId": %q}`, table, service))
+	r.Refuse(apierror.GatewayNotFound, alice, "UpdateRoute", body)
+	r.Refuse(apierror.GatewayNotFound, alice, "CreateRoute", `{"RouteTableId": %q, "DestinationIpRange": "192.0.2.0/24", "GatewayId": %q}`, table, service)
 }
 
 // Of a Subnet's table and the main one, the driver is told the one that counts.
@@ -494,11 +493,11 @@ func TestSubnetsTableInTheWorld(t *testing.T) {
 			t.Errorf("the tables of the Subnets in the driver (-want +got):\n%s", diff)
 		}
 	}
-	check(map[string]string{linked: main.id("RouteTableId"), free: main.id("RouteTableId")})
+	check(map[string]string{linked: main.Text("RouteTableId"), free: main.Text("RouteTableId")})
 	link := r.linkTable(alice, table, linked)
-	check(map[string]string{linked: table, free: main.id("RouteTableId")})
-	r.call(alice, "UpdateRouteTableLink", fmt.Sprintf(`{"LinkRouteTableId": %q, "RouteTableId": %q}`, r.links(alice, main.id("RouteTableId"))[0]["LinkRouteTableId"], other))
+	check(map[string]string{linked: table, free: main.Text("RouteTableId")})
+	r.Call(alice, "UpdateRouteTableLink", `{"LinkRouteTableId": %q, "RouteTableId": %q}`, r.links(alice, main.Text("RouteTableId"))[0]["LinkRouteTableId"], other)
 	check(map[string]string{linked: table, free: other})
-	r.call(alice, "UnlinkRouteTable", fmt.Sprintf(`{"LinkRouteTableId": %q}`, link))
+	r.Call(alice, "UnlinkRouteTable", `{"LinkRouteTableId": %q}`, link)
 	check(map[string]string{linked: other, free: other})
 }

@@ -41,7 +41,7 @@ func ask(group, flow, rest string) string {
 // someService is the ID of a service of the region.
 func (r *region) someService() string {
 	r.Helper()
-	return r.list("Services", alice, "ReadNetAccessPointServices", `{}`)[0].id("ServiceId")
+	return r.List(alice, "ReadNetAccessPointServices", `{}`)[0].Text("ServiceId")
 }
 
 func TestSecurityGroupRule(t *testing.T) {
@@ -51,11 +51,11 @@ func TestSecurityGroupRule(t *testing.T) {
 	group, other := r.group(alice, net, "web"), r.group(alice, net, "db")
 	create := func(flow, rest string) object {
 		t.Helper()
-		return r.one("SecurityGroup", alice, "CreateSecurityGroupRule", ask(group, flow, rest))
+		return r.One(alice, "CreateSecurityGroupRule", ask(group, flow, rest))
 	}
 	remove := func(flow, rest string) object {
 		t.Helper()
-		return r.one("SecurityGroup", alice, "DeleteSecurityGroupRule", ask(group, flow, rest))
+		return r.One(alice, "DeleteSecurityGroupRule", ask(group, flow, rest))
 	}
 	member := fmt.Sprintf(`{"AccountId": %q, "SecurityGroupId": %q}`, alice, other)
 	all := `{"IpProtocol": "-1", "FromPortRange": -1, "ToPortRange": -1, "IpRanges": ["0.0.0.0/0"]}`
@@ -106,11 +106,11 @@ func TestSecurityGroupRuleKeepsItsID(t *testing.T) {
 	r := setup(t)
 	group := r.group(alice, "", "web")
 	first := func(o object) string {
-		return object(o["InboundRules"].([]any)[0].(map[string]any)).id("SecurityGroupRuleId")
+		return object(o["InboundRules"].([]any)[0].(map[string]any)).Text("SecurityGroupRuleId")
 	}
-	one := r.one("SecurityGroup", alice, "CreateSecurityGroupRule", ask(group, "Inbound", `"IpRange": "10.0.0.0/24"`))
-	two := r.one("SecurityGroup", alice, "CreateSecurityGroupRule", ask(group, "Inbound", `"Rules": [{"SecurityGroupRuleId": "sgr-00000000", "IpRanges": ["10.0.1.0/24"]}]`))
-	three := r.one("SecurityGroup", alice, "DeleteSecurityGroupRule", ask(group, "Inbound", `"IpRange": "10.0.0.0/24"`))
+	one := r.One(alice, "CreateSecurityGroupRule", ask(group, "Inbound", `"IpRange": "10.0.0.0/24"`))
+	two := r.One(alice, "CreateSecurityGroupRule", ask(group, "Inbound", `"Rules": [{"SecurityGroupRuleId": "sgr-00000000", "IpRanges": ["10.0.1.0/24"]}]`))
+	three := r.One(alice, "DeleteSecurityGroupRule", ask(group, "Inbound", `"IpRange": "10.0.0.0/24"`))
 	if id := first(one); first(two) != id || first(three) != id {
 		t.Errorf("the rule is called %s, then %s, then %s", id, first(two), first(three))
 	}
@@ -170,17 +170,17 @@ func TestSecurityGroupRuleTraffic(t *testing.T) {
 			}
 			body := ask(r.group(alice, net, "group"), "Inbound", test.said)
 			if test.refused != 0 {
-				r.refuse(test.refused, alice, "CreateSecurityGroupRule", body)
+				r.Refuse(test.refused, alice, "CreateSecurityGroupRule", body)
 				return
 			}
-			rule := r.one("SecurityGroup", alice, "CreateSecurityGroupRule", body)["InboundRules"].([]any)[0].(map[string]any)
+			rule := r.One(alice, "CreateSecurityGroupRule", body)["InboundRules"].([]any)[0].(map[string]any)
 			if got := (want{rule["IpProtocol"].(string), rule["FromPortRange"].(float64), rule["ToPortRange"].(float64)}); got != test.want {
 				t.Errorf("the rule is for %v, want %v", got, test.want)
 			}
 			// What makes it also takes it away, and no second time.
-			r.refuse(apierror.DuplicateRule, alice, "CreateSecurityGroupRule", body)
-			r.call(alice, "DeleteSecurityGroupRule", body)
-			r.refuse(apierror.RuleNotFound, alice, "DeleteSecurityGroupRule", body)
+			r.Refuse(apierror.DuplicateRule, alice, "CreateSecurityGroupRule", body)
+			r.Call(alice, "DeleteSecurityGroupRule", body)
+			r.Refuse(apierror.RuleNotFound, alice, "DeleteSecurityGroupRule", body)
 		})
 	}
 }
@@ -194,8 +194,8 @@ func TestSecurityGroupRuleRefusals(t *testing.T) {
 	elsewhere := r.group(alice, r.net(alice, "10.1.0.0/16"), "web")
 	his := r.group(bob, "", "his")
 	for _, group := range []string{inNet, public} {
-		r.call(alice, "CreateSecurityGroupRule", ask(group, "Inbound", `"Rules": [{"IpRanges": ["10.0.0.0/24", "10.0.1.0/24"]}]`))
-		r.call(alice, "CreateSecurityGroupRule", ask(group, "Inbound", fmt.Sprintf(`"SecurityGroupNameToLink": %q`, group)))
+		r.Call(alice, "CreateSecurityGroupRule", ask(group, "Inbound", `"Rules": [{"IpRanges": ["10.0.0.0/24", "10.0.1.0/24"]}]`))
+		r.Call(alice, "CreateSecurityGroupRule", ask(group, "Inbound", fmt.Sprintf(`"SecurityGroupNameToLink": %q`, group)))
 	}
 	members := func(member string, args ...any) string {
 		return fmt.Sprintf(`"Rules": [{"SecurityGroupsMembers": [{`+member+`}]}]`, args...)
@@ -256,7 +256,7 @@ func TestSecurityGroupRuleRefusals(t *testing.T) {
 	}
 	for _, test := range tests {
 		for _, action := range test.actions {
-			t.Run(action+" "+test.name, func(t *testing.T) { r.refuse(test.want, alice, action, ask(test.group, test.flow, test.rest)) })
+			t.Run(action+" "+test.name, func(t *testing.T) { r.Refuse(test.want, alice, action, ask(test.group, test.flow, test.rest)) })
 		}
 	}
 }
@@ -268,7 +268,7 @@ func TestSecurityGroupMembers(t *testing.T) {
 	group, db := r.group(alice, "", "web"), r.group(alice, "", "db")
 	link := func(rest string, args ...any) {
 		t.Helper()
-		r.call(alice, "CreateSecurityGroupRule", ask(group, "Inbound", fmt.Sprintf(rest, args...)))
+		r.Call(alice, "CreateSecurityGroupRule", ask(group, "Inbound", fmt.Sprintf(rest, args...)))
 	}
 	link(`"SecurityGroupNameToLink": "db"`)
 	link(`"SecurityGroupAccountIdToLink": %q, "SecurityGroupNameToLink": "web"`, alice)
@@ -278,19 +278,19 @@ func TestSecurityGroupMembers(t *testing.T) {
 		return fmt.Sprintf(`[{"IpProtocol": "-1", "FromPortRange": -1, "ToPortRange": -1, "SecurityGroupsMembers": [%s
 			{"AccountId": %q, "SecurityGroupId": %q, "SecurityGroupName": "web"}, {"AccountId": %q, "SecurityGroupName": "web"}]}]`, more, alice, group, bob)
 	}
-	r.refuse(apierror.DuplicateRule, alice, "CreateSecurityGroupRule", ask(group, "Inbound", fmt.Sprintf(`"SecurityGroupAccountIdToLink": %q, "SecurityGroupNameToLink": "web"`, bob)))
-	r.refuse(apierror.DuplicateRule, alice, "CreateSecurityGroupRule", ask(group, "Inbound", fmt.Sprintf(`"SecurityGroupAccountIdToLink": %q, "SecurityGroupNameToLink": "sg-12345678"`, bob)))
-	r.refuse(apierror.SecurityGroupInUse, alice, "DeleteSecurityGroup", fmt.Sprintf(`{"SecurityGroupId": %q}`, db))
+	r.Refuse(apierror.DuplicateRule, alice, "CreateSecurityGroupRule", ask(group, "Inbound", fmt.Sprintf(`"SecurityGroupAccountIdToLink": %q, "SecurityGroupNameToLink": "web"`, bob)))
+	r.Refuse(apierror.DuplicateRule, alice, "CreateSecurityGroupRule", ask(group, "Inbound", fmt.Sprintf(`"SecurityGroupAccountIdToLink": %q, "SecurityGroupNameToLink": "sg-12345678"`, bob)))
+	r.Refuse(apierror.SecurityGroupInUse, alice, "DeleteSecurityGroup", `{"SecurityGroupId": %q}`, db)
 
 	unlink := func(rest string, args ...any) {
 		t.Helper()
-		r.call(alice, "DeleteSecurityGroupRule", ask(group, "Inbound", fmt.Sprintf(rest, args...)))
+		r.Call(alice, "DeleteSecurityGroupRule", ask(group, "Inbound", fmt.Sprintf(rest, args...)))
 	}
 	unlink(`"SecurityGroupAccountIdToUnlink": %q, "SecurityGroupNameToUnlink": "sg-12345678"`, bob)
 	r.has(alice, group, "Inbound", want(fmt.Sprintf(`{"AccountId": %q, "SecurityGroupId": %q, "SecurityGroupName": "db"},`, alice, db)))
 	unlink(`"SecurityGroupNameToUnlink": %q`, db)
 	r.has(alice, group, "Inbound", want(""))
-	r.call(alice, "DeleteSecurityGroup", fmt.Sprintf(`{"SecurityGroupId": %q}`, db))
+	r.Call(alice, "DeleteSecurityGroup", `{"SecurityGroupId": %q}`, db)
 	unlink(`"Rules": [{"SecurityGroupsMembers": [{"SecurityGroupName": "web"}, {"AccountId": %q, "SecurityGroupName": "web"}]}]`, bob)
 	r.has(alice, group, "Inbound", `[]`)
 }
@@ -311,40 +311,38 @@ func TestSecurityGroupMembersOfPeers(t *testing.T) {
 		if account == alice {
 			p.OwnNets = append(p.OwnNets, id.Net(net))
 		}
-		r.update(alice, func(tx *resource.Tx) error { return network.PlacePeering(tx, p, state == network.PeeringActive) })
+		r.Update(alice, func(tx *resource.Tx) error { return network.PlacePeering(tx, p, state == network.PeeringActive) })
 	}
 	rule := ask(group, "Inbound", fmt.Sprintf(`"SecurityGroupNameToLink": %q`, member))
 	back := ask(member, "Outbound", fmt.Sprintf(`"SecurityGroupNameToLink": %q`, group))
 	peer(alice, far, network.PeeringPending)
-	r.refuse(apierror.NotInNet, alice, "CreateSecurityGroupRule", rule)
+	r.Refuse(apierror.NotInNet, alice, "CreateSecurityGroupRule", rule)
 	peer(alice, far, network.PeeringActive)
-	r.call(alice, "CreateSecurityGroupRule", rule)
-	r.call(alice, "CreateSecurityGroupRule", back)
-	r.refuse(apierror.SecurityGroupInUse, alice, "DeleteSecurityGroup", fmt.Sprintf(`{"SecurityGroupId": %q}`, member))
+	r.Call(alice, "CreateSecurityGroupRule", rule)
+	r.Call(alice, "CreateSecurityGroupRule", back)
+	r.Refuse(apierror.SecurityGroupInUse, alice, "DeleteSecurityGroup", `{"SecurityGroupId": %q}`, member)
 
 	his := ask(group, "Inbound", fmt.Sprintf(`"SecurityGroupAccountIdToLink": %q, "SecurityGroupNameToLink": "sg-12345678"`, bob))
 	peer(bob, near, network.PeeringPending) // whose Net may have the same ID
-	r.refuse(apierror.MemberNotFound, alice, "CreateSecurityGroupRule", his)
+	r.Refuse(apierror.MemberNotFound, alice, "CreateSecurityGroupRule", his)
 	peer(bob, near, network.PeeringActive)
-	r.call(alice, "CreateSecurityGroupRule", his)
+	r.Call(alice, "CreateSecurityGroupRule", his)
 }
 
 func TestSecurityGroupRuleQuotas(t *testing.T) {
 	t.Parallel()
 	r := setup(t, map[string]int{"sg_rule_limit": 2, "vpc_sg_rule_limit": 4})
 	public, inNet := r.group(alice, "", "web"), r.group(alice, r.net(alice, "10.0.0.0/16"), "web")
-	r.call(alice, "CreateSecurityGroupRule", ask(public, "Inbound", `"Rules": [{"IpRanges": ["10.0.0.0/24", "10.0.1.0/24"]}]`))
-	r.refuse(apierror.TooManyRules, alice, "CreateSecurityGroupRule", ask(public, "Inbound", `"IpRange": "10.0.2.0/24"`))
-	r.call(alice, "DeleteSecurityGroupRule", ask(public, "Inbound", `"IpRange": "10.0.0.0/24"`))
-	r.call(alice, "CreateSecurityGroupRule", ask(public, "Inbound", `"IpRange": "10.0.2.0/24"`))
+	r.Call(alice, "CreateSecurityGroupRule", ask(public, "Inbound", `"Rules": [{"IpRanges": ["10.0.0.0/24", "10.0.1.0/24"]}]`))
+	r.Refuse(apierror.TooManyRules, alice, "CreateSecurityGroupRule", ask(public, "Inbound", `"IpRange": "10.0.2.0/24"`))
+	r.Call(alice, "DeleteSecurityGroupRule", ask(public, "Inbound", `"IpRange": "10.0.0.0/24"`))
+	r.Call(alice, "CreateSecurityGroupRule", ask(public, "Inbound", `"IpRange": "10.0.2.0/24"`))
 
 	r.uses(alice, "sg_rule_limit", 2)
 	r.uses(alice, "vpc_sg_rule_limit", 2)
-	r.call(alice, "CreateSecurityGroupRule", ask(inNet, "Inbound", `"IpRange": "10.0.0.0/24"`))
-	r.refuse(apierror.TooManyRules, alice, "CreateSecurityGroupRule",
-		ask(inNet, "Outbound", fmt.Sprintf(`"Rules": [{"IpRanges": ["10.0.0.0/24"], "SecurityGroupsMembers": [{"SecurityGroupId": %q}], "ServiceIds": [%q]}]`, inNet, r.someService())))
-	r.call(alice, "CreateSecurityGroupRule",
-		ask(inNet, "Outbound", fmt.Sprintf(`"Rules": [{"SecurityGroupsMembers": [{"SecurityGroupId": %q}], "ServiceIds": [%q]}]`, inNet, r.someService())))
+	r.Call(alice, "CreateSecurityGroupRule", ask(inNet, "Inbound", `"IpRange": "10.0.0.0/24"`))
+	r.Refuse(apierror.TooManyRules, alice, "CreateSecurityGroupRule", ask(inNet, "Outbound", fmt.Sprintf(`"Rules": [{"IpRanges": ["10.0.0.0/24"], "SecurityGroupsMembers": [{"SecurityGroupId": %q}], "ServiceIds": [%q]}]`, inNet, r.someService())))
+	r.Call(alice, "CreateSecurityGroupRule", ask(inNet, "Outbound", fmt.Sprintf(`"Rules": [{"SecurityGroupsMembers": [{"SecurityGroupId": %q}], "ServiceIds": [%q]}]`, inNet, r.someService())))
 	r.uses(alice, "sg_rule_limit", 2)
 	r.uses(alice, "vpc_sg_rule_limit", 4)
 }
@@ -353,11 +351,11 @@ func TestSecurityGroupRuleQuotas(t *testing.T) {
 func TestSecurityGroupsReachTheWorld(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	drivers := sim.New(r.clock.Now, 0)
+	drivers := sim.New(r.Clock.Now, 0)
 	loops, end := r.run(drivers)
 	defer end()
 	net := r.net(alice, "10.0.0.0/16")
-	standard, web := r.groups(alice, net)[0].id("SecurityGroupId"), r.group(alice, net, "web")
+	standard, web := r.groups(alice, net)[0].Text("SecurityGroupId"), r.group(alice, net, "web")
 	r.group(alice, "", "web") // which is in no Net
 	anywhere := []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}
 	all := driver.Rule{Protocol: "-1", From: -1, To: -1, Ranges: anywhere}
@@ -376,15 +374,15 @@ func TestSecurityGroupsReachTheWorld(t *testing.T) {
 	first := driver.SecurityGroup{ID: standard, Inbound: []driver.Rule{own}, Outbound: []driver.Rule{all}}
 	has(first, driver.SecurityGroup{ID: web, Outbound: []driver.Rule{all}})
 
-	r.call(alice, "CreateSecurityGroupRule", ask(web, "Inbound", `"IpProtocol": "tcp", "FromPortRange": 80, "ToPortRange": 81, "IpRange": "0.0.0.0/0"`))
-	r.call(alice, "CreateSecurityGroupRule", ask(web, "Outbound", fmt.Sprintf(`"Rules": [{"IpProtocol": "50", "ServiceIds": [%q]}]`, r.someService())))
-	r.call(alice, "DeleteSecurityGroupRule", ask(web, "Outbound", `"IpRange": "0.0.0.0/0"`))
+	r.Call(alice, "CreateSecurityGroupRule", ask(web, "Inbound", `"IpProtocol": "tcp", "FromPortRange": 80, "ToPortRange": 81, "IpRange": "0.0.0.0/0"`))
+	r.Call(alice, "CreateSecurityGroupRule", ask(web, "Outbound", fmt.Sprintf(`"Rules": [{"IpProtocol": "50", "ServiceIds": [%q]}]`, r.someService())))
+	r.Call(alice, "DeleteSecurityGroupRule", ask(web, "Outbound", `"IpRange": "0.0.0.0/0"`))
 	has(first, driver.SecurityGroup{
 		ID:       web,
 		Inbound:  []driver.Rule{{Protocol: "tcp", From: 80, To: 81, Ranges: anywhere}},
 		Outbound: []driver.Rule{{Protocol: "50", From: -1, To: -1, Services: []string{r.someService()}}},
 	})
-	r.call(alice, "DeleteSecurityGroup", fmt.Sprintf(`{"SecurityGroupId": %q}`, web))
+	r.Call(alice, "DeleteSecurityGroup", `{"SecurityGroupId": %q}`, web)
 	has(first)
 }
 
@@ -393,11 +391,11 @@ func TestSecurityGroupsReachTheWorld(t *testing.T) {
 func TestPublicGroupsReachTheWorld(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	drivers := sim.New(r.clock.Now, time.Second)
+	drivers := sim.New(r.Clock.Now, time.Second)
 	loops, end := r.run(drivers)
 	defer end()
 	r.net(alice, "10.0.0.0/16") // whose group is none of them
-	standard, web := r.groups(alice, "")[0].id("SecurityGroupId"), r.group(alice, "", "web")
+	standard, web := r.groups(alice, "")[0].Text("SecurityGroupId"), r.group(alice, "", "web")
 	has := func(want ...driver.PublicGroup) {
 		t.Helper()
 		r.finish(loops)
@@ -412,7 +410,7 @@ func TestPublicGroupsReachTheWorld(t *testing.T) {
 		if diff := cmp.Diff(want, got, drivertest.Equal()); diff != "" {
 			t.Errorf("the driver has (-want +got):\n%s", diff)
 		}
-		if pending, err := r.db.Pending(t.Context()); err != nil || len(pending) > 0 {
+		if pending, err := r.DB.Pending(t.Context()); err != nil || len(pending) > 0 {
 			t.Errorf("unsettled are the accounts %q, %v", pending, err)
 		}
 	}
@@ -422,7 +420,7 @@ func TestPublicGroupsReachTheWorld(t *testing.T) {
 	second := driver.PublicGroup{Account: alice, ID: web, Name: "web"}
 	has(first, second)
 
-	r.call(alice, "CreateSecurityGroupRule", ask(web, "Inbound", fmt.Sprintf(`"Rules": [{"IpProtocol": "tcp", "FromPortRange": 80, "ToPortRange": 81,
+	r.Call(alice, "CreateSecurityGroupRule", ask(web, "Inbound", fmt.Sprintf(`"Rules": [{"IpProtocol": "tcp", "FromPortRange": 80, "ToPortRange": 81,
 		"IpRanges": ["0.0.0.0/0"], "SecurityGroupsMembers": [{"SecurityGroupName": "default"}, {"AccountId": %q, "SecurityGroupName": "theirs"}, {"AccountId": %[1]q, "SecurityGroupId": "sg-00000001"}]}]`, bob)))
 	second.Inbound = []driver.Rule{{
 		Protocol: "tcp", From: 80, To: 81, Ranges: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")},
@@ -431,13 +429,13 @@ func TestPublicGroupsReachTheWorld(t *testing.T) {
 	has(first, second)
 
 	drivers.Fail(func(string) error { return errors.New("the network is away") })
-	r.call(alice, "DeleteSecurityGroupRule", ask(web, "Inbound", `"IpProtocol": "tcp", "FromPortRange": 80, "ToPortRange": 81, "IpRange": "0.0.0.0/0"`))
+	r.Call(alice, "DeleteSecurityGroupRule", ask(web, "Inbound", `"IpProtocol": "tcp", "FromPortRange": 80, "ToPortRange": 81, "IpRange": "0.0.0.0/0"`))
 	r.settle(loops)
 	drivers.Fail(nil)
 	second.Inbound[0].Ranges = nil
 	has(first, second)
 
-	r.call(alice, "DeleteSecurityGroup", fmt.Sprintf(`{"SecurityGroupId": %q}`, web))
+	r.Call(alice, "DeleteSecurityGroup", `{"SecurityGroupId": %q}`, web)
 	has(first)
 }
 
@@ -447,10 +445,10 @@ func TestSecurityGroupRulesAddUp(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		r := open(t, nil, nil)
-		defer r.db.Close()
+		defer r.DB.Close()
 		r.welcome()
 		group := r.group(alice, r.net(alice, "10.0.0.0/16"), "group")
-		r.call(alice, "DeleteSecurityGroupRule", ask(group, "Outbound", `"IpRange": "0.0.0.0/0"`))
+		r.Call(alice, "DeleteSecurityGroupRule", ask(group, "Outbound", `"IpRange": "0.0.0.0/0"`))
 		ends := []string{`"IpRanges": ["10.0.0.0/24"]`, `"IpRanges": ["10.0.1.0/24"]`, fmt.Sprintf(`"SecurityGroupsMembers": [{"SecurityGroupId": %q}]`, group)}
 		kinds := []string{`"IpProtocol": "-1"`, `"IpProtocol": "tcp", "FromPortRange": 1, "ToPortRange": 2`, `"IpProtocol": "icmp", "FromPortRange": 8, "ToPortRange": 0`}
 		has := map[string]bool{}
@@ -474,10 +472,10 @@ func TestSecurityGroupRulesAddUp(t *testing.T) {
 				}
 				body := ask(group, flow, `"Rules": [`+strings.Join(rules, ", ")+`]`)
 				if refused {
-					r.refuse(refusal, alice, action, body)
+					r.Refuse(refusal, alice, action, body)
 					return
 				}
-				r.call(alice, action, body)
+				r.Call(alice, action, body)
 				for rule := range after {
 					has[flow+rule] = adds
 				}
@@ -520,10 +518,10 @@ func TestDeleteSecurityGroupRuleTwiceInOneCall(t *testing.T) {
 	group, member := r.group(alice, "", "web"), r.group(alice, "", "db")
 	rules := fmt.Sprintf(`"Rules": [{"IpProtocol": "tcp", "FromPortRange": 80, "ToPortRange": 80, "IpRanges": ["10.0.0.0/24", "10.0.1.0/24"],
 		"SecurityGroupsMembers": [{"SecurityGroupId": %q}]}, {"IpRanges": ["10.0.0.0/24"]}]`, member)
-	r.call(alice, "CreateSecurityGroupRule", ask(group, "Inbound", rules))
-	r.refuse(apierror.RuleNotFound, alice, "DeleteSecurityGroupRule", ask(group, "Inbound", `"Rules": [
+	r.Call(alice, "CreateSecurityGroupRule", ask(group, "Inbound", rules))
+	r.Refuse(apierror.RuleNotFound, alice, "DeleteSecurityGroupRule", ask(group, "Inbound", `"Rules": [
 		{"IpRanges": ["10.0.0.0/24"]}, {"IpRanges": ["10.0.0.0/24"]}, {"IpRanges": ["10.0.9.0/24"]}]`))
-	r.call(alice, "DeleteSecurityGroupRule", ask(group, "Inbound", fmt.Sprintf(`"Rules": [
+	r.Call(alice, "DeleteSecurityGroupRule", ask(group, "Inbound", fmt.Sprintf(`"Rules": [
 		{"IpProtocol": "tcp", "FromPortRange": 80, "ToPortRange": 80, "IpRanges": ["10.0.0.0/24"], "SecurityGroupsMembers": [{"SecurityGroupId": %q}]},
 		{"IpProtocol": "6", "FromPortRange": 80, "ToPortRange": 80, "IpRanges": ["10.0.0.0/24", "10.0.0.0/24"], "SecurityGroupsMembers": [{"SecurityGroupName": "db"}]},
 		{"IpRanges": ["10.0.0.0/24"]}, {"IpRanges": ["10.0.0.0/24"]}]`, member)))
@@ -542,7 +540,7 @@ func TestSecurityGroupRefusalsNameTheParameter(t *testing.T) {
 		"a protocol":        {`"IpProtocol": "50", "IpRange": "10.0.0.0/24"`, "The IpProtocol 50"},
 	} {
 		for _, action := range []string{"CreateSecurityGroupRule", "DeleteSecurityGroupRule"} {
-			if _, err := r.try(alice, action, ask(public, "Inbound", test.said)); err == nil || !strings.HasPrefix(apierror.From(err).Details, test.want) {
+			if _, err := r.Try(alice, action, ask(public, "Inbound", test.said)); err == nil || !strings.HasPrefix(apierror.From(err).Details, test.want) {
 				t.Errorf("%s with %s is refused with %v, want %q", action, name, err, test.want)
 			}
 		}

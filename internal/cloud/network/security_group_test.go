@@ -17,20 +17,19 @@ import (
 // answers its ID.
 func (r *region) group(account, net, name string) string {
 	r.Helper()
-	return r.one("SecurityGroup", account, "CreateSecurityGroup",
-		fmt.Sprintf(`{"NetId": %q, "SecurityGroupName": %q, "Description": "a group"}`, net, name)).id("SecurityGroupId")
+	return r.One(account, "CreateSecurityGroup", `{"NetId": %q, "SecurityGroupName": %q, "Description": "a group"}`, net, name).Text("SecurityGroupId")
 }
 
 // groups lists the security groups of a Net.
 func (r *region) groups(account, net string) []object {
 	r.Helper()
-	return r.list("SecurityGroups", account, "ReadSecurityGroups", fmt.Sprintf(`{"Filters": {"NetIds": [%q]}}`, net))
+	return r.List(account, "ReadSecurityGroups", `{"Filters": {"NetIds": [%q]}}`, net)
 }
 
 // rules are the rules of a group in one direction, without their IDs.
 func (r *region) rules(account, group, flow string) []object {
 	r.Helper()
-	g := r.list("SecurityGroups", account, "ReadSecurityGroups", fmt.Sprintf(`{"Filters": {"SecurityGroupIds": [%q]}}`, group))[0]
+	g := r.List(account, "ReadSecurityGroups", `{"Filters": {"SecurityGroupIds": [%q]}}`, group)[0]
 	rules := []object{}
 	for _, rule := range g[flow+"Rules"].([]any) {
 		o := object(rule.(map[string]any))
@@ -44,63 +43,63 @@ func TestSecurityGroup(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
 	net := r.net(alice, "10.0.0.0/16")
-	made := r.one("SecurityGroup", alice, "CreateSecurityGroup", fmt.Sprintf(`{"NetId": %q, "SecurityGroupName": "web", "Description": "Accès à la web"}`, net))
+	made := r.One(alice, "CreateSecurityGroup", `{"NetId": %q, "SecurityGroupName": "web", "Description": "Accès à la web"}`, net)
 	rule := object(made["OutboundRules"].([]any)[0].(map[string]any))
 	want := fmt.Sprintf(`{"AccountId": %q, "Description": "Accès à la web", "InboundRules": [], "NetId": %q, "SecurityGroupId": %q,
 		"OutboundRules": [{"FromPortRange": -1, "IpProtocol": "-1", "IpRanges": ["0.0.0.0/0"], "SecurityGroupRuleId": %q,
 		"ToPortRange": -1}], "SecurityGroupName": "web", "Tags": []}`, alice, net, made["SecurityGroupId"], rule["SecurityGroupRuleId"])
-	r.shows(made, want)
-	r.shows(r.groups(alice, net)[1], want)
-	if !strings.HasPrefix(rule.id("SecurityGroupRuleId"), "sgr-") {
+	r.Shows(made, want)
+	r.Shows(r.groups(alice, net)[1], want)
+	if !strings.HasPrefix(rule.Text("SecurityGroupRuleId"), "sgr-") {
 		t.Errorf("the rule has the ID %v", rule["SecurityGroupRuleId"])
 	}
 
 	// One for the public Cloud has no rules, and may have the name again.
-	public := r.one("SecurityGroup", alice, "CreateSecurityGroup", `{"SecurityGroupName": "web", "Description": "web"}`)
-	r.shows(public, fmt.Sprintf(`{"AccountId": %q, "Description": "web", "InboundRules": [], "OutboundRules": [], "SecurityGroupId": %q,
-		"SecurityGroupName": "web", "Tags": []}`, alice, public["SecurityGroupId"]))
+	public := r.One(alice, "CreateSecurityGroup", `{"SecurityGroupName": "web", "Description": "web"}`)
+	r.Shows(public, `{"AccountId": %q, "Description": "web", "InboundRules": [], "OutboundRules": [], "SecurityGroupId": %q,
+		"SecurityGroupName": "web", "Tags": []}`, alice, public["SecurityGroupId"])
 	r.group(alice, r.net(alice, "10.0.0.0/16"), "web")
 	r.group(bob, "", "web")
 
-	r.call(alice, "DeleteSecurityGroup", fmt.Sprintf(`{"SecurityGroupId": %q}`, made["SecurityGroupId"]))
-	r.call(alice, "DeleteSecurityGroup", `{"SecurityGroupName": "web"}`)
-	r.selects(r.groups(alice, net), "SecurityGroupName", "default")
+	r.Call(alice, "DeleteSecurityGroup", `{"SecurityGroupId": %q}`, made["SecurityGroupId"])
+	r.Call(alice, "DeleteSecurityGroup", `{"SecurityGroupName": "web"}`)
+	r.Selects(r.groups(alice, net), "SecurityGroupName", "default")
 	r.group(alice, net, "web") // its name is free again
 }
 
 func TestDefaultSecurityGroups(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	public := r.list("SecurityGroups", alice, "ReadSecurityGroups", `{}`)[0]
+	public := r.List(alice, "ReadSecurityGroups", `{}`)[0]
 	rule := func(o object, list string) any { return o[list].([]any)[0].(map[string]any)["SecurityGroupRuleId"] }
-	r.shows(public, fmt.Sprintf(`{"AccountId": %[1]q, "Description": "default security group", "OutboundRules": [], "SecurityGroupId": %[2]q,
+	r.Shows(public, `{"AccountId": %[1]q, "Description": "default security group", "OutboundRules": [], "SecurityGroupId": %[2]q,
 		"InboundRules": [{"FromPortRange": -1, "IpProtocol": "-1", "SecurityGroupRuleId": %[3]q, "ToPortRange": -1,
 		"SecurityGroupsMembers": [{"AccountId": %[1]q, "SecurityGroupId": %[2]q, "SecurityGroupName": "default"}]}],
-		"SecurityGroupName": "default", "Tags": []}`, alice, public["SecurityGroupId"], rule(public, "InboundRules")))
+		"SecurityGroupName": "default", "Tags": []}`, alice, public["SecurityGroupId"], rule(public, "InboundRules"))
 
 	net := r.net(alice, "10.0.0.0/16")
 	own := r.groups(alice, net)[0]
-	r.shows(own, fmt.Sprintf(`{"AccountId": %[1]q, "Description": "default security group", "NetId": %[2]q, "SecurityGroupId": %[3]q,
+	r.Shows(own, `{"AccountId": %[1]q, "Description": "default security group", "NetId": %[2]q, "SecurityGroupId": %[3]q,
 		"InboundRules": [{"FromPortRange": -1, "IpProtocol": "-1", "SecurityGroupRuleId": %[4]q, "ToPortRange": -1,
 		"SecurityGroupsMembers": [{"AccountId": %[1]q, "SecurityGroupId": %[3]q}]}],
 		"OutboundRules": [{"FromPortRange": -1, "IpProtocol": "-1", "IpRanges": ["0.0.0.0/0"], "SecurityGroupRuleId": %[5]q,
 		"ToPortRange": -1}],
-		"SecurityGroupName": "default", "Tags": []}`, alice, net, own["SecurityGroupId"], rule(own, "InboundRules"), rule(own, "OutboundRules")))
+		"SecurityGroupName": "default", "Tags": []}`, alice, net, own["SecurityGroupId"], rule(own, "InboundRules"), rule(own, "OutboundRules"))
 
 	for _, group := range []object{public, own} {
-		r.refuse(apierror.DefaultSecurityGroup, alice, "DeleteSecurityGroup", fmt.Sprintf(`{"SecurityGroupId": %q}`, group["SecurityGroupId"]))
+		r.Refuse(apierror.DefaultSecurityGroup, alice, "DeleteSecurityGroup", `{"SecurityGroupId": %q}`, group["SecurityGroupId"])
 	}
-	r.refuse(apierror.DefaultSecurityGroup, alice, "DeleteSecurityGroup", `{"SecurityGroupName": "default"}`)
-	r.refuse(apierror.SecurityGroupNameTaken, alice, "CreateSecurityGroup", fmt.Sprintf(`{"NetId": %q, "SecurityGroupName": "default", "Description": "d"}`, net))
+	r.Refuse(apierror.DefaultSecurityGroup, alice, "DeleteSecurityGroup", `{"SecurityGroupName": "default"}`)
+	r.Refuse(apierror.SecurityGroupNameTaken, alice, "CreateSecurityGroup", `{"NetId": %q, "SecurityGroupName": "default", "Description": "d"}`, net)
 
 	// It goes with its Net, if nothing but the Net has it.
 	other := r.group(alice, net, "other")
 	link := fmt.Sprintf(`{"SecurityGroupId": %q, "Flow": "Inbound", "SecurityGroupNameToLink": %q}`, other, own["SecurityGroupId"])
-	r.call(alice, "CreateSecurityGroupRule", link)
-	r.refuse(apierror.NetInUse, alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
-	r.call(alice, "DeleteSecurityGroup", fmt.Sprintf(`{"SecurityGroupId": %q}`, other))
-	r.call(alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
-	r.selects(r.groups(alice, net), "SecurityGroupId")
+	r.Call(alice, "CreateSecurityGroupRule", link)
+	r.Refuse(apierror.NetInUse, alice, "DeleteNet", `{"NetId": %q}`, net)
+	r.Call(alice, "DeleteSecurityGroup", `{"SecurityGroupId": %q}`, other)
+	r.Call(alice, "DeleteNet", `{"NetId": %q}`, net)
+	r.Selects(r.groups(alice, net), "SecurityGroupId")
 }
 
 func TestSecurityGroupRefusals(t *testing.T) {
@@ -140,10 +139,10 @@ func TestSecurityGroupRefusals(t *testing.T) {
 		{"deletion by an ID and another's name", alice, "DeleteSecurityGroup", fmt.Sprintf(`{"SecurityGroupId": %q, "SecurityGroupName": "web"}`, public), apierror.SecurityGroupNotFound},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) { r.refuse(test.want, test.account, test.action, test.body) })
+		t.Run(test.name, func(t *testing.T) { r.Refuse(test.want, test.account, test.action, test.body) })
 	}
-	r.call(alice, "CreateSecurityGroup", create(net, strings.Repeat("x", 255), "É _.-:/()#,@[]+=&;{}!$*"))
-	r.call(alice, "DeleteSecurityGroup", fmt.Sprintf(`{"SecurityGroupId": %q, "SecurityGroupName": "public"}`, public))
+	r.Call(alice, "CreateSecurityGroup", create(net, strings.Repeat("x", 255), "É _.-:/()#,@[]+=&;{}!$*"))
+	r.Call(alice, "DeleteSecurityGroup", `{"SecurityGroupId": %q, "SecurityGroupName": "public"}`, public)
 }
 
 func TestSecurityGroupInUse(t *testing.T) {
@@ -156,22 +155,22 @@ func TestSecurityGroupInUse(t *testing.T) {
 		NetId: id.Net(net), SubnetId: id.Subnet(subnet), MacAddress: "aa:00:00:00:00:01",
 		SecurityGroups: []network.SecurityGroupLight{{SecurityGroupId: id.SecurityGroup(group)}},
 	}
-	r.update(alice, func(tx *resource.Tx) error { return network.Nics.Insert(tx, nic) })
+	r.Update(alice, func(tx *resource.Tx) error { return network.Nics.Insert(tx, nic) })
 	remove := fmt.Sprintf(`{"SecurityGroupId": %q}`, group)
-	r.refuse(apierror.SecurityGroupInUse, alice, "DeleteSecurityGroup", remove)
-	r.update(alice, func(tx *resource.Tx) error { return network.Nics.Delete(tx, nic) })
+	r.Refuse(apierror.SecurityGroupInUse, alice, "DeleteSecurityGroup", remove)
+	r.Update(alice, func(tx *resource.Tx) error { return network.Nics.Delete(tx, nic) })
 
 	// A group that another one names stays; one that names itself does not.
 	own := fmt.Sprintf(`{"SecurityGroupId": %[1]q, "Flow": "Inbound", "SecurityGroupNameToLink": %[1]q}`, group)
-	r.call(alice, "CreateSecurityGroupRule", own)
+	r.Call(alice, "CreateSecurityGroupRule", own)
 	for _, flow := range []string{"Inbound", "Outbound"} {
 		rule := fmt.Sprintf(`"SecurityGroupId": %q, "Flow": %q`, other, flow)
-		r.call(alice, "CreateSecurityGroupRule", fmt.Sprintf(`{%s, "SecurityGroupNameToLink": %q}`, rule, group))
-		r.refuse(apierror.SecurityGroupInUse, alice, "DeleteSecurityGroup", remove)
-		r.call(alice, "DeleteSecurityGroupRule", fmt.Sprintf(`{%s, "SecurityGroupNameToUnlink": %q}`, rule, group))
+		r.Call(alice, "CreateSecurityGroupRule", `{%s, "SecurityGroupNameToLink": %q}`, rule, group)
+		r.Refuse(apierror.SecurityGroupInUse, alice, "DeleteSecurityGroup", remove)
+		r.Call(alice, "DeleteSecurityGroupRule", `{%s, "SecurityGroupNameToUnlink": %q}`, rule, group)
 	}
-	r.refuse(apierror.NetInUse, alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
-	r.call(alice, "DeleteSecurityGroup", remove)
+	r.Refuse(apierror.NetInUse, alice, "DeleteNet", `{"NetId": %q}`, net)
+	r.Call(alice, "DeleteSecurityGroup", remove)
 }
 
 func TestSecurityGroupQuotas(t *testing.T) {
@@ -180,7 +179,7 @@ func TestSecurityGroupQuotas(t *testing.T) {
 	first := r.group(alice, "", "first") // beside the default one
 	refused := func(net string) {
 		t.Helper()
-		r.refuse(apierror.TooManySecurityGroups, alice, "CreateSecurityGroup", fmt.Sprintf(`{"NetId": %q, "SecurityGroupName": "more", "Description": "d"}`, net))
+		r.Refuse(apierror.TooManySecurityGroups, alice, "CreateSecurityGroup", `{"NetId": %q, "SecurityGroupName": "more", "Description": "d"}`, net)
 	}
 	refused("")
 	net, other := r.net(alice, "10.0.0.0/16"), r.net(alice, "10.0.0.0/16")
@@ -190,7 +189,7 @@ func TestSecurityGroupQuotas(t *testing.T) {
 	r.group(alice, net, "two")
 	refused(net)
 	r.group(alice, other, "one")
-	r.call(alice, "DeleteSecurityGroup", fmt.Sprintf(`{"SecurityGroupId": %q}`, first))
+	r.Call(alice, "DeleteSecurityGroup", `{"SecurityGroupId": %q}`, first)
 	r.uses(alice, "sg_limit", 1)
 	r.uses(alice, "vpc_sg_limit", 3)
 	r.group(alice, "", "second")
@@ -200,16 +199,16 @@ func TestSecurityGroupFilters(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
 	net := r.net(alice, "10.0.0.0/16")
-	standard, own := r.list("SecurityGroups", alice, "ReadSecurityGroups", `{}`)[0].id("SecurityGroupId"), r.groups(alice, net)[0].id("SecurityGroupId")
-	r.call(alice, "DeleteSecurityGroupRule", fmt.Sprintf(`{"SecurityGroupId": %q, "Flow": "Outbound", "IpRange": "0.0.0.0/0"}`, own))
-	first := r.one("SecurityGroup", alice, "CreateSecurityGroup", fmt.Sprintf(`{"NetId": %q, "SecurityGroupName": "first", "Description": "the first"}`, net)).id("SecurityGroupId")
+	standard, own := r.List(alice, "ReadSecurityGroups", `{}`)[0].Text("SecurityGroupId"), r.groups(alice, net)[0].Text("SecurityGroupId")
+	r.Call(alice, "DeleteSecurityGroupRule", `{"SecurityGroupId": %q, "Flow": "Outbound", "IpRange": "0.0.0.0/0"}`, own)
+	first := r.One(alice, "CreateSecurityGroup", `{"NetId": %q, "SecurityGroupName": "first", "Description": "the first"}`, net).Text("SecurityGroupId")
 	second := r.group(alice, net, "second")
 	for _, flow := range []string{"Inbound", "Outbound"} {
-		r.call(alice, "CreateSecurityGroupRule", fmt.Sprintf(`{"SecurityGroupId": %q, "Flow": %q, "Rules": [
+		r.Call(alice, "CreateSecurityGroupRule", `{"SecurityGroupId": %q, "Flow": %q, "Rules": [
 			{"IpProtocol": "tcp", "FromPortRange": 80, "ToPortRange": 81, "IpRanges": ["192.0.2.0/24"]},
-			{"IpProtocol": "udp", "FromPortRange": 53, "ToPortRange": 54, "SecurityGroupsMembers": [{"SecurityGroupId": %q}]}]}`, first, flow, second))
+			{"IpProtocol": "udp", "FromPortRange": 53, "ToPortRange": 54, "SecurityGroupsMembers": [{"SecurityGroupId": %q}]}]}`, first, flow, second)
 	}
-	r.tag(alice, second, "env", "test")
+	r.Tag(alice, second, api.Tag{Key: "env", Value: "test"})
 	type row struct {
 		filters string
 		want    []string
@@ -254,12 +253,12 @@ func TestSecurityGroupFilters(t *testing.T) {
 	)
 	for _, test := range tests {
 		t.Run(test.filters, func(t *testing.T) {
-			r.selects(r.list("SecurityGroups", alice, "ReadSecurityGroups", `{"Filters": `+test.filters+`}`), "SecurityGroupId", test.want...)
+			r.Selects(r.List(alice, "ReadSecurityGroups", `{"Filters": `+test.filters+`}`), "SecurityGroupId", test.want...)
 		})
 	}
-	r.version = api.Version{Major: 1, Minor: 1}
-	r.selects(r.list("SecurityGroups", alice, "ReadSecurityGroups", fmt.Sprintf(`{"Filters": {"AccountIds": [%q]}}`, bob)), "SecurityGroupId")
-	r.selects(r.list("SecurityGroups", alice, "ReadSecurityGroups", fmt.Sprintf(`{"Filters": {"AccountIds": [%q]}}`, alice)), "SecurityGroupId", standard, own, first, second)
+	r.Version = api.Version{Major: 1, Minor: 1}
+	r.Selects(r.List(alice, "ReadSecurityGroups", `{"Filters": {"AccountIds": [%q]}}`, bob), "SecurityGroupId")
+	r.Selects(r.List(alice, "ReadSecurityGroups", `{"Filters": {"AccountIds": [%q]}}`, alice), "SecurityGroupId", standard, own, first, second)
 }
 
 // A security group stays in use for a while after its last VM was terminated: as
@@ -277,7 +276,7 @@ func TestSecurityGroupOutlastsItsLastVm(t *testing.T) {
 			there := here
 			there.Transition = test.transition
 			r := openAt(t, there, nil, nil)
-			t.Cleanup(func() { r.db.Close() })
+			t.Cleanup(func() { r.DB.Close() })
 			r.welcome()
 			p := r.place(alice)
 			second := r.group(alice, p.net, "second")
@@ -286,17 +285,17 @@ func TestSecurityGroupOutlastsItsLastVm(t *testing.T) {
 			vms := map[string]string{}
 			for range 2 {
 				vm, nic := r.vm(alice, p.subnet)
-				r.call(alice, "UpdateNic", fmt.Sprintf(`{"NicId": %q, "SecurityGroupIds": %s}`, nic, groups))
+				r.Call(alice, "UpdateNic", `{"NicId": %q, "SecurityGroupIds": %s}`, nic, groups)
 				vms[vm] = nic
 			}
-			further := r.one("Nic", alice, "CreateNic", fmt.Sprintf(`{"SubnetId": %q, "SecurityGroupIds": [%q]}`, p.subnet, second)).id("NicId")
+			further := r.One(alice, "CreateNic", `{"SubnetId": %q, "SecurityGroupIds": [%q]}`, p.subnet, second).Text("NicId")
 			for vm, nic := range vms {
 				if len(vms) == 1 { // the last one has a further NIC, which outlives it
-					r.call(alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q, "DeviceNumber": 1}`, further, vm))
+					r.Call(alice, "LinkNic", `{"NicId": %q, "VmId": %q, "DeviceNumber": 1}`, further, vm)
 				}
-				r.refuse(apierror.SecurityGroupInUse, alice, "DeleteSecurityGroup", remove)
-				r.clock.Advance(time.Minute)
-				r.update(alice, func(tx *resource.Tx) error {
+				r.Refuse(apierror.SecurityGroupInUse, alice, "DeleteSecurityGroup", remove)
+				r.Clock.Advance(time.Minute)
+				r.Update(alice, func(tx *resource.Tx) error {
 					for _, n := range network.VmNics(tx, id.Vm(vm)) {
 						away := n.Remove
 						if string(n.NicId) != nic {
@@ -310,20 +309,20 @@ func TestSecurityGroupOutlastsItsLastVm(t *testing.T) {
 				})
 				delete(vms, vm)
 			}
-			r.call(alice, "DeleteNic", naming("NicId", further))
+			r.Call(alice, "DeleteNic", naming("NicId", further))
 			for _, group := range []string{p.other, second} {
 				if test.rest == 0 {
 					break
 				}
-				r.refuse(apierror.SecurityGroupInUse, alice, "DeleteSecurityGroup", naming("SecurityGroupId", group))
+				r.Refuse(apierror.SecurityGroupInUse, alice, "DeleteSecurityGroup", naming("SecurityGroupId", group))
 			}
 			if test.rest > 0 {
-				r.clock.Advance(test.rest - time.Millisecond)
-				r.refuse(apierror.SecurityGroupInUse, alice, "DeleteSecurityGroup", remove)
-				r.clock.Advance(time.Millisecond)
+				r.Clock.Advance(test.rest - time.Millisecond)
+				r.Refuse(apierror.SecurityGroupInUse, alice, "DeleteSecurityGroup", remove)
+				r.Clock.Advance(time.Millisecond)
 			}
-			r.call(alice, "DeleteSecurityGroup", remove)
-			r.call(alice, "DeleteSecurityGroup", naming("SecurityGroupId", second))
+			r.Call(alice, "DeleteSecurityGroup", remove)
+			r.Call(alice, "DeleteSecurityGroup", naming("SecurityGroupId", second))
 		})
 	}
 }
@@ -334,12 +333,12 @@ func TestNetDoesNotWaitForItsLastVm(t *testing.T) {
 	there := here
 	there.Transition = time.Hour
 	r := openAt(t, there, nil, nil)
-	t.Cleanup(func() { r.db.Close() })
+	t.Cleanup(func() { r.DB.Close() })
 	r.welcome()
 	p := r.place(alice)
-	r.call(alice, "DeleteSecurityGroup", naming("SecurityGroupId", p.other))
+	r.Call(alice, "DeleteSecurityGroup", naming("SecurityGroupId", p.other))
 	vm, _ := r.vm(alice, p.subnet)
-	r.update(alice, func(tx *resource.Tx) error { return network.VmNics(tx, id.Vm(vm))[0].Remove(tx) })
-	r.call(alice, "DeleteSubnet", naming("SubnetId", p.subnet))
-	r.call(alice, "DeleteNet", naming("NetId", p.net))
+	r.Update(alice, func(tx *resource.Tx) error { return network.VmNics(tx, id.Vm(vm))[0].Remove(tx) })
+	r.Call(alice, "DeleteSubnet", naming("SubnetId", p.subnet))
+	r.Call(alice, "DeleteNet", naming("NetId", p.net))
 }

@@ -1,6 +1,8 @@
 package network_test
 
 import (
+	"github.com/bastide-cloud/bastide/internal/api"
+
 	"fmt"
 	"testing"
 
@@ -13,30 +15,30 @@ func TestSubnet(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
 	net := r.net(alice, "10.0.0.0/16")
-	made := r.one("Subnet", alice, "CreateSubnet", fmt.Sprintf(`{"NetId": %q, "IpRange": "10.0.1.0/24"}`, net))
+	made := r.One(alice, "CreateSubnet", `{"NetId": %q, "IpRange": "10.0.1.0/24"}`, net)
 	want := fmt.Sprintf(`{"SubnetId": %q, "NetId": %q, "SubregionName": "test-1a", "IpRange": "10.0.1.0/24", "State": "available",
 		"AvailableIpsCount": 251, "MapPublicIpOnLaunch": false, "Tags": []}`, made["SubnetId"], net)
-	r.shows(made, want)
-	r.shows(r.list("Subnets", alice, "ReadSubnets", `{}`)[0], want)
-	r.selects(r.list("Subnets", bob, "ReadSubnets", `{}`), "SubnetId")
+	r.Shows(made, want)
+	r.Shows(r.List(alice, "ReadSubnets", `{}`)[0], want)
+	r.Selects(r.List(bob, "ReadSubnets", `{}`), "SubnetId")
 
-	there := r.one("Subnet", alice, "CreateSubnet", fmt.Sprintf(`{"NetId": %q, "IpRange": "10.0.2.0/24", "SubregionName": "test-1b"}`, net))
+	there := r.One(alice, "CreateSubnet", `{"NetId": %q, "IpRange": "10.0.2.0/24", "SubregionName": "test-1b"}`, net)
 	if there["SubregionName"] != "test-1b" {
 		t.Errorf("the Subnet asked for in test-1b is in %v", there["SubregionName"])
 	}
 
-	updated := r.one("Subnet", alice, "UpdateSubnet", fmt.Sprintf(`{"SubnetId": %q, "MapPublicIpOnLaunch": true}`, made["SubnetId"]))
-	r.shows(updated, fmt.Sprintf(`{"SubnetId": %q, "NetId": %q, "SubregionName": "test-1a", "IpRange": "10.0.1.0/24", "State": "available",
-		"AvailableIpsCount": 251, "MapPublicIpOnLaunch": true, "Tags": []}`, made["SubnetId"], net))
-	back := r.one("Subnet", alice, "UpdateSubnet", fmt.Sprintf(`{"SubnetId": %q, "MapPublicIpOnLaunch": false}`, made["SubnetId"]))
+	updated := r.One(alice, "UpdateSubnet", `{"SubnetId": %q, "MapPublicIpOnLaunch": true}`, made["SubnetId"])
+	r.Shows(updated, `{"SubnetId": %q, "NetId": %q, "SubregionName": "test-1a", "IpRange": "10.0.1.0/24", "State": "available",
+		"AvailableIpsCount": 251, "MapPublicIpOnLaunch": true, "Tags": []}`, made["SubnetId"], net)
+	back := r.One(alice, "UpdateSubnet", `{"SubnetId": %q, "MapPublicIpOnLaunch": false}`, made["SubnetId"])
 	if back["MapPublicIpOnLaunch"] != false {
 		t.Error("MapPublicIpOnLaunch is not false again")
 	}
 
-	r.call(alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, made["SubnetId"]))
-	r.selects(r.list("Subnets", alice, "ReadSubnets", `{}`), "SubnetId", there.id("SubnetId"))
+	r.Call(alice, "DeleteSubnet", `{"SubnetId": %q}`, made["SubnetId"])
+	r.Selects(r.List(alice, "ReadSubnets", `{}`), "SubnetId", there.Text("SubnetId"))
 	r.subnet(alice, net, "10.0.1.0/24") // its range is free again
-	r.refuse(apierror.NetInUse, alice, "DeleteNet", fmt.Sprintf(`{"NetId": %q}`, net))
+	r.Refuse(apierror.NetInUse, alice, "DeleteNet", `{"NetId": %q}`, net)
 }
 
 func TestSubnetRanges(t *testing.T) {
@@ -65,10 +67,10 @@ func TestSubnetRanges(t *testing.T) {
 			r := setup(t)
 			body := fmt.Sprintf(`{"NetId": %q, "IpRange": %q}`, r.net(alice, test.net), test.ipRange)
 			if test.refused != 0 {
-				r.refuse(test.refused, alice, "CreateSubnet", body)
+				r.Refuse(test.refused, alice, "CreateSubnet", body)
 				return
 			}
-			made := r.one("Subnet", alice, "CreateSubnet", body)
+			made := r.One(alice, "CreateSubnet", body)
 			if made["IpRange"] != test.ipRange || made["AvailableIpsCount"] != test.available {
 				t.Errorf("a Subnet of %s is %v with %v addresses available, want %v", test.ipRange, made["IpRange"], made["AvailableIpsCount"], test.available)
 			}
@@ -85,7 +87,7 @@ func TestSubnetsMayNotOverlap(t *testing.T) {
 		"the same": "10.0.16.0/20", "a part": "10.0.31.0/24", "all around": "10.0.0.0/17", "the whole Net": "10.0.0.0/16",
 	} {
 		t.Run(name, func(t *testing.T) {
-			r.refuse(apierror.SubnetOverlaps, alice, "CreateSubnet", fmt.Sprintf(`{"NetId": %q, "IpRange": %q}`, net, ipRange))
+			r.Refuse(apierror.SubnetOverlaps, alice, "CreateSubnet", `{"NetId": %q, "IpRange": %q}`, net, ipRange)
 		})
 	}
 	r.subnet(alice, net, "10.0.0.0/20")
@@ -115,7 +117,7 @@ func TestSubnetRefusals(t *testing.T) {
 		{"deletion of what is no Subnet", alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, net), apierror.InvalidID},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) { r.refuse(test.want, test.account, test.action, test.body) })
+		t.Run(test.name, func(t *testing.T) { r.Refuse(test.want, test.account, test.action, test.body) })
 	}
 }
 
@@ -124,10 +126,10 @@ func TestSubnetInUse(t *testing.T) {
 	r := setup(t)
 	subnet := r.subnet(alice, r.net(alice, "10.0.0.0/16"), "10.0.0.0/24")
 	guest := &Guest{SubnetId: id.Subnet(subnet)}
-	r.update(alice, func(tx *resource.Tx) error { return guests.Insert(tx, guest) })
-	r.refuse(apierror.SubnetInUse, alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, subnet))
-	r.update(alice, func(tx *resource.Tx) error { return guests.Delete(tx, guest) })
-	r.call(alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, subnet))
+	r.Update(alice, func(tx *resource.Tx) error { return guests.Insert(tx, guest) })
+	r.Refuse(apierror.SubnetInUse, alice, "DeleteSubnet", `{"SubnetId": %q}`, subnet)
+	r.Update(alice, func(tx *resource.Tx) error { return guests.Delete(tx, guest) })
+	r.Call(alice, "DeleteSubnet", `{"SubnetId": %q}`, subnet)
 }
 
 func TestSubnetQuotaIsPerNet(t *testing.T) {
@@ -136,9 +138,9 @@ func TestSubnetQuotaIsPerNet(t *testing.T) {
 	net, other := r.net(alice, "10.0.0.0/16"), r.net(alice, "10.0.0.0/16")
 	first := r.subnet(alice, net, "10.0.0.0/24")
 	r.subnet(alice, net, "10.0.1.0/24")
-	r.refuse(apierror.TooManyNets, alice, "CreateSubnet", fmt.Sprintf(`{"NetId": %q, "IpRange": "10.0.2.0/24"}`, net))
+	r.Refuse(apierror.TooManyNets, alice, "CreateSubnet", `{"NetId": %q, "IpRange": "10.0.2.0/24"}`, net)
 	r.subnet(alice, other, "10.0.2.0/24")
-	r.call(alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, first))
+	r.Call(alice, "DeleteSubnet", `{"SubnetId": %q}`, first)
 	r.subnet(alice, net, "10.0.2.0/24")
 }
 
@@ -147,8 +149,8 @@ func TestSubnetFilters(t *testing.T) {
 	r := setup(t)
 	net, other := r.net(alice, "10.0.0.0/16"), r.net(alice, "10.1.0.0/16")
 	first, second := r.subnet(alice, net, "10.0.0.0/24"), r.subnet(alice, other, "10.1.0.0/28")
-	third := r.one("Subnet", alice, "CreateSubnet", fmt.Sprintf(`{"NetId": %q, "IpRange": "10.0.1.0/24", "SubregionName": "test-1b"}`, net)).id("SubnetId")
-	r.tag(alice, third, "env", "test")
+	third := r.One(alice, "CreateSubnet", `{"NetId": %q, "IpRange": "10.0.1.0/24", "SubregionName": "test-1b"}`, net).Text("SubnetId")
+	r.Tag(alice, third, api.Tag{Key: "env", Value: "test"})
 	tests := []struct {
 		filters string
 		want    []string
@@ -170,7 +172,7 @@ func TestSubnetFilters(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.filters, func(t *testing.T) {
-			r.selects(r.list("Subnets", alice, "ReadSubnets", `{"Filters": `+test.filters+`}`), "SubnetId", test.want...)
+			r.Selects(r.List(alice, "ReadSubnets", `{"Filters": `+test.filters+`}`), "SubnetId", test.want...)
 		})
 	}
 }

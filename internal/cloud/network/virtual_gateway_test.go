@@ -1,6 +1,8 @@
 package network_test
 
 import (
+	"github.com/bastide-cloud/bastide/internal/api"
+
 	"fmt"
 	"slices"
 	"testing"
@@ -13,13 +15,13 @@ import (
 // virtualGateway makes a virtual gateway and answers its ID.
 func (r *region) virtualGateway(account string) string {
 	r.Helper()
-	return r.one("VirtualGateway", account, "CreateVirtualGateway", `{"ConnectionType": "ipsec.1"}`).id("VirtualGatewayId")
+	return r.One(account, "CreateVirtualGateway", `{"ConnectionType": "ipsec.1"}`).Text("VirtualGatewayId")
 }
 
 // linkGateway links a virtual gateway to a Net.
 func (r *region) linkGateway(account, gateway, net string) {
 	r.Helper()
-	r.call(account, "LinkVirtualGateway", linking(gateway, net))
+	r.Call(account, "LinkVirtualGateway", linking(gateway, net))
 }
 
 // linking is a request about a virtual gateway and a Net.
@@ -33,14 +35,14 @@ func about(field, id string) string { return fmt.Sprintf(`{%q: %q}`, field, id) 
 // gatewayLinks checks the links of a virtual gateway, each given as its state and Net.
 func (r *region) gatewayLinks(account, gateway string, want ...string) {
 	r.Helper()
-	found := r.list("VirtualGateways", account, "ReadVirtualGateways", fmt.Sprintf(`{"Filters": {"VirtualGatewayIds": [%q]}}`, gateway))
+	found := r.List(account, "ReadVirtualGateways", `{"Filters": {"VirtualGatewayIds": [%q]}}`, gateway)
 	if len(found) != 1 {
 		r.Fatalf("%d virtual gateways have the ID %s", len(found), gateway)
 	}
 	got := []string{}
 	for _, l := range found[0]["NetToVirtualGatewayLinks"].([]any) {
 		link := object(l.(map[string]any))
-		got = append(got, link.id("State")+" "+link.id("NetId"))
+		got = append(got, link.Text("State")+" "+link.Text("NetId"))
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		r.Errorf("the links are %q, want %q", got, want)
@@ -53,7 +55,7 @@ func TestVirtualGatewayLinks(t *testing.T) {
 	gateway, other := r.virtualGateway(alice), r.virtualGateway(alice)
 	net, second := r.net(alice, "10.0.0.0/16"), r.net(alice, "10.1.0.0/16")
 	r.gatewayLinks(alice, gateway)
-	r.shows(r.call(alice, "LinkVirtualGateway", linking(gateway, net)), fmt.Sprintf(`{"NetToVirtualGatewayLink": {"NetId": %q, "State": "attached"}}`, net))
+	r.Shows(r.Call(alice, "LinkVirtualGateway", linking(gateway, net)), `{"NetToVirtualGatewayLink": {"NetId": %q, "State": "attached"}}`, net)
 	r.gatewayLinks(alice, gateway, "attached "+net)
 
 	for name, refused := range map[string]struct {
@@ -75,29 +77,29 @@ func TestVirtualGatewayLinks(t *testing.T) {
 		"no type":                       {apierror.InvalidVpnType, "CreateVirtualGateway", `{"ConnectionType": ""}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := r.with(t)
-			r.refuse(refused.code, alice, refused.action, refused.body)
+			r := r.With(t)
+			r.Refuse(refused.code, alice, refused.action, refused.body)
 		})
 	}
-	r.refuse(apierror.VirtualGatewayNotFound, bob, "UnlinkVirtualGateway", linking(gateway, net))
+	r.Refuse(apierror.VirtualGatewayNotFound, bob, "UnlinkVirtualGateway", linking(gateway, net))
 
-	r.call(alice, "UnlinkVirtualGateway", linking(gateway, net))
+	r.Call(alice, "UnlinkVirtualGateway", linking(gateway, net))
 	r.gatewayLinks(alice, gateway, "detached "+net)
 	r.linkGateway(alice, gateway, second)
 	r.gatewayLinks(alice, gateway, "attached "+second, "detached "+net)
 	r.linkGateway(alice, other, net)
-	r.call(alice, "UnlinkVirtualGateway", linking(gateway, second))
+	r.Call(alice, "UnlinkVirtualGateway", linking(gateway, second))
 	r.gatewayLinks(alice, gateway, "detached "+second, "detached "+net)
-	r.call(alice, "UnlinkVirtualGateway", linking(other, net))
+	r.Call(alice, "UnlinkVirtualGateway", linking(other, net))
 	r.linkGateway(alice, gateway, net)
 	r.gatewayLinks(alice, gateway, "attached "+net, "detached "+second)
 
 	// A Net that is gone is forgotten at the next change.
-	r.call(alice, "DeleteNet", about("NetId", second))
+	r.Call(alice, "DeleteNet", about("NetId", second))
 	r.gatewayLinks(alice, gateway, "attached "+net, "detached "+second)
-	r.call(alice, "UnlinkVirtualGateway", linking(gateway, net))
+	r.Call(alice, "UnlinkVirtualGateway", linking(gateway, net))
 	r.gatewayLinks(alice, gateway, "detached "+net)
-	r.call(alice, "DeleteNet", about("NetId", net))
+	r.Call(alice, "DeleteNet", about("NetId", net))
 }
 
 func TestReadVirtualGateways(t *testing.T) {
@@ -107,11 +109,11 @@ func TestReadVirtualGateways(t *testing.T) {
 	idle, linked, moved := r.virtualGateway(alice), r.virtualGateway(alice), r.virtualGateway(alice)
 	gone := r.virtualGateway(alice)
 	r.linkGateway(alice, moved, net)
-	r.call(alice, "UnlinkVirtualGateway", linking(moved, net))
+	r.Call(alice, "UnlinkVirtualGateway", linking(moved, net))
 	r.linkGateway(alice, moved, second)
 	r.linkGateway(alice, linked, net)
-	r.call(alice, "DeleteVirtualGateway", about("VirtualGatewayId", gone))
-	r.tag(alice, idle, "env", "test")
+	r.Call(alice, "DeleteVirtualGateway", about("VirtualGatewayId", gone))
+	r.Tag(alice, idle, api.Tag{Key: "env", Value: "test"})
 	for name, row := range map[string]struct {
 		filters string
 		want    []string
@@ -128,19 +130,19 @@ func TestReadVirtualGateways(t *testing.T) {
 		"by tag":          {`{"Tags": ["env=test"]}`, []string{idle}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := r.with(t)
-			r.selects(r.list("VirtualGateways", alice, "ReadVirtualGateways", `{"Filters": `+row.filters+`}`), "VirtualGatewayId", row.want...)
+			r := r.With(t)
+			r.Selects(r.List(alice, "ReadVirtualGateways", `{"Filters": `+row.filters+`}`), "VirtualGatewayId", row.want...)
 		})
 	}
-	if others := r.list("VirtualGateways", bob, "ReadVirtualGateways", `{}`); len(others) > 0 {
+	if others := r.List(bob, "ReadVirtualGateways", `{}`); len(others) > 0 {
 		t.Errorf("bob sees %v", others)
 	}
 
 	// A deleted gateway is shown for an hour, and nothing can be done with it.
-	r.refuse(apierror.VirtualGatewayNotFound, alice, "DeleteVirtualGateway", about("VirtualGatewayId", gone))
-	r.refuse(apierror.VirtualGatewayNotFound, alice, "LinkVirtualGateway", linking(gone, r.net(alice, "10.2.0.0/16")))
-	r.clock.Advance(time.Hour)
-	r.update(alice, func(tx *resource.Tx) error {
+	r.Refuse(apierror.VirtualGatewayNotFound, alice, "DeleteVirtualGateway", about("VirtualGatewayId", gone))
+	r.Refuse(apierror.VirtualGatewayNotFound, alice, "LinkVirtualGateway", linking(gone, r.net(alice, "10.2.0.0/16")))
+	r.Clock.Advance(time.Hour)
+	r.Update(alice, func(tx *resource.Tx) error {
 		for _, k := range tx.Kinds() {
 			if k.Facts().Retention > 0 {
 				k.Purge(tx)
@@ -148,16 +150,16 @@ func TestReadVirtualGateways(t *testing.T) {
 		}
 		return nil
 	})
-	r.selects(r.list("VirtualGateways", alice, "ReadVirtualGateways", `{}`), "VirtualGatewayId", idle, linked, moved)
+	r.Selects(r.List(alice, "ReadVirtualGateways", `{}`), "VirtualGatewayId", idle, linked, moved)
 }
 
 func TestVirtualGatewayQuota(t *testing.T) {
 	t.Parallel()
 	r := setup(t, map[string]int{"vpg_limit": 1})
 	first := r.virtualGateway(alice)
-	r.refuse(apierror.TooManyVirtualGatewayLinks, alice, "CreateVirtualGateway", `{"ConnectionType": "ipsec.1"}`)
+	r.Refuse(apierror.TooManyVirtualGatewayLinks, alice, "CreateVirtualGateway", `{"ConnectionType": "ipsec.1"}`)
 	r.virtualGateway(bob)
-	r.call(alice, "DeleteVirtualGateway", about("VirtualGatewayId", first))
+	r.Call(alice, "DeleteVirtualGateway", about("VirtualGatewayId", first))
 	r.virtualGateway(alice)
 }
 
@@ -170,23 +172,23 @@ func TestVirtualGatewayLinksAreForgotten(t *testing.T) {
 	shows := func(want ...string) {
 		t.Helper()
 		var got []string
-		for _, link := range r.list("VirtualGateways", alice, "ReadVirtualGateways", `{}`)[0]["NetToVirtualGatewayLinks"].([]any) {
+		for _, link := range r.List(alice, "ReadVirtualGateways", `{}`)[0]["NetToVirtualGatewayLinks"].([]any) {
 			o := object(link.(map[string]any))
-			got = append(got, o.id("NetId")+" "+o.id("State"))
+			got = append(got, o.Text("NetId")+" "+o.Text("State"))
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("the links are %v, want %v", got, want)
 		}
 	}
 	for range 2 {
-		r.call(alice, "LinkVirtualGateway", linking(gateway, first))
+		r.Call(alice, "LinkVirtualGateway", linking(gateway, first))
 		shows(first + " attached")
-		r.call(alice, "UnlinkVirtualGateway", linking(gateway, first))
+		r.Call(alice, "UnlinkVirtualGateway", linking(gateway, first))
 		shows(first + " detached")
 	}
-	r.call(alice, "LinkVirtualGateway", linking(gateway, second))
+	r.Call(alice, "LinkVirtualGateway", linking(gateway, second))
 	shows(second+" attached", first+" detached")
-	r.call(alice, "DeleteNet", naming("NetId", first))
-	r.call(alice, "UnlinkVirtualGateway", linking(gateway, second))
+	r.Call(alice, "DeleteNet", naming("NetId", first))
+	r.Call(alice, "UnlinkVirtualGateway", linking(gateway, second))
 	shows(second + " detached")
 }

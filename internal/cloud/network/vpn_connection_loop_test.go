@@ -3,7 +3,6 @@ package network_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -75,13 +74,13 @@ func (w *tunnels) change(fn func()) {
 
 // runTunnels starts the loop over a driver.
 func (r *region) runTunnels() (*tunnels, *reconcile.Reconciler) {
-	drivers := &tunnels{now: r.clock.Now, has: map[string]driver.TunnelStatus{}}
-	loops := reconcile.New(reconcile.Options{Clock: r.clock})
+	drivers := &tunnels{now: r.Clock.Now, has: map[string]driver.TunnelStatus{}}
+	loops := reconcile.New(reconcile.Options{Clock: r.Clock})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		loops.Run(ctx, r.db, network.NewTunnelLoop(r.db, drivers))
+		loops.Run(ctx, r.DB, network.NewTunnelLoop(r.DB, drivers))
 	}()
 	r.changed.Store(new(loops.Changed))
 	r.tester.(*testing.T).Cleanup(func() {
@@ -97,20 +96,20 @@ func TestTunnelLoop(t *testing.T) {
 	drivers, loops := r.runTunnels()
 	e, net := r.ends(alice), r.net(alice, "10.0.0.0/16")
 	vpn := r.vpn(alice, e, "192.168.0.0/16", "172.16.0.0/12")
-	r.call(alice, "DeleteVpnConnectionRoute", routing(vpn, "172.16.0.0/12"))
-	r.call(alice, "UpdateVpnConnection", fmt.Sprintf(`{"VpnConnectionId": %q, "VpnOptions": {"TunnelInsideIpRange": "169.254.254.6/30",
+	r.Call(alice, "DeleteVpnConnectionRoute", routing(vpn, "172.16.0.0/12"))
+	r.Call(alice, "UpdateVpnConnection", `{"VpnConnectionId": %q, "VpnOptions": {"TunnelInsideIpRange": "169.254.254.6/30",
 		"Phase1Options": {"IkeVersions": ["ikev2"], "Phase1DhGroupNumbers": [14], "Phase1EncryptionAlgorithms": ["AES256"], "Phase1IntegrityAlgorithms": ["SHA2-256"],
 			"Phase1LifetimeSeconds": 7200, "DpdTimeoutAction": "restart", "DpdTimeoutSeconds": 40, "ReplayWindowSize": 128, "StartupAction": "start"},
-		"Phase2Options": {"Phase2DhGroupNumbers": [5], "Phase2EncryptionAlgorithms": ["AES128"], "Phase2IntegrityAlgorithms": ["SHA1"], "Phase2LifetimeSeconds": 1800, "PreSharedKey": "hunter2"}}}`, vpn))
+		"Phase2Options": {"Phase2DhGroupNumbers": [5], "Phase2EncryptionAlgorithms": ["AES128"], "Phase2IntegrityAlgorithms": ["SHA1"], "Phase2LifetimeSeconds": 1800, "PreSharedKey": "hunter2"}}}`, vpn)
 	r.linkGateway(alice, e.virtual, net)
 	r.settle(loops)
 	c := r.connection(alice, vpn)
-	if c.id("State") != "available" {
-		t.Errorf("the connection is %s", c.id("State"))
+	if c.Text("State") != "available" {
+		t.Errorf("the connection is %s", c.Text("State"))
 	}
 	want := driver.Tunnel{
 		Account: alice, ID: vpn, Gateway: e.virtual, Net: net,
-		Local: netip.MustParseAddr(c.at("VgwTelemetries", 0, "OutsideIpAddress").(string)), Remote: netip.MustParseAddr("192.0.2.1"),
+		Local: netip.MustParseAddr(c.At("VgwTelemetries", 0, "OutsideIpAddress").(string)), Remote: netip.MustParseAddr("192.0.2.1"),
 		Inside: netip.MustParsePrefix("169.254.254.4/30"), LocalAsn: 50624, RemoteAsn: 65000, StaticOnly: true,
 		StaticRoutes: []netip.Prefix{netip.MustParsePrefix("192.168.0.0/16")}, Secret: "hunter2",
 		Phase1:    driver.Phase{DhGroups: []int{14}, Encryptions: []string{"AES256"}, Integrities: []string{"SHA2-256"}, Lifetime: 2 * time.Hour},
@@ -126,7 +125,7 @@ func TestTunnelLoop(t *testing.T) {
 	})
 
 	// The driver hears where the gateway goes.
-	r.call(alice, "UnlinkVirtualGateway", linking(e.virtual, net))
+	r.Call(alice, "UnlinkVirtualGateway", linking(e.virtual, net))
 	r.settle(loops)
 	drivers.change(func() {
 		if in().Net != "" {
@@ -135,22 +134,22 @@ func TestTunnelLoop(t *testing.T) {
 	})
 
 	// A change under way is waited for, and the connection is pending again.
-	drivers.change(func() { drivers.later = r.clock.Now().Add(time.Minute) })
-	r.call(alice, "UpdateVpnConnection", fmt.Sprintf(`{"VpnConnectionId": %q, "VpnOptions": {"Phase2Options": {"PreSharedKey": "hunter3"}}}`, vpn))
-	if next := r.settle(loops); next != time.Minute || r.connection(alice, vpn).id("State") != "pending" {
-		t.Errorf("it is %s, and something is to do in %s", r.connection(alice, vpn).id("State"), next)
+	drivers.change(func() { drivers.later = r.Clock.Now().Add(time.Minute) })
+	r.Call(alice, "UpdateVpnConnection", `{"VpnConnectionId": %q, "VpnOptions": {"Phase2Options": {"PreSharedKey": "hunter3"}}}`, vpn)
+	if next := r.settle(loops); next != time.Minute || r.connection(alice, vpn).Text("State") != "pending" {
+		t.Errorf("it is %s, and something is to do in %s", r.connection(alice, vpn).Text("State"), next)
 	}
-	r.clock.Advance(time.Minute)
+	r.Clock.Advance(time.Minute)
 	r.settle(loops)
 	drivers.change(func() {
-		if r.connection(alice, vpn).id("State") != "available" || in().Secret != "hunter3" {
+		if r.connection(alice, vpn).Text("State") != "available" || in().Secret != "hunter3" {
 			t.Errorf("the driver has not heard of the new key")
 		}
 	})
 
 	// A connection that is deleted leaves the driver, whatever it fails at first.
 	drivers.change(func() { drivers.fail = errors.New("no power") })
-	r.call(alice, "DeleteVpnConnection", about("VpnConnectionId", vpn))
+	r.Call(alice, "DeleteVpnConnection", about("VpnConnectionId", vpn))
 	r.settle(loops)
 	drivers.change(func() { drivers.fail = nil })
 	r.finish(loops)
@@ -159,7 +158,7 @@ func TestTunnelLoop(t *testing.T) {
 			t.Errorf("the driver still has %v", drivers.has)
 		}
 	})
-	if left := r.list("VpnConnections", alice, "ReadVpnConnections", `{}`); len(left) > 0 {
+	if left := r.List(alice, "ReadVpnConnections", `{}`); len(left) > 0 {
 		t.Errorf("an hour later there is still %v", left)
 	}
 }
@@ -171,10 +170,10 @@ func TestTunnelLoopObserves(t *testing.T) {
 	drivers, loops := r.runTunnels()
 	e := r.ends(alice)
 	static := r.vpn(alice, e)
-	dynamic := r.one("VpnConnection", alice, "CreateVpnConnection", ends{r.virtualGateway(alice), e.client}.joined(false)).id("VpnConnectionId")
+	dynamic := r.One(alice, "CreateVpnConnection", ends{r.virtualGateway(alice), e.client}.joined(false)).Text("VpnConnectionId")
 	r.settle(loops)
 	telemetry := func(vpn string) object {
-		return object(r.connection(alice, vpn).at("VgwTelemetries", 0).(map[string]any))
+		return object(r.connection(alice, vpn).At("VgwTelemetries", 0).(map[string]any))
 	}
 	up := start.Add(time.Minute)
 	drivers.change(func() {
@@ -192,7 +191,7 @@ func TestTunnelLoopObserves(t *testing.T) {
 	sweep()
 	for vpn, description := range map[string]string{static: "IPSEC IS UP", dynamic: "3 BGP ROUTES"} {
 		got := telemetry(vpn)
-		if got.id("State") != "UP" || got.id("StateDescription") != description || got["AcceptedRouteCount"] != 3.0 || got.id("LastStateChangeDate") != "2026-11-20T10:01:00.000Z" {
+		if got.Text("State") != "UP" || got.Text("StateDescription") != description || got["AcceptedRouteCount"] != 3.0 || got.Text("LastStateChangeDate") != "2026-11-20T10:01:00.000Z" {
 			t.Errorf("the tunnel is doing like %v, want UP, %s", got, description)
 		}
 	}
@@ -203,9 +202,9 @@ func TestTunnelLoopObserves(t *testing.T) {
 	})
 
 	// Nothing is written when there is no news.
-	before := r.generation(alice)
+	before := r.Revision(alice)
 	sweep()
-	if after := r.generation(alice); after != before {
+	if after := r.Revision(alice); after != before {
 		t.Error("a sweep without news has changed the account")
 	}
 	drivers.change(func() {
@@ -214,7 +213,7 @@ func TestTunnelLoopObserves(t *testing.T) {
 		drivers.has[static] = status
 	})
 	sweep()
-	if got := telemetry(static); got.id("State") != "DOWN" || got.id("StateDescription") != "IPSEC IS DOWN" || got.id("LastStateChangeDate") != "2026-11-20T10:01:01.000Z" {
+	if got := telemetry(static); got.Text("State") != "DOWN" || got.Text("StateDescription") != "IPSEC IS DOWN" || got.Text("LastStateChangeDate") != "2026-11-20T10:01:01.000Z" {
 		t.Errorf("the tunnel is doing like %v", got)
 	}
 }
@@ -225,8 +224,8 @@ func TestTunnelStepsMayComeLate(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
 	vpn := r.vpn(alice, r.ends(alice))
-	drivers := &tunnels{now: r.clock.Now, has: map[string]driver.TunnelStatus{}}
-	loop := network.NewTunnelLoop(r.db, drivers)
+	drivers := &tunnels{now: r.Clock.Now, has: map[string]driver.TunnelStatus{}}
+	loop := network.NewTunnelLoop(r.DB, drivers)
 	step := func() {
 		t.Helper()
 		if again, err := loop.Reconcile(t.Context(), alice, vpn); err != nil || !again.IsZero() {
@@ -235,16 +234,16 @@ func TestTunnelStepsMayComeLate(t *testing.T) {
 	}
 	step()
 	step()
-	if state := r.connection(alice, vpn).id("State"); state != "available" {
+	if state := r.connection(alice, vpn).Text("State"); state != "available" {
 		t.Errorf("the connection is %s", state)
 	}
 	// While the driver does as it was asked, the connection changes.
-	drivers.change(func() { drivers.later = r.clock.Now().Add(time.Second) })
-	r.call(alice, "CreateVpnConnectionRoute", routing(vpn, "192.168.0.0/16"))
-	if again, err := loop.Reconcile(t.Context(), alice, vpn); err != nil || again.Sub(r.clock.Now()) != time.Second {
+	drivers.change(func() { drivers.later = r.Clock.Now().Add(time.Second) })
+	r.Call(alice, "CreateVpnConnectionRoute", routing(vpn, "192.168.0.0/16"))
+	if again, err := loop.Reconcile(t.Context(), alice, vpn); err != nil || again.Sub(r.Clock.Now()) != time.Second {
 		t.Errorf("a step ends with %s, %v", again, err)
 	}
-	r.update(alice, func(tx *resource.Tx) error {
+	r.Update(alice, func(tx *resource.Tx) error {
 		for c := range network.VpnConnections.All(tx) {
 			if !c.Pending() {
 				t.Error("the connection is taken for settled")
@@ -252,7 +251,7 @@ func TestTunnelStepsMayComeLate(t *testing.T) {
 		}
 		return nil
 	})
-	r.call(alice, "DeleteVpnConnection", about("VpnConnectionId", vpn))
+	r.Call(alice, "DeleteVpnConnection", about("VpnConnectionId", vpn))
 	step()
 	step()
 	if len(drivers.has) > 0 {

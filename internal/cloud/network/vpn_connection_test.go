@@ -1,6 +1,8 @@
 package network_test
 
 import (
+	"github.com/bastide-cloud/bastide/internal/api"
+
 	"encoding/json"
 	"encoding/xml"
 	"fmt"
@@ -33,9 +35,9 @@ func (e ends) joined(static bool) string {
 // vpn makes a connection with static routes and answers its ID.
 func (r *region) vpn(account string, e ends, routes ...string) string {
 	r.Helper()
-	vpn := r.one("VpnConnection", account, "CreateVpnConnection", e.joined(true)).id("VpnConnectionId")
+	vpn := r.One(account, "CreateVpnConnection", e.joined(true)).Text("VpnConnectionId")
 	for _, route := range routes {
-		r.call(account, "CreateVpnConnectionRoute", routing(vpn, route))
+		r.Call(account, "CreateVpnConnectionRoute", routing(vpn, route))
 	}
 	return vpn
 }
@@ -47,43 +49,25 @@ func routing(vpn, destination string) string {
 // connection reads a connection.
 func (r *region) connection(account, vpn string) object {
 	r.Helper()
-	found := r.list("VpnConnections", account, "ReadVpnConnections", fmt.Sprintf(`{"Filters": {"VpnConnectionIds": [%q]}}`, vpn))
+	found := r.List(account, "ReadVpnConnections", `{"Filters": {"VpnConnectionIds": [%q]}}`, vpn)
 	if len(found) != 1 {
 		r.Fatalf("%d connections have the ID %s", len(found), vpn)
 	}
 	return found[0]
 }
 
-// at is what an object has at a path of names and indexes.
-func (o object) at(path ...any) any {
-	var v any = map[string]any(o)
-	for _, step := range path {
-		if i, ok := step.(int); ok {
-			v = v.([]any)[i]
-		} else {
-			v = v.(map[string]any)[step.(string)]
-		}
-	}
-	return v
-}
-
-// with is a region whose test is another one.
-func (r *region) with(t tester) *region {
-	return &region{tester: t, api: r.api, db: r.db, clock: r.clock, version: r.version}
-}
-
 func TestCreateVpnConnection(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
 	e := r.ends(alice)
-	got := r.one("VpnConnection", alice, "CreateVpnConnection", fmt.Sprintf(`{"VirtualGatewayId": %q, "ClientGatewayId": %q, "ConnectionType": "ipsec.1"}`, e.virtual, e.client))
-	config, key := got.id("ClientGatewayConfiguration"), got.at("VpnOptions", "Phase2Options", "PreSharedKey").(string)
-	inside, outside := got.at("VpnOptions", "TunnelInsideIpRange").(string), got.at("VgwTelemetries", 0, "OutsideIpAddress").(string)
+	got := r.One(alice, "CreateVpnConnection", `{"VirtualGatewayId": %q, "ClientGatewayId": %q, "ConnectionType": "ipsec.1"}`, e.virtual, e.client)
+	config, key := got.Text("ClientGatewayConfiguration"), got.At("VpnOptions", "Phase2Options", "PreSharedKey").(string)
+	inside, outside := got.At("VpnOptions", "TunnelInsideIpRange").(string), got.At("VgwTelemetries", 0, "OutsideIpAddress").(string)
 	if len(key) != 32 || !strings.HasPrefix(inside, "169.254.254.") || !strings.HasSuffix(inside, "/30") || outside == "" {
 		t.Errorf("the key is %q, the range inside %s, the address outside %s", key, inside, outside)
 	}
 	delete(got, "ClientGatewayConfiguration")
-	r.shows(got, fmt.Sprintf(`{
+	r.Shows(got, `{
 		"VpnConnectionId": %q, "VirtualGatewayId": %q, "ClientGatewayId": %q, "ConnectionType": "ipsec.1",
 		"State": "pending", "StaticRoutesOnly": false, "Routes": [], "Tags": [],
 		"VgwTelemetries": [{"State": "DOWN", "StateDescription": "IPSEC IS DOWN", "AcceptedRouteCount": 0, "LastStateChangeDate": "2026-11-20T10:00:00.000Z", "OutsideIpAddress": %q}],
@@ -103,7 +87,7 @@ func TestCreateVpnConnection(t *testing.T) {
 				"Phase2LifetimeSeconds": 3600, "PreSharedKey": %q
 			}
 		}
-	}`, got.id("VpnConnectionId"), e.virtual, e.client, outside, inside, key))
+	}`, got.Text("VpnConnectionId"), e.virtual, e.client, outside, inside, key)
 	for _, text := range []string{key, outside, "192.0.2.1", "<asn>65000</asn>"} {
 		if !strings.Contains(config, text) {
 			t.Errorf("the configuration does not have %s:\n%s", text, config)
@@ -125,10 +109,10 @@ func TestCreateVpnConnection(t *testing.T) {
 		"an id that is not complete": {apierror.MalformedID, alice, ends{"vgw-1", e.client}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r.with(t).refuse(refused.code, refused.who, "CreateVpnConnection", refused.joined.joined(false))
+			r.With(t).Refuse(refused.code, refused.who, "CreateVpnConnection", refused.joined.joined(false))
 		})
 	}
-	r.refuse(apierror.InvalidVpnType, alice, "CreateVpnConnection", strings.ReplaceAll(e.joined(true), "ipsec.1", "ipsec.9"))
+	r.Refuse(apierror.InvalidVpnType, alice, "CreateVpnConnection", strings.ReplaceAll(e.joined(true), "ipsec.1", "ipsec.9"))
 	r.vpn(alice, ends{e.virtual, twin})
 }
 
@@ -138,11 +122,11 @@ func TestClientGatewayConfiguration(t *testing.T) {
 	r := setup(t)
 	e := r.ends(alice)
 	vpn := r.vpn(alice, e)
-	r.call(alice, "UpdateVpnConnection", fmt.Sprintf(`{"VpnConnectionId": %q, "VpnOptions": {"TunnelInsideIpRange": "169.254.254.22/30",
+	r.Call(alice, "UpdateVpnConnection", `{"VpnConnectionId": %q, "VpnOptions": {"TunnelInsideIpRange": "169.254.254.22/30",
 		"Phase1Options": {"Phase1EncryptionAlgorithms": ["AES256-GCM-16"], "Phase1IntegrityAlgorithms": ["SHA2-384"], "Phase1DhGroupNumbers": [20], "DpdTimeoutSeconds": 60},
-		"Phase2Options": {"PreSharedKey": "a <b> & 'c'", "Phase2EncryptionAlgorithms": ["AES256", "AES128"], "Phase2DhGroupNumbers": [5]}}}`, vpn))
+		"Phase2Options": {"PreSharedKey": "a <b> & 'c'", "Phase2EncryptionAlgorithms": ["AES256", "AES128"], "Phase2DhGroupNumbers": [5]}}}`, vpn)
 	c := r.connection(alice, vpn)
-	got := c.id("ClientGatewayConfiguration")
+	got := c.Text("ClientGatewayConfiguration")
 	want := xml.Header + fmt.Sprintf(`<vpn_connection id="%s">
   <customer_gateway_id>%s</customer_gateway_id>
   <vpn_gateway_id>%s</vpn_gateway_id>
@@ -202,7 +186,7 @@ func TestClientGatewayConfiguration(t *testing.T) {
     </ipsec>
   </ipsec_tunnel>
 </vpn_connection>
-`, vpn, e.client, e.virtual, c.at("VgwTelemetries", 0, "OutsideIpAddress"))
+`, vpn, e.client, e.virtual, c.At("VgwTelemetries", 0, "OutsideIpAddress"))
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
@@ -241,7 +225,7 @@ func TestVpnOptions(t *testing.T) {
 	e := r.ends(alice)
 	vpn := r.vpn(alice, e)
 	other := r.vpn(alice, ends{e.virtual, r.clientGateway(alice, 65000, "192.0.2.2")})
-	taken := r.connection(alice, other).at("VpnOptions", "TunnelInsideIpRange").(string)
+	taken := r.connection(alice, other).At("VpnOptions", "TunnelInsideIpRange").(string)
 	for name, refused := range map[string]struct {
 		code    apierror.Code
 		options string
@@ -276,11 +260,11 @@ func TestVpnOptions(t *testing.T) {
 		"an unknown option":       {apierror.UnknownParameter, `{"Phase3Options": {}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r.with(t).refuse(refused.code, alice, "UpdateVpnConnection", fmt.Sprintf(`{"VpnConnectionId": %q, "VpnOptions": %s}`, vpn, refused.options))
+			r.With(t).Refuse(refused.code, alice, "UpdateVpnConnection", fmt.Sprintf(`{"VpnConnectionId": %q, "VpnOptions": %s}`, vpn, refused.options))
 		})
 	}
 
-	_, err := r.try(alice, "UpdateVpnConnection", fmt.Sprintf(`{"VpnConnectionId": %q, "VpnOptions": {"Phase2Options": {"PreSharedKey": "hunter\\"2"}}}`, vpn))
+	_, err := r.Try(alice, "UpdateVpnConnection", `{"VpnConnectionId": %q, "VpnOptions": {"Phase2Options": {"PreSharedKey": "hunter\\"2"}}}`, vpn)
 	if err == nil || strings.Contains(err.Error(), "hunter") {
 		t.Errorf("a key that cannot be used is told: %v", err)
 	}
@@ -288,7 +272,7 @@ func TestVpnOptions(t *testing.T) {
 	// What a change does not say stays; each option can be changed.
 	before := r.connection(alice, vpn)["VpnOptions"]
 	for _, nothing := range []string{`{}`, `{"Phase1Options": {}, "Phase2Options": {}}`, `{"Phase1Options": {"IkeVersions": [], "DpdTimeoutSeconds": 0, "StartupAction": ""}, "TunnelInsideIpRange": ""}`} {
-		r.call(alice, "UpdateVpnConnection", fmt.Sprintf(`{"VpnConnectionId": %q, "VpnOptions": %s}`, vpn, nothing))
+		r.Call(alice, "UpdateVpnConnection", `{"VpnConnectionId": %q, "VpnOptions": %s}`, vpn, nothing)
 		if diff := cmp.Diff(before, r.connection(alice, vpn)["VpnOptions"]); diff != "" {
 			t.Errorf("%s changes (-before +after)\n%s", nothing, diff)
 		}
@@ -299,13 +283,13 @@ func TestVpnOptions(t *testing.T) {
 			"Phase1EncryptionAlgorithms": ["AES256"], "Phase1IntegrityAlgorithms": ["SHA2-512"], "ReplayWindowSize": 64, "StartupAction": "start"},
 		"Phase2Options": {"Phase2DhGroupNumbers": [5], "Phase2EncryptionAlgorithms": ["AES256"], "Phase2IntegrityAlgorithms": ["SHA2-512"], "Phase2LifetimeSeconds": 900, "PreSharedKey": "hunter2"}
 	}`
-	r.call(alice, "UpdateVpnConnection", fmt.Sprintf(`{"VpnConnectionId": %q, "VpnOptions": %s}`, vpn, want))
-	r.shows(object(r.connection(alice, vpn)["VpnOptions"].(map[string]any)), want)
-	r.call(alice, "UpdateVpnConnection", fmt.Sprintf(`{"VpnConnectionId": %q, "VpnOptions": {"Phase2Options": {"PreSharedKey": "hunter3"}}}`, vpn))
-	r.shows(object(r.connection(alice, vpn)["VpnOptions"].(map[string]any)), strings.Replace(want, "hunter2", "hunter3", 1))
+	r.Call(alice, "UpdateVpnConnection", `{"VpnConnectionId": %q, "VpnOptions": %s}`, vpn, want)
+	r.Shows(object(r.connection(alice, vpn)["VpnOptions"].(map[string]any)), want)
+	r.Call(alice, "UpdateVpnConnection", `{"VpnConnectionId": %q, "VpnOptions": {"Phase2Options": {"PreSharedKey": "hunter3"}}}`, vpn)
+	r.Shows(object(r.connection(alice, vpn)["VpnOptions"].(map[string]any)), strings.Replace(want, "hunter2", "hunter3", 1))
 
 	// The key is sealed wherever it is kept, and printed by nobody.
-	r.update(alice, func(tx *resource.Tx) error {
+	r.Update(alice, func(tx *resource.Tx) error {
 		c, err := network.VpnConnections.Get(tx, id.VpnConnection(vpn))
 		if printed := fmt.Sprintf("%v %+v %#v %s", c.VpnOptions, *c.VpnOptions.Phase2Options, *c.VpnOptions.Phase2Options, jsonOf(t, c.VpnOptions)); strings.Contains(printed, "hunter") {
 			t.Errorf("the key is printed: %s", printed)
@@ -334,15 +318,15 @@ func TestUpdateVpnConnectionEnds(t *testing.T) {
 	vpn := r.vpn(alice, e, "192.168.0.0/16")
 	r.propagated(alice, table, "192.168.0.0/16 "+e.virtual)
 
-	got := r.one("VpnConnection", alice, "UpdateVpnConnection", fmt.Sprintf(`{"VpnConnectionId": %q, "ClientGatewayId": %q}`, vpn, second.client))
-	if got.id("ClientGatewayId") != second.client || got.id("VirtualGatewayId") != e.virtual || got.id("State") != "pending" {
+	got := r.One(alice, "UpdateVpnConnection", `{"VpnConnectionId": %q, "ClientGatewayId": %q}`, vpn, second.client)
+	if got.Text("ClientGatewayId") != second.client || got.Text("VirtualGatewayId") != e.virtual || got.Text("State") != "pending" {
 		t.Errorf("the connection is %v", got)
 	}
-	r.call(alice, "DeleteClientGateway", about("ClientGatewayId", e.client))
-	r.refuse(apierror.ClientGatewayInUse, alice, "DeleteClientGateway", about("ClientGatewayId", second.client))
-	r.call(alice, "UpdateVpnConnection", fmt.Sprintf(`{"VpnConnectionId": %q, "VirtualGatewayId": %q}`, vpn, second.virtual))
+	r.Call(alice, "DeleteClientGateway", about("ClientGatewayId", e.client))
+	r.Refuse(apierror.ClientGatewayInUse, alice, "DeleteClientGateway", about("ClientGatewayId", second.client))
+	r.Call(alice, "UpdateVpnConnection", `{"VpnConnectionId": %q, "VirtualGatewayId": %q}`, vpn, second.virtual)
 	r.propagated(alice, table)
-	r.refuse(apierror.InUse, alice, "DeleteVirtualGateway", about("VirtualGatewayId", second.virtual))
+	r.Refuse(apierror.InUse, alice, "DeleteVirtualGateway", about("VirtualGatewayId", second.virtual))
 
 	third := ends{second.virtual, r.clientGateway(alice, 65000, "192.0.2.2")}
 	other := r.vpn(alice, third)
@@ -359,10 +343,10 @@ func TestUpdateVpnConnectionEnds(t *testing.T) {
 		"too many connections": {apierror.TooManyVirtualGatewayLinks, fmt.Sprintf(`{"VpnConnectionId": %q, "VirtualGatewayId": %q, "ClientGatewayId": %q, "VpnOptions": {"TunnelInsideIpRange": %q}}`,
 			lone, second.virtual, r.clientGateway(alice, 65000, "192.0.2.3"), r.freeInside(alice, vpn, other))},
 	} {
-		t.Run(name, func(t *testing.T) { r.with(t).refuse(refused.code, alice, "UpdateVpnConnection", refused.body) })
+		t.Run(name, func(t *testing.T) { r.With(t).Refuse(refused.code, alice, "UpdateVpnConnection", refused.body) })
 	}
-	r.refuse(apierror.VpnConnectionNotFound, bob, "UpdateVpnConnection", about("VpnConnectionId", vpn))
-	r.refuse(apierror.TooManyVirtualGatewayLinks, alice, "CreateVpnConnection", ends{second.virtual, r.clientGateway(alice, 1, "192.0.2.9")}.joined(true))
+	r.Refuse(apierror.VpnConnectionNotFound, bob, "UpdateVpnConnection", about("VpnConnectionId", vpn))
+	r.Refuse(apierror.TooManyVirtualGatewayLinks, alice, "CreateVpnConnection", ends{second.virtual, r.clientGateway(alice, 1, "192.0.2.9")}.joined(true))
 }
 
 // freeInside is a range that none of the connections has.
@@ -370,7 +354,7 @@ func (r *region) freeInside(account string, vpns ...string) string {
 	r.Helper()
 	var taken []string
 	for _, vpn := range vpns {
-		taken = append(taken, r.connection(account, vpn).at("VpnOptions", "TunnelInsideIpRange").(string))
+		taken = append(taken, r.connection(account, vpn).At("VpnOptions", "TunnelInsideIpRange").(string))
 	}
 	for n := 0; ; n += 4 {
 		if free := fmt.Sprintf("169.254.254.%d/30", n); !slices.Contains(taken, free) {
@@ -384,14 +368,14 @@ func TestVpnConnectionRoutes(t *testing.T) {
 	r := setup(t, map[string]int{"static_route_limit": 2})
 	e := r.ends(alice)
 	vpn := r.vpn(alice, e, "192.168.0.0/16")
-	dynamic := r.one("VpnConnection", alice, "CreateVpnConnection", ends{e.virtual, r.clientGateway(alice, 65000, "192.0.2.2")}.joined(false)).id("VpnConnectionId")
+	dynamic := r.One(alice, "CreateVpnConnection", ends{e.virtual, r.clientGateway(alice, 65000, "192.0.2.2")}.joined(false)).Text("VpnConnectionId")
 	routes := func(want ...string) {
 		t.Helper()
 		got := []string{}
 		for _, route := range r.connection(alice, vpn)["Routes"].([]any) {
 			route := object(route.(map[string]any))
-			got = append(got, route.id("DestinationIpRange")+" "+route.id("State"))
-			if route.id("RouteType") != "static" {
+			got = append(got, route.Text("DestinationIpRange")+" "+route.Text("State"))
+			if route.Text("RouteType") != "static" {
 				t.Errorf("a route is %v", route)
 			}
 		}
@@ -412,27 +396,27 @@ func TestVpnConnectionRoutes(t *testing.T) {
 		"none by BGP":        {apierror.VpnNotStatic, "DeleteVpnConnectionRoute", routing(dynamic, "192.168.0.0/16")},
 		"of no connection":   {apierror.VpnConnectionNotFound, "DeleteVpnConnectionRoute", routing("vpn-00000000", "192.168.0.0/16")},
 	} {
-		t.Run(name, func(t *testing.T) { r.with(t).refuse(refused.code, alice, refused.action, refused.body) })
+		t.Run(name, func(t *testing.T) { r.With(t).Refuse(refused.code, alice, refused.action, refused.body) })
 	}
-	r.refuse(apierror.VpnConnectionNotFound, bob, "CreateVpnConnectionRoute", routing(vpn, "10.0.0.0/8"))
-	r.call(alice, "CreateVpnConnectionRoute", routing(vpn, "0.0.0.0/0"))
-	r.refuse(apierror.TooManyVpnRoutes, alice, "CreateVpnConnectionRoute", routing(vpn, "10.0.0.0/8"))
-	r.call(alice, "DeleteVpnConnectionRoute", routing(vpn, "192.168.0.0/16"))
+	r.Refuse(apierror.VpnConnectionNotFound, bob, "CreateVpnConnectionRoute", routing(vpn, "10.0.0.0/8"))
+	r.Call(alice, "CreateVpnConnectionRoute", routing(vpn, "0.0.0.0/0"))
+	r.Refuse(apierror.TooManyVpnRoutes, alice, "CreateVpnConnectionRoute", routing(vpn, "10.0.0.0/8"))
+	r.Call(alice, "DeleteVpnConnectionRoute", routing(vpn, "192.168.0.0/16"))
 	routes("192.168.0.0/16 deleted", "0.0.0.0/0 available")
-	r.refuse(apierror.VpnRouteNotFound, alice, "DeleteVpnConnectionRoute", routing(vpn, "192.168.0.0/16"))
-	r.call(alice, "CreateVpnConnectionRoute", routing(vpn, "10.0.0.0/8"))
-	r.call(alice, "DeleteVpnConnectionRoute", routing(vpn, "0.0.0.0/0"))
-	r.clock.Advance(time.Hour - time.Millisecond)
+	r.Refuse(apierror.VpnRouteNotFound, alice, "DeleteVpnConnectionRoute", routing(vpn, "192.168.0.0/16"))
+	r.Call(alice, "CreateVpnConnectionRoute", routing(vpn, "10.0.0.0/8"))
+	r.Call(alice, "DeleteVpnConnectionRoute", routing(vpn, "0.0.0.0/0"))
+	r.Clock.Advance(time.Hour - time.Millisecond)
 	routes("192.168.0.0/16 deleted", "0.0.0.0/0 deleted", "10.0.0.0/8 available")
-	r.call(alice, "CreateVpnConnectionRoute", routing(vpn, "0.0.0.0/0"))
+	r.Call(alice, "CreateVpnConnectionRoute", routing(vpn, "0.0.0.0/0"))
 	byRoute := func(destination string) []object {
-		return r.list("VpnConnections", alice, "ReadVpnConnections", fmt.Sprintf(`{"Filters": {"RouteDestinationIpRanges": [%q]}}`, destination))
+		return r.List(alice, "ReadVpnConnections", `{"Filters": {"RouteDestinationIpRanges": [%q]}}`, destination)
 	}
-	r.selects(byRoute("192.168.0.0/16"), "VpnConnectionId", vpn)
-	r.clock.Advance(time.Millisecond)
+	r.Selects(byRoute("192.168.0.0/16"), "VpnConnectionId", vpn)
+	r.Clock.Advance(time.Millisecond)
 	routes("10.0.0.0/8 available", "0.0.0.0/0 available")
-	r.selects(byRoute("192.168.0.0/16"), "VpnConnectionId")
-	r.selects(byRoute("10.0.0.0/8"), "VpnConnectionId", vpn)
+	r.Selects(byRoute("192.168.0.0/16"), "VpnConnectionId")
+	r.Selects(byRoute("10.0.0.0/8"), "VpnConnectionId", vpn)
 }
 
 func TestReadVpnConnections(t *testing.T) {
@@ -440,9 +424,9 @@ func TestReadVpnConnections(t *testing.T) {
 	r := setup(t)
 	e, second := r.ends(alice), ends{r.virtualGateway(alice), r.clientGateway(alice, 65001, "192.0.2.2")}
 	static, gone := r.vpn(alice, e, "192.168.0.0/16"), r.vpn(alice, ends{second.virtual, e.client}, "172.16.0.0/12")
-	dynamic := r.one("VpnConnection", alice, "CreateVpnConnection", second.joined(false)).id("VpnConnectionId")
-	r.tag(alice, dynamic, "env", "test")
-	r.call(alice, "DeleteVpnConnection", about("VpnConnectionId", gone))
+	dynamic := r.One(alice, "CreateVpnConnection", second.joined(false)).Text("VpnConnectionId")
+	r.Tag(alice, dynamic, api.Tag{Key: "env", Value: "test"})
+	r.Call(alice, "DeleteVpnConnection", about("VpnConnectionId", gone))
 	for name, row := range map[string]struct {
 		filters string
 		want    []string
@@ -461,10 +445,10 @@ func TestReadVpnConnections(t *testing.T) {
 		"by tag":             {`{"Tags": ["env=test"]}`, []string{dynamic}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r.with(t).selects(r.list("VpnConnections", alice, "ReadVpnConnections", `{"Filters": `+row.filters+`}`), "VpnConnectionId", row.want...)
+			r.With(t).Selects(r.List(alice, "ReadVpnConnections", `{"Filters": `+row.filters+`}`), "VpnConnectionId", row.want...)
 		})
 	}
-	if others := r.list("VpnConnections", bob, "ReadVpnConnections", `{}`); len(others) > 0 {
+	if others := r.List(bob, "ReadVpnConnections", `{}`); len(others) > 0 {
 		t.Errorf("bob sees %v", others)
 	}
 }
@@ -474,29 +458,29 @@ func TestDeleteVpnConnection(t *testing.T) {
 	r := setup(t)
 	e := r.ends(alice)
 	vpn := r.vpn(alice, e, "192.168.0.0/16")
-	r.refuse(apierror.ClientGatewayInUse, alice, "DeleteClientGateway", about("ClientGatewayId", e.client))
-	r.refuse(apierror.InUse, alice, "DeleteVirtualGateway", about("VirtualGatewayId", e.virtual))
-	r.refuse(apierror.VpnConnectionNotFound, bob, "DeleteVpnConnection", about("VpnConnectionId", vpn))
-	_, err := r.try(alice, "DeleteClientGateway", about("ClientGatewayId", e.client))
+	r.Refuse(apierror.ClientGatewayInUse, alice, "DeleteClientGateway", about("ClientGatewayId", e.client))
+	r.Refuse(apierror.InUse, alice, "DeleteVirtualGateway", about("VirtualGatewayId", e.virtual))
+	r.Refuse(apierror.VpnConnectionNotFound, bob, "DeleteVpnConnection", about("VpnConnectionId", vpn))
+	_, err := r.Try(alice, "DeleteClientGateway", about("ClientGatewayId", e.client))
 	if err == nil || !strings.Contains(err.Error(), vpn) {
 		t.Errorf("the refusal does not name what holds the gateway: %v", err)
 	}
-	r.call(alice, "DeleteVpnConnection", about("VpnConnectionId", vpn))
+	r.Call(alice, "DeleteVpnConnection", about("VpnConnectionId", vpn))
 
 	// It is shown for an hour without its secret, and holds nothing.
 	c := r.connection(alice, vpn)
-	if c.id("State") != "deleted" || c.id("ClientGatewayConfiguration") != "" || c.at("VpnOptions", "Phase2Options", "PreSharedKey") != "" || c.at("Routes", 0, "State") != "deleted" {
+	if c.Text("State") != "deleted" || c.Text("ClientGatewayConfiguration") != "" || c.At("VpnOptions", "Phase2Options", "PreSharedKey") != "" || c.At("Routes", 0, "State") != "deleted" {
 		t.Errorf("the deleted connection is %v", c)
 	}
 	for _, action := range []string{"DeleteVpnConnection", "UpdateVpnConnection"} {
-		r.refuse(apierror.VpnConnectionNotFound, alice, action, about("VpnConnectionId", vpn))
+		r.Refuse(apierror.VpnConnectionNotFound, alice, action, about("VpnConnectionId", vpn))
 	}
-	r.refuse(apierror.VpnConnectionNotFound, alice, "CreateVpnConnectionRoute", routing(vpn, "10.0.0.0/8"))
+	r.Refuse(apierror.VpnConnectionNotFound, alice, "CreateVpnConnectionRoute", routing(vpn, "10.0.0.0/8"))
 	again := r.vpn(alice, e)
-	r.call(alice, "DeleteVpnConnection", about("VpnConnectionId", again))
-	r.call(alice, "DeleteClientGateway", about("ClientGatewayId", e.client))
-	r.call(alice, "DeleteVirtualGateway", about("VirtualGatewayId", e.virtual))
-	if c := r.connection(alice, vpn); c.id("State") != "deleted" {
+	r.Call(alice, "DeleteVpnConnection", about("VpnConnectionId", again))
+	r.Call(alice, "DeleteClientGateway", about("ClientGatewayId", e.client))
+	r.Call(alice, "DeleteVirtualGateway", about("VirtualGatewayId", e.virtual))
+	if c := r.connection(alice, vpn); c.Text("State") != "deleted" {
 		t.Errorf("the connection outlives its gateways as %v", c)
 	}
 }
@@ -514,7 +498,7 @@ func TestVpnConnectionAddresses(t *testing.T) {
 	var all sync.WaitGroup
 	for _, c := range clients {
 		all.Go(func() {
-			if _, err := r.try(c.virtual, "CreateVpnConnection", ends{gateway[c.virtual], c.client}.joined(true)); err != nil {
+			if _, err := r.Try(c.virtual, "CreateVpnConnection", ends{gateway[c.virtual], c.client}.joined(true)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -523,9 +507,9 @@ func TestVpnConnectionAddresses(t *testing.T) {
 	outside := map[string]bool{}
 	for _, account := range []string{alice, bob} {
 		inside := map[string]bool{}
-		for _, c := range r.list("VpnConnections", account, "ReadVpnConnections", `{"ResultsPerPage": 1000}`) {
-			outside[c.at("VgwTelemetries", 0, "OutsideIpAddress").(string)] = true
-			inside[c.at("VpnOptions", "TunnelInsideIpRange").(string)] = true
+		for _, c := range r.List(account, "ReadVpnConnections", `{"ResultsPerPage": 1000}`) {
+			outside[c.At("VgwTelemetries", 0, "OutsideIpAddress").(string)] = true
+			inside[c.At("VpnOptions", "TunnelInsideIpRange").(string)] = true
 		}
 		if len(inside) != 64 {
 			t.Errorf("64 connections of a gateway have %d ranges inside", len(inside))
@@ -535,12 +519,12 @@ func TestVpnConnectionAddresses(t *testing.T) {
 		t.Errorf("128 connections have %d public addresses", len(outside))
 	}
 	one := r.clientGateway(alice, 65000, "192.0.2.1")
-	r.refuse(apierror.InsufficientCapacity, alice, "CreateVpnConnection", ends{gateway[alice], one}.joined(true))
+	r.Refuse(apierror.InsufficientCapacity, alice, "CreateVpnConnection", ends{gateway[alice], one}.joined(true))
 
 	// An address that is given back can be taken again.
 	for range 300 {
 		e := ends{r.virtualGateway(bob), r.clientGateway(bob, 65000, "192.0.2.1")}
-		r.call(bob, "DeleteVpnConnection", about("VpnConnectionId", r.vpn(bob, e)))
+		r.Call(bob, "DeleteVpnConnection", about("VpnConnectionId", r.vpn(bob, e)))
 	}
 }
 
@@ -550,8 +534,8 @@ func TestVpnMeters(t *testing.T) {
 	e := r.ends(alice)
 	r.vpn(alice, e, "192.168.0.0/16", "172.16.0.0/12")
 	most := r.vpn(alice, ends{e.virtual, r.clientGateway(alice, 65000, "192.0.2.2")}, "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "0.0.0.0/0")
-	r.call(alice, "DeleteVpnConnectionRoute", routing(most, "0.0.0.0/0"))
-	r.update(alice, func(tx *resource.Tx) error {
+	r.Call(alice, "DeleteVpnConnectionRoute", routing(most, "0.0.0.0/0"))
+	r.Update(alice, func(tx *resource.Tx) error {
 		c, err := network.VpnConnections.Get(tx, id.VpnConnection(most))
 		if err != nil {
 			return err
@@ -564,7 +548,7 @@ func TestVpnMeters(t *testing.T) {
 		if at < 0 {
 			t.Fatalf("%s has no meter", quota)
 		}
-		r.update(alice, func(tx *resource.Tx) error {
+		r.Update(alice, func(tx *resource.Tx) error {
 			for typ, used := range network.Meters()[at].Read(tx) {
 				if typ != resource.Global || used != want {
 					t.Errorf("of %s %d are used for %s, want %d", quota, used, typ, want)
