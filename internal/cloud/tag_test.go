@@ -190,13 +190,16 @@ func TestCreateTagsRefuses(t *testing.T) {
 			s.do(alice, func(tx *resource.Tx) error { return s.rocks.Insert(tx, r) })
 			return []string{string(r.RockId)}
 		}, tag, apierror.ResourceNotFound},
-		"no resources":       {func(*tagRegion) []string { return []string{} }, tag, apierror.MissingParameter},
-		"no tags":            {func(s *tagRegion) []string { return []string{s.boat(alice)} }, []m{}, apierror.MissingParameter},
-		"no key":             {func(s *tagRegion) []string { return []string{s.boat(alice)} }, []m{{"Value": "b"}}, apierror.MissingParameter},
-		"no value":           {func(s *tagRegion) []string { return []string{s.boat(alice)} }, []m{{"Key": "a"}}, apierror.MissingParameter},
-		"an empty key":       {func(s *tagRegion) []string { return []string{s.boat(alice)} }, []m{{"Key": "", "Value": "b"}}, apierror.InvalidTagKey},
-		"a key of 256":       {func(s *tagRegion) []string { return []string{s.boat(alice)} }, []m{{"Key": strings.Repeat("k", 256), "Value": ""}}, apierror.InvalidLength},
-		"a value of 256":     {func(s *tagRegion) []string { return []string{s.boat(alice)} }, []m{{"Key": "k", "Value": strings.Repeat("v", 256)}}, apierror.TagValueTooLong},
+		"no resources": {func(*tagRegion) []string { return []string{} }, tag, apierror.MissingParameter},
+		"no tags":      {func(s *tagRegion) []string { return []string{s.boat(alice)} }, []m{}, apierror.MissingParameter},
+		"no key":       {func(s *tagRegion) []string { return []string{s.boat(alice)} }, []m{{"Value": "b"}}, apierror.MissingParameter},
+		"no value":     {func(s *tagRegion) []string { return []string{s.boat(alice)} }, []m{{"Key": "a"}}, apierror.MissingParameter},
+		"an empty key": {func(s *tagRegion) []string { return []string{s.boat(alice)} }, []m{{"Key": "", "Value": "b"}},
+			apierror.InvalidTagKey},
+		"a key of 256": {func(s *tagRegion) []string { return []string{s.boat(alice)} },
+			[]m{{"Key": strings.Repeat("k", 256), "Value": ""}}, apierror.InvalidLength},
+		"a value of 256": {func(s *tagRegion) []string { return []string{s.boat(alice)} },
+			[]m{{"Key": "k", "Value": strings.Repeat("v", 256)}}, apierror.TagValueTooLong},
 		"more tags than fit": {func(s *tagRegion) []string { return []string{s.boat(alice)} }, many, apierror.TooManyTags},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -242,7 +245,8 @@ func TestTheLastTagOfAKeyCounts(t *testing.T) {
 	t.Parallel()
 	s := newTagRegion(t)
 	b := s.boat(alice)
-	if _, err := s.call(alice, "CreateTags", m{"ResourceIds": []string{b, b}, "Tags": []api.Tag{{Key: "a", Value: "1"}, {Key: "b", Value: ""}, {Key: "a", Value: "2"}}}); err != nil {
+	if _, err := s.call(alice, "CreateTags", m{"ResourceIds": []string{b, b},
+		"Tags": []api.Tag{{Key: "a", Value: "1"}, {Key: "b", Value: ""}, {Key: "a", Value: "2"}}}); err != nil {
 		t.Fatal(err)
 	}
 	s.wantTags(alice, nil, "boat "+b+" a=2", "boat "+b+" b=")

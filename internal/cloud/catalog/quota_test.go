@@ -15,13 +15,13 @@ import (
 type parent struct{ ParentId parentID }
 
 type child struct {
-	ChildId childID
-	ParentId  parentID
+	ChildId  childID
+	ParentId parentID
 }
 
 type (
-	parentID  string
-	childID string
+	parentID string
+	childID  string
 )
 
 func (parentID) Form() resource.Form {
@@ -85,8 +85,9 @@ func TestReadQuotasFilters(t *testing.T) {
 		filters string
 		want    []string
 	}{
-		"by name":            {`{"QuotaNames":["lb_limit","no_limit"]}`, []string{"global lb_limit"}},
-		"by collection":      {`{"Collections":["LBU"]}`, []string{"global lb_limit", "global lb_rules_limit", "one lb_listeners_limit", "two lb_listeners_limit"}},
+		"by name": {`{"QuotaNames":["lb_limit","no_limit"]}`, []string{"global lb_limit"}},
+		"by collection": {`{"Collections":["LBU"]}`,
+			[]string{"global lb_limit", "global lb_rules_limit", "one lb_listeners_limit", "two lb_listeners_limit"}},
 		"by resource":        {`{"QuotaTypes":["one"]}`, []string{"one lb_listeners_limit"}},
 		"by text":            {`{"ShortDescriptions":["VPC Limit"],"QuotaTypes":["global"]}`, []string{"global vpc_limit"}},
 		"all must fit one":   {`{"QuotaNames":["vm_limit"],"Collections":["VPC"]}`, []string{}},
@@ -128,7 +129,8 @@ func TestReadQuotasInPages(t *testing.T) {
 
 func TestReadQuotasShowsWhatIsUsed(t *testing.T) {
 	parents, children := townKinds()
-	volumes := resource.Meter{Quota: "volume_size_limit", Read: func(*resource.Tx) iter.Seq2[string, int] { return maps.All(map[string]int{resource.Global: 70}) }}
+	volumes := resource.Meter{Quota: "volume_size_limit",
+		Read: func(*resource.Tx) iter.Seq2[string, int] { return maps.All(map[string]int{resource.Global: 70}) }}
 	limits := map[string]int{"vpc_limit": 5, "subnet_limit": 3, "volume_size_limit": 100}
 	w := newTestRegion(t, NewRegion("home", "cloud.test"), limits, []resource.Any{parents, children}, volumes)
 	err := w.DB.Update(t.Context(), alice, func(tx *resource.Tx) error {

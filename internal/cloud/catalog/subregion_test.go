@@ -13,8 +13,9 @@ func TestReadSubregions(t *testing.T) {
 		"all":               {`{}`, []string{"eu-west-2a", "eu-west-2b", "eu-west-2c"}},
 		"by name":           {`{"Filters":{"SubregionNames":["eu-west-2c","eu-west-2a"]}}`, []string{"eu-west-2a", "eu-west-2c"}},
 		"of another region": {`{"Filters":{"RegionNames":["us-east-2"]}}`, nil},
-		"by state":          {`{"Filters":{"States":["available"],"RegionNames":["eu-west-2"]}}`, []string{"eu-west-2a", "eu-west-2b", "eu-west-2c"}},
-		"one a page":        {`{"ResultsPerPage":1}`, []string{"eu-west-2a"}},
+		"by state": {`{"Filters":{"States":["available"],"RegionNames":["eu-west-2"]}}`,
+			[]string{"eu-west-2a", "eu-west-2b", "eu-west-2c"}},
+		"one a page": {`{"ResultsPerPage":1}`, []string{"eu-west-2a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newTestRegion(t, NewRegion("eu-west-2", "cloud.test"), nil, nil)

@@ -54,7 +54,8 @@ func TestRecordedVmTypes(t *testing.T) {
 		{VmTypeName: "r4.16xlarge", VcoreCount: 64, MemorySize: 500, MaxPrivateIps: 30},
 		{VmTypeName: "t2.large", VcoreCount: 2, MemorySize: 8, MaxPrivateIps: 6},
 		{VmTypeName: "mv3.large", VcoreCount: 2, MemorySize: 8, MaxPrivateIps: 10, VolumeCount: 1, VolumeSize: 32, EphemeralsType: "ssd", Gpu: 1},
-		{VmTypeName: "g2.8xlarge", VcoreCount: 32, MemorySize: 60, MaxPrivateIps: 15, VolumeCount: 2, VolumeSize: 120, EphemeralsType: "ssd", Gpu: 4},
+		{VmTypeName: "g2.8xlarge", VcoreCount: 32, MemorySize: 60, MaxPrivateIps: 15, VolumeCount: 2, VolumeSize: 120, EphemeralsType: "ssd",
+			Gpu: 4},
 	} {
 		if got := types[want.VmTypeName]; got != want {
 			t.Errorf("got %+v, want %+v", got, want)
@@ -81,14 +82,16 @@ func TestReadVmTypes(t *testing.T) {
 		want []string
 	}{
 		// What was recorded of the real service: no other type passes.
-		"the recorded size": {`{"Filters":{"VcoreCounts":[4],"MemorySizes":[15],"VolumeCounts":[2],"VolumeSizes":[40,80],"BsuOptimized":true}}`, []string{"m3.xlarge", "mv3.xlarge"}},
-		"by name":           {`{"Filters":{"VmTypeNames":["t2.small","tinav5.c1r1"]}}`, []string{"t2.small"}},
-		"by GPUs":           {`{"Filters":{"Gpus":[4,8]}}`, []string{"g2.8xlarge", "g3.16xlarge"}},
-		"by memory":         {`{"Filters":{"MemorySizes":[35,60]}}`, []string{"g2.8xlarge", "m2.2xlarge"}},
-		"by NICs":           {`{"Filters":{"Eths":[8]}}`, nil},
-		"by disks":          {`{"Filters":{"EphemeralsTypes":["ssd"],"VcoreCounts":[32]}}`, []string{"c3.8xlarge", "g2.8xlarge", "r3.8xlarge"}},
-		"not optimised":     {`{"Filters":{"BsuOptimized":false,"VcoreCounts":[32]}}`, []string{"g2.8xlarge", "g3.8xlarge", "r3.8xlarge", "r4.8xlarge"}},
-		"a page":            {`{"ResultsPerPage":2}`, []string{"c1.medium", "c1.xlarge"}},
+		"the recorded size": {`{"Filters":{"VcoreCounts":[4],"MemorySizes":[15],"VolumeCounts":[2],"VolumeSizes":[40,80],"BsuOptimized":true}}`,
+			[]string{"m3.xlarge", "mv3.xlarge"}},
+		"by name":   {`{"Filters":{"VmTypeNames":["t2.small","tinav5.c1r1"]}}`, []string{"t2.small"}},
+		"by GPUs":   {`{"Filters":{"Gpus":[4,8]}}`, []string{"g2.8xlarge", "g3.16xlarge"}},
+		"by memory": {`{"Filters":{"MemorySizes":[35,60]}}`, []string{"g2.8xlarge", "m2.2xlarge"}},
+		"by NICs":   {`{"Filters":{"Eths":[8]}}`, nil},
+		"by disks":  {`{"Filters":{"EphemeralsTypes":["ssd"],"VcoreCounts":[32]}}`, []string{"c3.8xlarge", "g2.8xlarge", "r3.8xlarge"}},
+		"not optimised": {`{"Filters":{"BsuOptimized":false,"VcoreCounts":[32]}}`,
+			[]string{"g2.8xlarge", "g3.8xlarge", "r3.8xlarge", "r4.8xlarge"}},
+		"a page": {`{"ResultsPerPage":2}`, []string{"c1.medium", "c1.xlarge"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newTestRegion(t, NewRegion("home", "cloud.test"), nil, nil)
@@ -107,11 +110,14 @@ func TestReadVmTypes(t *testing.T) {
 // What a type does not have is not shown of it.
 func TestVmTypeShowsWhatItHas(t *testing.T) {
 	w := newTestRegion(t, NewRegion("home", "cloud.test"), nil, nil)
-	answer := ask[struct{ VmTypes []map[string]any }](t, w, nobody, "ReadVmTypes", `{"Filters":{"VmTypeNames":["m1.small","mv3.large","t2.small"]}}`)
+	answer := ask[struct{ VmTypes []map[string]any }](t, w, nobody, "ReadVmTypes",
+		`{"Filters":{"VmTypeNames":["m1.small","mv3.large","t2.small"]}}`)
 	want := []map[string]any{
-		{"VmTypeName": "m1.small", "VcoreCount": 1.0, "MemorySize": 2.0, "MaxPrivateIps": 4.0, "VolumeCount": 1.0, "VolumeSize": 150.0, "BsuOptimized": false},
-		{"VmTypeName": "mv3.large", "VcoreCount": 2.0, "MemorySize": 8.0, "MaxPrivateIps": 10.0, "VolumeCount": 1.0, "VolumeSize": 32.0, "EphemeralsType": "ssd",
-			"Gpu": 1.0, "BsuOptimized": false},
+		{"VmTypeName": "m1.small", "VcoreCount": 1.0, "MemorySize": 2.0, "MaxPrivateIps": 4.0, "VolumeCount": 1.0, "VolumeSize": 150.0,
+			"BsuOptimized": false},
+		{"VmTypeName": "mv3.large", "VcoreCount": 2.0, "MemorySize": 8.0, "MaxPrivateIps": 10.0, "VolumeCount": 1.0, "VolumeSize": 32.0,
+			"EphemeralsType": "ssd",
+			"Gpu":            1.0, "BsuOptimized": false},
 		{"VmTypeName": "t2.small", "VcoreCount": 1.0, "MemorySize": 2.0, "MaxPrivateIps": 4.0, "VolumeCount": 0.0, "BsuOptimized": false},
 	}
 	if diff := cmp.Diff(want, answer.VmTypes); diff != "" {

@@ -33,7 +33,8 @@ func TestCreateDedicatedGroup(t *testing.T) {
 	t.Parallel()
 	l := newRuleRegion(t, twoSubregions, nil)
 	g := l.one("DedicatedGroup", alice, "CreateDedicatedGroup", object{"CpuGeneration": 4, "Name": "a group", "SubregionName": "test-1b"})
-	if got := fmt.Sprintln(g["AccountId"], g["CpuGeneration"], g["Name"], g["SubregionName"], g["NetIds"], g["VmIds"]); got != alice+" 4 a group test-1b [] []\n" {
+	if got := fmt.Sprintln(g["AccountId"], g["CpuGeneration"], g["Name"], g["SubregionName"], g["NetIds"],
+		g["VmIds"]); got != alice+" 4 a group test-1b [] []\n" {
 		t.Errorf("made is %s", got)
 	}
 	for name, test := range map[string]struct {
@@ -101,7 +102,8 @@ func TestWhatIsInADedicatedGroup(t *testing.T) {
 	l.refused(apierror.InvalidTenancy, alice, "CreateNet", object{"IpRange": "10.0.0.0/16", "Tenancy": "ded-1"})
 	l.refused(apierror.InvalidTenancy, alice, "CreateNet", object{"IpRange": "10.0.0.0/16", "Tenancy": "mine"})
 	renamed := l.one("DedicatedGroup", alice, "UpdateDedicatedGroup", object{"DedicatedGroupId": a, "Name": "c"})
-	if got, want := fmt.Sprintln(renamed["Name"], renamed["VmIds"], renamed["NetIds"]), fmt.Sprintln("c", []any{vm}, []any{net["NetId"]}); got != want {
+	if got, want := fmt.Sprintln(renamed["Name"], renamed["VmIds"], renamed["NetIds"]), fmt.Sprintln("c", []any{vm},
+		[]any{net["NetId"]}); got != want {
 		t.Errorf("in it is %s, want %s", got, want)
 	}
 	other := l.one("DedicatedGroup", alice, "UpdateDedicatedGroup", object{"DedicatedGroupId": b, "Name": "b"})

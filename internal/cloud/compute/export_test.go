@@ -79,7 +79,8 @@ func TestExportSnapshot(t *testing.T) {
 	t.Parallel()
 	l := newTestRegion(t)
 	s := l.snapshot(anna, l.volume(anna, `"Size": 1`))
-	task := l.One(anna, "CreateSnapshotExportTask", `{"SnapshotId": %q, "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "backups", "OsuPrefix": "daily/web-"}}`, s)
+	task := l.One(anna, "CreateSnapshotExportTask",
+		`{"SnapshotId": %q, "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "backups", "OsuPrefix": "daily/web-"}}`, s)
 	taskID := task.Text("TaskId")
 	l.Shows(task, `{
 		"Comment": "Export of snapshot %s", "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "backups", "OsuPrefix": "daily/web-"},
@@ -120,7 +121,8 @@ func TestExportImage(t *testing.T) {
 	l.Call(anna, "LinkVolume", `{"VmId": %q, "VolumeId": %q, "DeviceName": "/dev/xvdb"}`, vm, data)
 	l.machine(anna, vm)
 	image := l.One(anna, "CreateImage", `{"VmId": %q, "ImageName": "golden", "Description": "with data"}`, vm).Text("ImageId")
-	l.refuse(apierror.InvalidImageState, anna, "CreateImageExportTask", `{"ImageId": %q, "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "backups"}}`, image)
+	l.refuse(apierror.InvalidImageState, anna, "CreateImageExportTask",
+		`{"ImageId": %q, "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "backups"}}`, image)
 	l.settle()
 
 	// What is written is told apart by the credentials.
@@ -134,7 +136,8 @@ func TestExportImage(t *testing.T) {
 		e.Format = "raw" // which needs no other program
 		return write(ctx, e, 1, content, far)
 	}
-	task := l.One(anna, "CreateImageExportTask", `{"ImageId": %q, "OsuExport": {"DiskImageFormat": "qcow2", "OsuBucket": "backups", "OsuPrefix": "images/",
+	task := l.One(anna, "CreateImageExportTask",
+		`{"ImageId": %q, "OsuExport": {"DiskImageFormat": "qcow2", "OsuBucket": "backups", "OsuPrefix": "images/",
 		"OsuApiKey": {"ApiKeyId": "ACCESS", "SecretKey": "hunter2"}}}`, image)
 	taskID := task.Text("TaskId")
 	l.Shows(task, `{
@@ -204,7 +207,8 @@ func TestManifestUrl(t *testing.T) {
 	l := newTestRegion(t)
 	image, _ := l.image(anna)
 	const url = "https://example.com/manifest.json"
-	task := l.One(anna, "CreateImageExportTask", `{"ImageId": %q, "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "backups", "OsuManifestUrl": %q}}`, image, url)
+	task := l.One(anna, "CreateImageExportTask",
+		`{"ImageId": %q, "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "backups", "OsuManifestUrl": %q}}`, image, url)
 	l.settle()
 	now := l.task(anna, task.Text("TaskId"))
 	if got := now["OsuExport"].(map[string]any)["OsuManifestUrl"]; got != url || now.Text("State") != "completed" {
@@ -220,11 +224,14 @@ func TestExportFails(t *testing.T) {
 		return errors.New("The region cannot make the format vdi: the program qemu-img is not installed.")
 	}
 	for _, task := range []reply{
-		l.One(anna, "CreateImageExportTask", `{"ImageId": %q, "OsuExport": {"DiskImageFormat": "vdi", "OsuBucket": "backups", "OsuApiKey": {"ApiKeyId": "A", "SecretKey": "B"}}}`, image),
-		l.One(anna, "CreateSnapshotExportTask", `{"SnapshotId": %q, "OsuExport": {"DiskImageFormat": "vdi", "OsuBucket": "backups", "OsuApiKey": {"ApiKeyId": "A", "SecretKey": "B"}}}`, snapshot),
+		l.One(anna, "CreateImageExportTask", `{"ImageId": %q, "OsuExport": {"DiskImageFormat": "vdi", "OsuBucket": "backups",
+			"OsuApiKey": {"ApiKeyId": "A", "SecretKey": "B"}}}`, image),
+		l.One(anna, "CreateSnapshotExportTask", `{"SnapshotId": %q, "OsuExport": {"DiskImageFormat": "vdi", "OsuBucket": "backups",
+			"OsuApiKey": {"ApiKeyId": "A", "SecretKey": "B"}}}`, snapshot),
 	} {
 		l.settle()
-		if now := l.task(anna, task.Text("TaskId")); now.Text("State") != "failed" || !strings.Contains(now.Text("Comment"), "qemu-img is not installed") {
+		if now := l.task(anna, task.Text("TaskId")); now.Text("State") != "failed" || !strings.Contains(now.Text("Comment"),
+			"qemu-img is not installed") {
 			t.Errorf("it is %v", now)
 		}
 		l.refuse(apierror.InvalidState, anna, "DeleteExportTask", `{"ExportTaskId": %q}`, task["TaskId"])
@@ -241,7 +248,8 @@ func TestExportOfManyFails(t *testing.T) {
 	s := l.snapshot(anna, l.volume(anna, `"Size": 1`))
 	image := l.One(anna, "CreateImage", `{"RootDeviceName": "/dev/sda1", "BlockDeviceMappings": [
 		{"DeviceName": "/dev/sda1", "Bsu": {"SnapshotId": %q}}, {"DeviceName": "/dev/sdb", "Bsu": {"SnapshotId": %[1]q}}]}`, s).Text("ImageId")
-	task := l.One(anna, "CreateImageExportTask", `{"ImageId": %q, "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "backups"}}`, image).Text("TaskId")
+	task := l.One(anna, "CreateImageExportTask", `{"ImageId": %q, "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "backups"}}`,
+		image).Text("TaskId")
 	l.drivers.Break(task+"-sdb", "The disk is on fire.")
 	l.settle()
 	if now := l.task(anna, task); now.Text("State") != "failed" || now.Text("Comment") != "The disk is on fire." {
@@ -260,10 +268,12 @@ func TestCancelExport(t *testing.T) {
 	l := newTestRegion(t)
 	image, snapshot := l.image(anna)
 	ofImage := func() string {
-		return l.One(anna, "CreateImageExportTask", `{"ImageId": %q, "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "backups", "OsuApiKey": {"ApiKeyId": "A", "SecretKey": "B"}}}`, image).Text("TaskId")
+		return l.One(anna, "CreateImageExportTask", `{"ImageId": %q, "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "backups",
+			"OsuApiKey": {"ApiKeyId": "A", "SecretKey": "B"}}}`, image).Text("TaskId")
 	}
 	ofSnapshot := func() string {
-		return l.One(anna, "CreateSnapshotExportTask", `{"SnapshotId": %q, "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "backups"}}`, snapshot).Text("TaskId")
+		return l.One(anna, "CreateSnapshotExportTask", `{"SnapshotId": %q, "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "backups"}}`,
+			snapshot).Text("TaskId")
 	}
 	for _, make := range []func() string{ofImage, ofSnapshot} {
 		for name, wait := range map[string]time.Duration{"at once": -1, "under way": 3 * time.Second} {

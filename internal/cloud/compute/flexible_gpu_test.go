@@ -152,7 +152,8 @@ func TestGpusOfAllAccountsComeOutOfOneStock(t *testing.T) {
 	if n := len(made[0]) + len(made[1]); n != 3 {
 		t.Fatalf("%d of 3 were allocated: %v", n, made)
 	}
-	if got := len(l.texts("State", "FlexibleGpus", alice, "ReadFlexibleGpus", nil)) + len(l.texts("State", "FlexibleGpus", bob, "ReadFlexibleGpus", nil)); got != 3 {
+	if got := len(l.texts("State", "FlexibleGpus", alice, "ReadFlexibleGpus", nil)) + len(l.texts("State", "FlexibleGpus", bob,
+		"ReadFlexibleGpus", nil)); got != 3 {
 		t.Errorf("%d are kept", got)
 	}
 	for _, other := range []object{{"SubregionName": "test-1b"}, {"ModelName": "nvidia-p100"}} {
@@ -204,7 +205,8 @@ func TestWhichVmsAGpuFits(t *testing.T) {
 		"without its performance":     {nil, typed("tinav5.c2r4", 2, 4), 0},
 		"of another generation":       {nil, typed("tinav6.c2r4p1", 2, 4), apierror.GpuMismatch},
 		"of the asked-for generation": {object{"ModelName": "nvidia-a10", "Generation": "v6"}, typed("tinav6.c2r4p1", 2, 4), 0},
-		"of an older generation":      {object{"ModelName": "nvidia-a10", "Generation": "v6"}, typed("tinav5.c2r4p1", 2, 4), apierror.GpuMismatch},
+		"of an older generation": {object{"ModelName": "nvidia-a10", "Generation": "v6"}, typed("tinav5.c2r4p1", 2, 4),
+			apierror.GpuMismatch},
 		"of a three-digit generation": {object{"ModelName": "nvidia-h200", "Generation": "v104"}, typed("tinav104.c130r2300p1", 130, 2300), 0},
 		"one of the vendor's aliases": {nil, typed("m4.large", 2, 8), apierror.GpuMismatch},
 		"of a type with no form":      {nil, typed("tinav5", 2, 8), apierror.GpuMismatch},
@@ -308,9 +310,11 @@ func TestGpusOfOneVmAreOfOneModel(t *testing.T) {
 	for _, gpu := range []string{l.gpu(alice, nil), l.gpu(alice, nil), l.gpu(alice, nil)} {
 		l.call(alice, "LinkFlexibleGpu", object{"FlexibleGpuId": gpu, "VmId": vm})
 	}
-	l.refused(apierror.GpuMismatch, alice, "LinkFlexibleGpu", object{"FlexibleGpuId": l.gpu(alice, object{"ModelName": "nvidia-p100"}), "VmId": vm})
+	l.refused(apierror.GpuMismatch, alice, "LinkFlexibleGpu",
+		object{"FlexibleGpuId": l.gpu(alice, object{"ModelName": "nvidia-p100"}), "VmId": vm})
 	l.start(alice, vm)
-	if got := l.texts("State", "FlexibleGpus", alice, "ReadFlexibleGpus", object{"VmIds": []any{vm}}); !slices.Equal(got, []string{"attached", "attached", "attached"}) {
+	if got := l.texts("State", "FlexibleGpus", alice, "ReadFlexibleGpus", object{"VmIds": []any{vm}}); !slices.Equal(got,
+		[]string{"attached", "attached", "attached"}) {
 		t.Errorf("they are %v", got)
 	}
 }
@@ -359,7 +363,8 @@ func TestUpdateFlexibleGpu(t *testing.T) {
 	if g := l.one("FlexibleGpu", alice, "UpdateFlexibleGpu", object{"FlexibleGpuId": gpu}); g["DeleteOnVmDeletion"] != true {
 		t.Errorf("an update that asks for nothing: %v", g)
 	}
-	if g := l.one("FlexibleGpu", alice, "UpdateFlexibleGpu", object{"FlexibleGpuId": gpu, "DeleteOnVmDeletion": false}); g["DeleteOnVmDeletion"] != false {
+	if g := l.one("FlexibleGpu", alice, "UpdateFlexibleGpu",
+		object{"FlexibleGpuId": gpu, "DeleteOnVmDeletion": false}); g["DeleteOnVmDeletion"] != false {
 		t.Errorf("%v", g)
 	}
 	l.refused(apierror.FlexibleGpuNotFound, bob, "UpdateFlexibleGpu", object{"FlexibleGpuId": gpu, "DeleteOnVmDeletion": true})
@@ -427,7 +432,8 @@ func TestAnyLifeOfGpus(t *testing.T) {
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
 			switch rapid.IntRange(0, 6).Draw(t, "what") {
 			case 0:
-				answer := do("CreateFlexibleGpu", object{"ModelName": "nvidia-p6", "SubregionName": "test-1a", "DeleteOnVmDeletion": rapid.Bool().Draw(t, "goes")})
+				answer := do("CreateFlexibleGpu", object{"ModelName": "nvidia-p6", "SubregionName": "test-1a",
+					"DeleteOnVmDeletion": rapid.Bool().Draw(t, "goes")})
 				if answer != nil {
 					gpus = append(gpus, answer["FlexibleGpu"].(object)["FlexibleGpuId"].(string))
 				}

@@ -42,7 +42,8 @@ func (l *testRegion) vmWithRoot(account string, state VmStateName, size int) (vm
 func (l *testRegion) image(account string) (image, snapshot string) {
 	l.Helper()
 	snapshot = l.snapshot(account, l.volume(account, `"Size": 1`))
-	image = l.One(account, "CreateImage", `{"RootDeviceName": "/dev/sda1", "BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "Bsu": {"SnapshotId": %q}}]}`, snapshot).Text("ImageId")
+	image = l.One(account, "CreateImage", `{"RootDeviceName": "/dev/sda1", "BlockDeviceMappings": [{"DeviceName": "/dev/sda1",
+		"Bsu": {"SnapshotId": %q}}]}`, snapshot).Text("ImageId")
 	return image, snapshot
 }
 
@@ -74,7 +75,8 @@ func TestImageOfVm(t *testing.T) {
 	l.Shows(i, `{
 		"AccountAlias": "", "AccountId": %q, "Architecture": "x86_64", "BootModes": ["uefi"], "CreationDate": %q, "Description": "",
 		"FileLocation": "000000000001/golden", "ImageId": %q, "ImageName": "golden", "ImageType": "machine",
-		"PermissionsToLaunch": {"AccountIds": [], "GlobalPermission": false}, "ProductCodes": ["0002"], "RootDeviceName": "/dev/sda1", "RootDeviceType": "bsu",
+		"PermissionsToLaunch": {"AccountIds": [], "GlobalPermission": false}, "ProductCodes": ["0002"], "RootDeviceName": "/dev/sda1",
+			"RootDeviceType": "bsu",
 		"SecureBoot": false, "State": "pending", "StateComment": {}, "Tags": [], "TpmMandatory": false,
 		"BlockDeviceMappings": [
 			{"DeviceName": "/dev/sda1", "Bsu": {"DeleteOnVmDeletion": false, "SnapshotId": %q, "VolumeSize": 10, "VolumeType": "standard"}},
@@ -207,7 +209,8 @@ func TestImageRebootWithoutRoom(t *testing.T) {
 	image := l.One(anna, "CreateImage", `{"VmId": %q}`, vm).Text("ImageId")
 	l.drivers.Limit(sim.Room{Subregion: "test-1a"})
 	l.settle()
-	if got := l.read(anna, "ReadVms", "VmIds", vm); got.Text("State") != "stopped" || !strings.Contains(got.Text("StateReason"), "InsufficientInstanceCapacity") {
+	if got := l.read(anna, "ReadVms", "VmIds", vm); got.Text("State") != "stopped" || !strings.Contains(got.Text("StateReason"),
+		"InsufficientInstanceCapacity") {
 		t.Errorf("the VM is %v", got)
 	}
 	if got := l.readImage(anna, image).Text("State"); got != "available" {
@@ -243,7 +246,8 @@ func TestImageFails(t *testing.T) {
 		t.Errorf("it is %s: %s", got["State"], got["StateComment"])
 	}
 	l.refuse(apierror.InvalidImageState, anna, "CreateImage", `{"SourceImageId": %q, "SourceRegionName": "test-1"}`, i["ImageId"])
-	l.refuse(apierror.InvalidImageState, anna, "CreateImageExportTask", `{"ImageId": %q, "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "bucket"}}`, i["ImageId"])
+	l.refuse(apierror.InvalidImageState, anna, "CreateImageExportTask",
+		`{"ImageId": %q, "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "bucket"}}`, i["ImageId"])
 	l.Call(anna, "DeleteImage", `{"ImageId": %q}`, i["ImageId"])
 	l.Call(anna, "DeleteSnapshot", `{"SnapshotId": %q}`, snapshot)
 }
@@ -295,7 +299,8 @@ func TestRegisterImage(t *testing.T) {
 	t.Parallel()
 	l := newTestRegion(t)
 	s := l.snapshot(anna, l.volume(anna, `"Size": 10`))
-	i := l.One(anna, "CreateImage", `{"RootDeviceName": "/dev/sda1", "ImageName": "web (v1.0)/2026_11-20", "BootModes": ["uefi", "legacy", "uefi"], "TpmMandatory": true, "BlockDeviceMappings": [
+	i := l.One(anna, "CreateImage", `{"RootDeviceName": "/dev/sda1", "ImageName": "web (v1.0)/2026_11-20", "BootModes": ["uefi", "legacy",
+		"uefi"], "TpmMandatory": true, "BlockDeviceMappings": [
 		{"DeviceName": "/dev/sdb", "Bsu": {"VolumeSize": 5, "VolumeType": "io1", "Iops": 300, "DeleteOnVmDeletion": false}},
 		{"DeviceName": "/dev/sda1", "Bsu": {"SnapshotId": %q}},
 		{"DeviceName": "/dev/xvdc", "Bsu": {"SnapshotId": %[1]q, "VolumeSize": 12, "VolumeType": "gp2"}},
@@ -336,16 +341,22 @@ func TestRegisterImageRefused(t *testing.T) {
 		{"a root device without a snapshot", `{"DeviceName": "/dev/sda1", "Bsu": {"VolumeSize": 10}}`, apierror.InvalidRootMapping},
 		{"a device twice", root + `, ` + root, apierror.InvalidMappings},
 		{"a device that is none", root + `, {"DeviceName": "/dev/hda", "Bsu": {"VolumeSize": 1}}`, apierror.InvalidDeviceName},
-		{"a snapshot of another account", fmt.Sprintf(`{"DeviceName": "/dev/sda1", "Bsu": {"SnapshotId": %q}}`, theirs), apierror.SnapshotNotFound},
+		{"a snapshot of another account", fmt.Sprintf(`{"DeviceName": "/dev/sda1", "Bsu": {"SnapshotId": %q}}`, theirs),
+			apierror.SnapshotNotFound},
 		{"a snapshot that is not completed", fmt.Sprintf(`{"DeviceName": "/dev/sda1", "Bsu": {"SnapshotId": %q}}`, young), apierror.InvalidState},
-		{"less than the snapshot", fmt.Sprintf(`{"DeviceName": "/dev/sda1", "Bsu": {"SnapshotId": %q, "VolumeSize": 9}}`, s), apierror.VolumeTooSmall},
+		{"less than the snapshot", fmt.Sprintf(`{"DeviceName": "/dev/sda1", "Bsu": {"SnapshotId": %q, "VolumeSize": 9}}`, s),
+			apierror.VolumeTooSmall},
 		{"no size", root + `, {"DeviceName": "/dev/sdb", "Bsu": {}}`, apierror.MissingParameter},
 		{"too large", root + `, {"DeviceName": "/dev/sdb", "Bsu": {"VolumeSize": 14902}}`, apierror.InvalidVolumeSize},
-		{"operations of a type without a choice", root + `, {"DeviceName": "/dev/sdb", "Bsu": {"VolumeSize": 10, "Iops": 200}}`, apierror.InvalidParameter},
-		{"io1 without operations", root + `, {"DeviceName": "/dev/sdb", "Bsu": {"VolumeSize": 10, "VolumeType": "io1"}}`, apierror.MissingParameter},
-		{"too many operations", root + `, {"DeviceName": "/dev/sdb", "Bsu": {"VolumeSize": 100, "VolumeType": "io1", "Iops": 13001}}`, apierror.InvalidIops},
+		{"operations of a type without a choice", root + `, {"DeviceName": "/dev/sdb", "Bsu": {"VolumeSize": 10, "Iops": 200}}`,
+			apierror.InvalidParameter},
+		{"io1 without operations", root + `, {"DeviceName": "/dev/sdb", "Bsu": {"VolumeSize": 10, "VolumeType": "io1"}}`,
+			apierror.MissingParameter},
+		{"too many operations", root + `, {"DeviceName": "/dev/sdb", "Bsu": {"VolumeSize": 100, "VolumeType": "io1", "Iops": 13001}}`,
+			apierror.InvalidIops},
 		{"a virtual device that is none", root + `, {"DeviceName": "/dev/sdb", "VirtualDeviceName": "temporary"}`, apierror.InvalidVirtualName},
-		{"a virtual device with a volume", root + `, {"DeviceName": "/dev/sdb", "VirtualDeviceName": "ephemeral0", "Bsu": {"VolumeSize": 1}}`, apierror.InvalidVirtualName},
+		{"a virtual device with a volume", root + `, {"DeviceName": "/dev/sdb", "VirtualDeviceName": "ephemeral0", "Bsu": {"VolumeSize": 1}}`,
+			apierror.InvalidVirtualName},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			l.refuse(test.want, anna, "CreateImage", `{"RootDeviceName": "/dev/sda1", "BlockDeviceMappings": [%s]}`, test.mappings)
@@ -361,7 +372,8 @@ func TestImageOfLentSnapshot(t *testing.T) {
 	l := newTestRegion(t)
 	s := l.snapshot(anna, l.volume(anna, `"Size": 1`))
 	l.Call(anna, "UpdateSnapshot", `{"SnapshotId": %q, "PermissionsToCreateVolume": {"Additions": {"AccountIds": [%q]}}}`, s, ben)
-	i := l.One(ben, "CreateImage", `{"RootDeviceName": "/dev/sda1", "BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "Bsu": {"SnapshotId": %q}}]}`, s)
+	i := l.One(ben, "CreateImage", `{"RootDeviceName": "/dev/sda1", "BlockDeviceMappings": [{"DeviceName": "/dev/sda1",
+		"Bsu": {"SnapshotId": %q}}]}`, s)
 	l.Selects(l.list(ben, "ReadImages", `{"BlockDeviceMappingSnapshotIds": [%q]}`, s), "ImageId", i.Text("ImageId"))
 	l.Call(anna, "UpdateSnapshot", `{"SnapshotId": %q, "PermissionsToCreateVolume": {"Removals": {"AccountIds": [%q]}}}`, s, ben)
 	copied := l.One(ben, "CreateImage", `{"SourceImageId": %q, "SourceRegionName": "test-1"}`, i["ImageId"])
@@ -388,8 +400,10 @@ func TestSharedWithTooMany(t *testing.T) {
 		return jsonOf(ids)
 	}
 	l.Call(anna, "UpdateImage", `{"ImageId": %q, "PermissionsToLaunch": {"Additions": {"AccountIds": %s}}}`, image, accounts(100, maxShared))
-	l.refuse(apierror.InvalidCount, anna, "UpdateImage", `{"ImageId": %q, "PermissionsToLaunch": {"Additions": {"AccountIds": %s}}}`, image, accounts(5000, 1))
-	l.refuse(apierror.InvalidCount, anna, "UpdateSnapshot", `{"SnapshotId": %q, "PermissionsToCreateVolume": {"Additions": {"AccountIds": %s}}}`, snapshot, accounts(100, maxShared+1))
+	l.refuse(apierror.InvalidCount, anna, "UpdateImage", `{"ImageId": %q, "PermissionsToLaunch": {"Additions": {"AccountIds": %s}}}`, image,
+		accounts(5000, 1))
+	l.refuse(apierror.InvalidCount, anna, "UpdateSnapshot",
+		`{"SnapshotId": %q, "PermissionsToCreateVolume": {"Additions": {"AccountIds": %s}}}`, snapshot, accounts(100, maxShared+1))
 	l.Call(anna, "UpdateImage", `{"ImageId": %q, "PermissionsToLaunch": {"Removals": {"AccountIds": %s}}}`, image, accounts(100, 1))
 	l.Call(anna, "UpdateImage", `{"ImageId": %q, "PermissionsToLaunch": {"Additions": {"AccountIds": %s}}}`, image, accounts(5000, 1))
 	l.Call(anna, "DeleteImage", `{"ImageId": %q}`, image)
@@ -407,7 +421,9 @@ func TestSharedImages(t *testing.T) {
 		t.Helper()
 		return l.One(anna, "UpdateImage", `{"ImageId": %q, "PermissionsToLaunch": %s}`, private, change).Text("PermissionsToLaunch")
 	}
-	for _, action := range []string{`DeleteImage {"ImageId": %q}`, `UpdateImage {"ImageId": %q, "Description": ""}`, `CreateImage {"SourceImageId": %q, "SourceRegionName": "test-1"}`, `CreateImageExportTask {"ImageId": %q, "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "bucket"}}`} {
+	for _, action := range []string{`DeleteImage {"ImageId": %q}`, `UpdateImage {"ImageId": %q,
+		"Description": ""}`, `CreateImage {"SourceImageId": %q, "SourceRegionName": "test-1"}`,
+		`CreateImageExportTask {"ImageId": %q, "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "bucket"}}`} {
 		name, request, _ := strings.Cut(action, " ")
 		l.refuse(apierror.ImageNotFound, ben, name, request, private)
 	}
@@ -429,7 +445,8 @@ func TestSharedImages(t *testing.T) {
 	// Others copy it, and do nothing else with it; nor with its snapshot.
 	l.refuse(apierror.NotAuthorized, ben, "DeleteImage", `{"ImageId": %q}`, private)
 	l.refuse(apierror.NotAuthorized, ben, "UpdateImage", `{"ImageId": %q, "Description": "x"}`, private)
-	l.refuse(apierror.NotAuthorized, ben, "CreateImageExportTask", `{"ImageId": %q, "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "bucket"}}`, private)
+	l.refuse(apierror.NotAuthorized, ben, "CreateImageExportTask",
+		`{"ImageId": %q, "OsuExport": {"DiskImageFormat": "raw", "OsuBucket": "bucket"}}`, private)
 	l.refuse(apierror.SnapshotNotFound, ben, "CreateVolume", `{"SubregionName": "test-1a", "SnapshotId": %q}`, snapshot)
 	copied := l.One(ben, "CreateImage", `{"SourceImageId": %q, "SourceRegionName": "test-1"}`, private)
 	for name, want := range map[string]string{
@@ -440,7 +457,8 @@ func TestSharedImages(t *testing.T) {
 			t.Errorf("%s of a copy is %s, want %s", name, copied[name], want)
 		}
 	}
-	other := l.One(ben, "CreateImage", `{"SourceImageId": %q, "SourceRegionName": "test-1", "Description": "ours", "ProductCodes": ["0002"], "BootModes": ["uefi"], "TpmMandatory": true}`, private)
+	other := l.One(ben, "CreateImage", `{"SourceImageId": %q, "SourceRegionName": "test-1", "Description": "ours", "ProductCodes": ["0002"],
+		"BootModes": ["uefi"], "TpmMandatory": true}`, private)
 	if other.Text("Description") != "ours" || other.Text("ProductCodes") != "[0002]" || other.Text("BootModes") != "[uefi]" || other.Text("TpmMandatory") != "true" {
 		t.Errorf("a copy with changes is %v", other)
 	}
@@ -465,7 +483,8 @@ func TestSharedImages(t *testing.T) {
 	image, _ := l.image(anna)
 	l.refuse(apierror.MissingParameter, anna, "UpdateImage", `{"ImageId": %q}`, image)
 	l.refuse(apierror.MissingParameter, anna, "UpdateImage", `{"ImageId": %q, "PermissionsToLaunch": {}}`, image)
-	l.refuse(apierror.InvalidParameterSet, anna, "UpdateImage", `{"ImageId": %q, "PermissionsToLaunch": {"Additions": {"GlobalPermission": true}, "Removals": {"GlobalPermission": true}}}`, image)
+	l.refuse(apierror.InvalidParameterSet, anna, "UpdateImage",
+		`{"ImageId": %q, "PermissionsToLaunch": {"Additions": {"GlobalPermission": true}, "Removals": {"GlobalPermission": true}}}`, image)
 }
 
 // An account calls an image so only once, in whichever way it is made.
@@ -552,11 +571,15 @@ func TestPublish(t *testing.T) {
 	}
 	debian := l.readImage(anna, "ami-deb12000")
 	l.Shows(debian, `{
-		"AccountAlias": "Outscale", "AccountId": "000000000000", "Architecture": "x86_64", "BootModes": ["legacy", "uefi"], "CreationDate": "2026-01-12T09:00:00.000Z",
-		"Description": "Debian 12 (bookworm)", "FileLocation": "Outscale/Debian-12-2026.01.12-0", "ImageId": "ami-deb12000", "ImageName": "Debian-12-2026.01.12-0", "ImageType": "machine",
-		"PermissionsToLaunch": {"AccountIds": [], "GlobalPermission": true}, "ProductCodes": ["0001"], "RootDeviceName": "/dev/sda1", "RootDeviceType": "bsu",
+		"AccountAlias": "Outscale", "AccountId": "000000000000", "Architecture": "x86_64", "BootModes": ["legacy", "uefi"],
+			"CreationDate": "2026-01-12T09:00:00.000Z",
+		"Description": "Debian 12 (bookworm)", "FileLocation": "Outscale/Debian-12-2026.01.12-0", "ImageId": "ami-deb12000",
+			"ImageName": "Debian-12-2026.01.12-0", "ImageType": "machine",
+		"PermissionsToLaunch": {"AccountIds": [], "GlobalPermission": true}, "ProductCodes": ["0001"], "RootDeviceName": "/dev/sda1",
+			"RootDeviceType": "bsu",
 		"SecureBoot": false, "State": "available", "StateComment": {}, "Tags": [], "TpmMandatory": false,
-		"BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "Bsu": {"DeleteOnVmDeletion": true, "SnapshotId": "snap-deb12000", "VolumeSize": 10, "VolumeType": "standard"}}]}`)
+		"BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "Bsu": {"DeleteOnVmDeletion": true, "SnapshotId": "snap-deb12000", "VolumeSize": 10,
+			"VolumeType": "standard"}}]}`)
 	l.refuse(apierror.NotAuthorized, anna, "DeleteImage", `{"ImageId": "ami-deb12000"}`)
 	l.refuse(apierror.SnapshotNotFound, anna, "CreateVolume", `{"SubregionName": "test-1a", "SnapshotId": "snap-deb12000"}`)
 
@@ -624,7 +647,8 @@ func TestReadPublicImages(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(again, PublicImages()) {
 		t.Errorf("what is written is read as %v, %v", again, err)
 	}
-	const fine = `{"ImageId": "ami-00000001", "ImageName": "one", "Architecture": "x86_64", "BootModes": ["uefi"], "CreationDate": "2026-01-01", "ProductCodes": ["0001"], "VolumeSize": 10}`
+	const fine = `{"ImageId": "ami-00000001", "ImageName": "one", "Architecture": "x86_64", "BootModes": ["uefi"],
+		"CreationDate": "2026-01-01", "ProductCodes": ["0001"], "VolumeSize": 10}`
 	if got, err := ReadPublicImages(strings.NewReader("[" + fine + "]")); err != nil || got[0].Content != "one" {
 		t.Errorf("got %v, %v", got, err)
 	}
@@ -653,9 +677,12 @@ func TestReadPublicImages(t *testing.T) {
 
 // manifestOf is a manifest with a root device, whose URL works until a time.
 func manifestOf(until time.Time) string {
-	return fmt.Sprintf(`{"Version": 1, "Image": {"Name": "imported", "Description": "from afar", "Architecture": "x86_64", "Type": "machine", "ProductTypes": ["0002"], "Public": true, "Snapshots": [
-		{"Ordering": 1, "DeleteOnTermination": true, "Device": "/dev/sda1", "Filename": "a", "Iops": null, "PreSignedUrl": "https://example.com/a?Expires=%d&Signature=x", "Size": 10737418241, "VolumeType": "standard"},
-		{"DeleteOnTermination": false, "Device": "/dev/sdb", "Filename": "b", "Iops": 300, "PreSignedUrl": "https://example.com/b", "Size": 5368709120, "VolumeType": "io1"}]}}`, until.Unix())
+	return fmt.Sprintf(`{"Version": 1, "Image": {"Name": "imported", "Description": "from afar", "Architecture": "x86_64", "Type": "machine",
+		"ProductTypes": ["0002"], "Public": true, "Snapshots": [
+		{"Ordering": 1, "DeleteOnTermination": true, "Device": "/dev/sda1", "Filename": "a", "Iops": null,
+			"PreSignedUrl": "https://example.com/a?Expires=%d&Signature=x", "Size": 10737418241, "VolumeType": "standard"},
+		{"DeleteOnTermination": false, "Device": "/dev/sdb", "Filename": "b", "Iops": 300, "PreSignedUrl": "https://example.com/b",
+			"Size": 5368709120, "VolumeType": "io1"}]}}`, until.Unix())
 }
 
 func TestImportImage(t *testing.T) {
@@ -679,21 +706,24 @@ func TestImportImage(t *testing.T) {
 	}
 	l.Shows(reply{"got": i["BlockDeviceMappings"]}, `{"got": [
 		{"DeviceName": "/dev/sda1", "Bsu": {"SnapshotId": %q, "VolumeSize": 11, "VolumeType": "standard", "DeleteOnVmDeletion": true}},
-		{"DeviceName": "/dev/sdb", "Bsu": {"SnapshotId": %q, "VolumeSize": 5, "VolumeType": "io1", "Iops": 300, "DeleteOnVmDeletion": false}}]}`, snapshots[0], snapshots[1])
+		{"DeviceName": "/dev/sdb", "Bsu": {"SnapshotId": %q, "VolumeSize": 5, "VolumeType": "io1", "Iops": 300,
+			"DeleteOnVmDeletion": false}}]}`, snapshots[0], snapshots[1])
 	l.settle()
 	if got := l.readImage(anna, i.Text("ImageId")).Text("State"); got != "available" {
 		t.Errorf("it is %s", got)
 	}
 	s, _, err := l.drivers.Snapshot(t.Context(), anna, snapshots[0])
 	want := []driver.SnapshotPart{
-		{ID: snapshots[0], URL: fmt.Sprintf("https://example.com/a?Expires=%d&Signature=x", time.Date(2026, 11, 20, 11, 0, 0, 0, time.UTC).Unix()), Size: 11},
+		{ID: snapshots[0], URL: fmt.Sprintf("https://example.com/a?Expires=%d&Signature=x",
+			time.Date(2026, 11, 20, 11, 0, 0, 0, time.UTC).Unix()), Size: 11},
 		{ID: snapshots[1], URL: "https://example.com/b", Size: 5},
 	}
 	if err != nil || !reflect.DeepEqual(s.Parts, want) {
 		t.Errorf("the driver imports %v, %v", s.Parts, err)
 	}
 	l.refuse(apierror.ImageNameTaken, anna, "CreateImage", `{"FileLocation": "https://example.com/manifest.json"}`)
-	l.Call(anna, "CreateImage", `{"FileLocation": "https://example.com/manifest.json", "ImageName": "another", "Description": "mine", "ProductCodes": ["0001"]}`)
+	l.Call(anna, "CreateImage", `{"FileLocation": "https://example.com/manifest.json", "ImageName": "another", "Description": "mine",
+		"ProductCodes": ["0001"]}`)
 	l.advance(time.Date(2026, 11, 20, 11, 0, 0, 0, time.UTC).Sub(l.Clock.Now()))
 	l.Call(anna, "CreateImage", `{"FileLocation": "https://example.com/manifest.json", "ImageName": "the last one"}`)
 	l.advance(time.Second)
@@ -744,7 +774,8 @@ func TestManifests(t *testing.T) {
 	if m, err := parseManifest([]byte(strings.Replace(fine, `/dev/sdb`, `/dev/sda2`, 1))); err != nil {
 		t.Errorf("the device of the published sample: %v, %v", m, err)
 	}
-	if m, err := parseManifest([]byte(strings.Replace(fine, `"Architecture": "x86_64", "Type": "machine", `, ``, 1))); err != nil || m.Image.Architecture != "x86_64" {
+	if m, err := parseManifest([]byte(strings.Replace(fine, `"Architecture": "x86_64", "Type": "machine", `, ``,
+		1))); err != nil || m.Image.Architecture != "x86_64" {
 		t.Errorf("what may be missing: %v, %v", m, err)
 	}
 }

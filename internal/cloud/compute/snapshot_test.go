@@ -87,7 +87,8 @@ func TestCopyAndImport(t *testing.T) {
 	l.refuse(apierror.InUse, anna, "DeleteSnapshot", `{"SnapshotId": %q}`, s) // it is being copied
 	l.refuse(apierror.InvalidState, anna, "CreateSnapshot", `{"SourceSnapshotId": %q, "SourceRegionName": "test-1"}`, copied["SnapshotId"])
 	l.settle()
-	if got := l.source(copied.Text("SnapshotId")); got.Copy == nil || *got.Copy != (driver.SnapshotName{Account: anna, ID: s}) || got.Size != 7 {
+	if got := l.source(copied.Text("SnapshotId")); got.Copy == nil || *got.Copy != (driver.SnapshotName{Account: anna,
+		ID: s}) || got.Size != 7 {
 		t.Errorf("the driver copies %v", got)
 	}
 	l.settle()
@@ -102,7 +103,9 @@ func TestCopyAndImport(t *testing.T) {
 	if got := l.source(imported.Text("SnapshotId")); got.URL != url || got.Size != 11 {
 		t.Errorf("the driver imports %v", got)
 	}
-	l.Call(anna, "CreateSnapshot", `{"FileLocation": "object:///backups/snap.raw?Expires=%d&Signature=x", "SnapshotSize": 1}`, l.Clock.Now().Unix()) // the region's own store has it
+	// the region's own store has it
+	l.Call(anna, "CreateSnapshot", `{"FileLocation": "object:///backups/snap.raw?Expires=%d&Signature=x", "SnapshotSize": 1}`,
+		l.Clock.Now().Unix())
 	l.settle()
 	l.View(anna, func(tx *resource.Tx) error {
 		for set := range snapshotSets.All(tx) {
@@ -127,7 +130,8 @@ func TestCreateSnapshotRefusals(t *testing.T) {
 		want       apierror.Code
 	}{
 		{"nothing", ``, apierror.MissingParameter},
-		{"a volume and a snapshot", `"VolumeId": "` + v + `", "SourceSnapshotId": "` + s + `", "SourceRegionName": "test-1"`, apierror.InvalidParameterSet},
+		{"a volume and a snapshot", `"VolumeId": "` + v + `", "SourceSnapshotId": "` + s + `", "SourceRegionName": "test-1"`,
+			apierror.InvalidParameterSet},
 		{"a volume and a file", `"VolumeId": "` + v + `", "SnapshotSize": 1, ` + url, apierror.InvalidParameterSet},
 		{"a volume and a region", `"VolumeId": "` + v + `", "SourceRegionName": "test-1"`, apierror.InvalidParameterSet},
 		{"a volume and a size", `"VolumeId": "` + v + `", "SnapshotSize": 1`, apierror.InvalidParameterSet},
@@ -139,7 +143,8 @@ func TestCreateSnapshotRefusals(t *testing.T) {
 		{"a size without a file", `"SnapshotSize": 1`, apierror.MissingParameter},
 		{"a file of less than nothing", `"SnapshotSize": -1, ` + url, apierror.InvalidSnapshotSize},
 		{"a file that is too large", fmt.Sprintf(`"SnapshotSize": %d, `, 14901<<30+1) + url, apierror.InvalidSnapshotSize},
-		{"a file that was there", `"SnapshotSize": 1, "FileLocation": "https://example.com/snap.qcow2?Expires=1795168799&Signature=x"`, apierror.InvalidURL},
+		{"a file that was there", `"SnapshotSize": 1, "FileLocation": "https://example.com/snap.qcow2?Expires=1795168799&Signature=x"`,
+			apierror.InvalidURL},
 		{"a file without a name", `"SnapshotSize": 1, "FileLocation": "https://example.com/"`, apierror.InvalidURL},
 		{"a file that is nowhere", `"SnapshotSize": 1, "FileLocation": "bucket/snap.qcow2"`, apierror.InvalidURL},
 		{"a file of this machine", `"SnapshotSize": 1, "FileLocation": "file:///etc/passwd"`, apierror.InvalidURL},
@@ -269,7 +274,8 @@ func TestSharedSnapshots(t *testing.T) {
 	})
 	update := func(snapshot, change string) string {
 		t.Helper()
-		return l.One(anna, "UpdateSnapshot", `{"SnapshotId": %q, "PermissionsToCreateVolume": %s}`, snapshot, change).Text("PermissionsToCreateVolume")
+		return l.One(anna, "UpdateSnapshot", `{"SnapshotId": %q, "PermissionsToCreateVolume": %s}`, snapshot,
+			change).Text("PermissionsToCreateVolume")
 	}
 	sees := func(filters string, want ...string) {
 		t.Helper()
@@ -312,11 +318,13 @@ func TestSharedSnapshots(t *testing.T) {
 		t.Errorf("of snapshots of another account come %v and %v", v, copied)
 	}
 	l.settle()
-	if s, _, err := l.drivers.Snapshot(t.Context(), ben, copied.Text("SnapshotId")); err != nil || *s.Parts[0].Copy != (driver.SnapshotName{Account: anna, ID: public}) {
+	if s, _, err := l.drivers.Snapshot(t.Context(), ben,
+		copied.Text("SnapshotId")); err != nil || *s.Parts[0].Copy != (driver.SnapshotName{Account: anna, ID: public}) {
 		t.Errorf("the driver copies %v, %v", s, err)
 	}
 	l.refuse(apierror.SnapshotNotFound, ben, "DeleteSnapshot", `{"SnapshotId": %q}`, public)
-	l.refuse(apierror.SnapshotNotFound, ben, "UpdateSnapshot", `{"SnapshotId": %q, "PermissionsToCreateVolume": {"Additions": {"GlobalPermission": true}}}`, private)
+	l.refuse(apierror.SnapshotNotFound, ben, "UpdateSnapshot",
+		`{"SnapshotId": %q, "PermissionsToCreateVolume": {"Additions": {"GlobalPermission": true}}}`, private)
 
 	// What is not shared any more is as if it was not there.
 	update(private, `{"Removals": {"AccountIds": ["`+ben+`", "123456789012"]}}`)
@@ -453,7 +461,8 @@ func TestSnapshotLoopOutlastsFailures(t *testing.T) {
 		}
 		before := l.Revision(anna)
 		l.drivers.Fail(func(op string) error { return errors.New(op + " was called for nothing") })
-		if again, err := NewSnapshotLoop(l.DB, l.drivers).Reconcile(t.Context(), anna, s); err != nil || !again.IsZero() || l.Revision(anna) != before {
+		if again, err := NewSnapshotLoop(l.DB, l.drivers).Reconcile(t.Context(), anna,
+			s); err != nil || !again.IsZero() || l.Revision(anna) != before {
 			t.Errorf("a step with nothing to do: %v, %v", again, err)
 		}
 		l.drivers.Fail(nil)

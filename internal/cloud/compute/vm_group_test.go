@@ -13,21 +13,25 @@ import (
 // template makes a template, of two vCores and 4 GiB unless the request says more.
 func (l *testRegion) template(account, more string) string {
 	l.Helper()
-	return l.One(account, "CreateVmTemplate", `{"ImageId": %q, "CpuCores": 2, "CpuGeneration": "v5", "Ram": 4, "VmTemplateName": "small"%s}`, l.omi(account), more).Text("VmTemplateId")
+	return l.One(account, "CreateVmTemplate", `{"ImageId": %q, "CpuCores": 2, "CpuGeneration": "v5", "Ram": 4, "VmTemplateName": "small"%s}`,
+		l.omi(account), more).Text("VmTemplateId")
 }
 
 // groupIn makes the parts of a request for a group.
 func (l *testRegion) groupIn(account string) string {
 	l.Helper()
 	subnet, net := l.subnet(account)
-	group := l.One(account, "CreateSecurityGroup", `{"NetId": %q, "SecurityGroupName": "web", "Description": "-"}`, net).Text("SecurityGroupId")
-	return fmt.Sprintf(`"SubnetId": %q, "SecurityGroupIds": [%q], "VmTemplateId": %q, "VmGroupName": "herd"`, subnet, group, l.template(account, `, "CpuPerformance": "medium"`))
+	group := l.One(account, "CreateSecurityGroup", `{"NetId": %q, "SecurityGroupName": "web", "Description": "-"}`,
+		net).Text("SecurityGroupId")
+	return fmt.Sprintf(`"SubnetId": %q, "SecurityGroupIds": [%q], "VmTemplateId": %q, "VmGroupName": "herd"`, subnet, group,
+		l.template(account, `, "CpuPerformance": "medium"`))
 }
 
 func TestVmGroupLife(t *testing.T) {
 	t.Parallel()
 	l := newVmRegion(t)
-	g := l.One(anna, "CreateVmGroup", `{%s, "VmCount": 2, "PositioningStrategy": "repulse", "Description": "sheep", "Tags": [{"Key": "env", "Value": "test"}]}`, l.groupIn(anna))
+	g := l.One(anna, "CreateVmGroup", `{%s, "VmCount": 2, "PositioningStrategy": "repulse", "Description": "sheep", "Tags": [{"Key": "env",
+		"Value": "test"}]}`, l.groupIn(anna))
 	group := g.Text("VmGroupId")
 	is := func(state string, count int) reply {
 		t.Helper()
@@ -47,12 +51,14 @@ func TestVmGroupLife(t *testing.T) {
 		t.Errorf("a VM of the group is %v", v)
 	}
 	l.Selects(v.Objects("SecurityGroups"), "SecurityGroupName", "web")
-	if m := l.inWorld(anna, v.Text("VmId")); !slices.Equal(m.Affinities, []driver.Affinity{{Strategy: "repulse", Scope: "server", Group: group, Strict: true}}) {
+	if m := l.inWorld(anna, v.Text("VmId")); !slices.Equal(m.Affinities,
+		[]driver.Affinity{{Strategy: "repulse", Scope: "server", Group: group, Strict: true}}) {
 		t.Errorf("the driver has %+v", m)
 	}
 
 	// New VMs are made from the present template.
-	l.Call(anna, "UpdateVmGroup", `{"VmGroupId": %q, "VmTemplateId": %q, "VmGroupName": "flock", "Description": "", "Tags": []}`, group, l.template(anna, `, "CpuPerformance": "highest"`))
+	l.Call(anna, "UpdateVmGroup", `{"VmGroupId": %q, "VmTemplateId": %q, "VmGroupName": "flock", "Description": "", "Tags": []}`, group,
+		l.template(anna, `, "CpuPerformance": "highest"`))
 	l.Call(anna, "ScaleUpVmGroup", `{"VmGroupId": %q, "VmAddition": 1}`, group)
 	is("scaling up", 3)
 	for action, number := range map[string]string{"ScaleUpVmGroup": "VmAddition", "ScaleDownVmGroup": "VmSubtraction"} {
@@ -84,7 +90,8 @@ func TestVmGroupLife(t *testing.T) {
 	l.act()
 	is("available", 1)
 	for what, want := range map[string]apierror.Code{
-		fmt.Sprintf("DeleteVmTemplate %s", grown.Text("VmTemplateId")): apierror.InUse, fmt.Sprintf("DeleteSubnet %s", grown.Text("SubnetId")): apierror.SubnetInUse,
+		fmt.Sprintf("DeleteVmTemplate %s", grown.Text("VmTemplateId")): apierror.InUse, fmt.Sprintf("DeleteSubnet %s",
+			grown.Text("SubnetId")): apierror.SubnetInUse,
 	} {
 		var action, of string
 		fmt.Sscan(what, &action, &of)
@@ -109,11 +116,12 @@ func TestVmGroupRefuses(t *testing.T) {
 		request string
 		want    apierror.Code
 	}{
-		"none":                 {parts + `, "VmCount": 0`, apierror.InvalidValue},
-		"no count":             {parts, apierror.MissingParameter},
-		"too many":             {parts + `, "VmCount": 4`, apierror.TooManyVms},
-		"a strategy":           {parts + `, "VmCount": 1, "PositioningStrategy": "scatter"`, apierror.InvalidValue},
-		"no groups":            {`"VmCount": 1, "SecurityGroupIds": [], "SubnetId": "subnet-00000000", "VmTemplateId": "vmtemplate-00000000000000000000000000000000", "VmGroupName": "herd"`, apierror.MissingParameter},
+		"none":       {parts + `, "VmCount": 0`, apierror.InvalidValue},
+		"no count":   {parts, apierror.MissingParameter},
+		"too many":   {parts + `, "VmCount": 4`, apierror.TooManyVms},
+		"a strategy": {parts + `, "VmCount": 1, "PositioningStrategy": "scatter"`, apierror.InvalidValue},
+		"no groups": {`"VmCount": 1, "SecurityGroupIds": [], "SubnetId": "subnet-00000000",
+			"VmTemplateId": "vmtemplate-00000000000000000000000000000000", "VmGroupName": "herd"`, apierror.MissingParameter},
 		"somebody's template":  {replaced(parts, "VmTemplateId", l.template(ben, "")), apierror.ObjectNotFound},
 		"no Subnet":            {replaced(parts, "SubnetId", "subnet-00000000"), apierror.SubnetNotFound},
 		"a name of no letters": {replaced(parts, "VmGroupName", ""), apierror.InvalidLength},

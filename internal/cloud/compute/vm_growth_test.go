@@ -102,7 +102,8 @@ func TestGroupCountsWhoLeaves(t *testing.T) {
 	l.Call(anna, "DeleteVms", `{"VmIds": [%q]}`, vms[1])
 	l.Call(anna, "StartVms", `{"VmIds": [%q]}`, vms[0])
 	l.act()
-	if g := l.read(anna, "ReadVmGroups", "VmGroupIds", group); g.Text("VmCount") != "2" || g.Text("State") != "available" || len(g["VmIds"].([]any)) != 2 {
+	if g := l.read(anna, "ReadVmGroups", "VmGroupIds",
+		group); g.Text("VmCount") != "2" || g.Text("State") != "available" || len(g["VmIds"].([]any)) != 2 {
 		t.Errorf("the group is %v", g)
 	}
 }

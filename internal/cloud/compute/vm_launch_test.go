@@ -27,9 +27,11 @@ func TestVmInPublicCloud(t *testing.T) {
 	l := newVmRegion(t)
 	image := l.omi(anna)
 	l.Call(anna, "CreateKeypair", `{"KeypairName": "key", "PublicKey": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKqO8OYfWSgr6feI7XEPe0RQPCfmDaZ3T4dtM0wgcmXs"}`)
-	v := l.Call(anna, "CreateVms", `{"ImageId": %q, "VmType": "tinav5.c2r2", "Performance": "medium", "KeypairName": "key", "UserData": "aGVsbG8="}`, image).Objects("Vms")[0]
+	v := l.Call(anna, "CreateVms", `{"ImageId": %q, "VmType": "tinav5.c2r2", "Performance": "medium", "KeypairName": "key",
+		"UserData": "aGVsbG8="}`, image).Objects("Vms")[0]
 	vm := v.Text("VmId")
-	for field, prefix := range map[string]string{"VmId": "i-", "ReservationId": "r-", "PrivateIp": "10.", "PublicIp": "192.0.2.", "PrivateDnsName": "ip-10-", "PublicDnsName": "ows-192-0-2-"} {
+	for field, prefix := range map[string]string{"VmId": "i-", "ReservationId": "r-", "PrivateIp": "10.", "PublicIp": "192.0.2.",
+		"PrivateDnsName": "ip-10-", "PublicDnsName": "ows-192-0-2-"} {
 		if !strings.HasPrefix(v.Text(field), prefix) {
 			t.Errorf("%s is %s", field, v.Text(field))
 		}
@@ -38,12 +40,15 @@ func TestVmInPublicCloud(t *testing.T) {
 		t.Errorf("the security groups are %v", groups)
 	}
 	disk := v.Objects("BlockDeviceMappings")[0]
-	l.Shows(without(disk.Object("Bsu"), "VolumeId"), `{"DeleteOnVmDeletion": true, "LinkDate": "2026-11-20T10:00:00.000Z", "State": "attaching"}`)
+	l.Shows(without(disk.Object("Bsu"), "VolumeId"),
+		`{"DeleteOnVmDeletion": true, "LinkDate": "2026-11-20T10:00:00.000Z", "State": "attaching"}`)
 	want := `{"ActionsOnNextBoot": {"SecureBoot": "none"}, "Architecture": "x86_64", "BootMode": "uefi", "BsuOptimized": false,
 		"CreationDate": "2026-11-20T10:00:00.000Z", "DeletionProtection": false, "Hypervisor": "xen", "ImageId": %q, "IsSourceDestChecked": false,
 		"KeypairName": "key", "LaunchNumber": 0, "NestedVirtualization": false, "Nics": [], "Performance": "medium",
-		"Placement": {"SubregionName": "test-1a", "Tenancy": "default"}, "ProductCodes": ["0001"], "RootDeviceName": "/dev/sda1", "RootDeviceType": "ebs",
-		"ShutdownBehaviorConfiguration": {"GuestAction": "stop", "HostAction": "stop"}, "State": %q, "StateReason": "", "Tags": [], "TpmEnabled": false,
+		"Placement": {"SubregionName": "test-1a", "Tenancy": "default"}, "ProductCodes": ["0001"], "RootDeviceName": "/dev/sda1",
+			"RootDeviceType": "ebs",
+		"ShutdownBehaviorConfiguration": {"GuestAction": "stop", "HostAction": "stop"}, "State": %q, "StateReason": "", "Tags": [],
+			"TpmEnabled": false,
 		"UserData": "aGVsbG8=", "VmId": %q, "VmInitiatedShutdownBehavior": "stop", "VmType": "tinav5.c2r2"}`
 	unknown := []string{"ReservationId", "PrivateIp", "PublicIp", "PrivateDnsName", "PublicDnsName", "SecurityGroups", "BlockDeviceMappings"}
 	l.Shows(without(v, unknown...), want, image, "pending", vm)
@@ -98,10 +103,12 @@ func TestVmsBothWaysOfNics(t *testing.T) {
 	v := l.vms(anna, `"Nics": [
 		{"DeviceNumber": 2, "SubnetId": %q, "SecondaryPrivateIpCount": 2, "DeleteOnVmDeletion": false},
 		{"NicId": %q, "DeviceNumber": 0, "SubnetId": "", "Description": "", "PrivateIps": [], "DeleteOnVmDeletion": true},
-		{"DeviceNumber": 1, "SubnetId": %[1]q, "Description": "second", "PrivateIps": [{"IsPrimary": true, "PrivateIp": "10.0.1.9"}]}]`, subnet, ready)[0]
+		{"DeviceNumber": 1, "SubnetId": %[1]q, "Description": "second", "PrivateIps": [{"IsPrimary": true, "PrivateIp": "10.0.1.9"}]}]`, subnet,
+		ready)[0]
 	var got []string
 	for _, n := range v.Objects("Nics") {
-		got = append(got, fmt.Sprint(n.Object("LinkNic")["DeviceNumber"], " ", n["Description"], " ", n.Object("LinkNic")["DeleteOnVmDeletion"], " ", len(n.Objects("PrivateIps"))))
+		got = append(got, fmt.Sprint(n.Object("LinkNic")["DeviceNumber"], " ", n["Description"], " ", n.Object("LinkNic")["DeleteOnVmDeletion"],
+			" ", len(n.Objects("PrivateIps"))))
 	}
 	if want := []string{"0 mine false 1", "1 second true 1", "2  false 3"}; !slices.Equal(got, want) {
 		t.Errorf("the NICs are %q, want %q", got, want)
@@ -151,23 +158,28 @@ func TestCreateVmsRefuses(t *testing.T) {
 		{"a tenancy", `"Placement": {"Tenancy": "mine"}`, apierror.InvalidTenancy},
 		{"a dedicated group", `"Placement": {"Tenancy": "ded-00000000"}`, apierror.ObjectNotFound},
 		{"a dedicated group elsewhere", fmt.Sprintf(`"Placement": {"Tenancy": %q}`, group), apierror.SubregionMismatch},
-		{"a dedicated group of other processors", fmt.Sprintf(`"VmType": "tinav4.c1r1", "Placement": {"Tenancy": %q, "SubregionName": "test-1b"}`, group), apierror.InvalidParameter},
+		{"a dedicated group of other processors",
+			fmt.Sprintf(`"VmType": "tinav4.c1r1", "Placement": {"Tenancy": %q, "SubregionName": "test-1b"}`, group), apierror.InvalidParameter},
 		{"a Subregion", `"Placement": {"SubregionName": "test-2a"}`, apierror.SubregionNotFound},
-		{"a Subregion other than the Subnet's", fmt.Sprintf(`"SubnetId": %q, "Placement": {"SubregionName": "test-1a"}`, subnet), apierror.SubregionMismatch},
+		{"a Subregion other than the Subnet's", fmt.Sprintf(`"SubnetId": %q, "Placement": {"SubregionName": "test-1a"}`, subnet),
+			apierror.SubregionMismatch},
 		{"nested virtualization on a shared host", `"NestedVirtualization": true`, apierror.InvalidParameter},
 		{"user data", `"UserData": "not Base64!"`, apierror.InvalidValue},
 		{"large user data", fmt.Sprintf(`"UserData": %q`, large), apierror.InvalidLength},
 		{"a long token", fmt.Sprintf(`"ClientToken": %q`, strings.Repeat("x", 65)), apierror.InvalidLength},
-		{"both views of the shutdown behavior", `"VmInitiatedShutdownBehavior": "stop", "ShutdownBehaviorConfiguration": {}`, apierror.IncompatibleParameters},
+		{"both views of the shutdown behavior", `"VmInitiatedShutdownBehavior": "stop", "ShutdownBehaviorConfiguration": {}`,
+			apierror.IncompatibleParameters},
 		{"a shutdown behavior", `"VmInitiatedShutdownBehavior": "sleep"`, apierror.InvalidValue},
 
 		{"a Subnet", `"SubnetId": "subnet-00000000"`, apierror.SubnetNotFound},
 		{"another account's Subnet", fmt.Sprintf(`"SubnetId": %q`, theirs), apierror.SubnetNotFound},
 		{"a reserved address", fmt.Sprintf(`"SubnetId": %q, "PrivateIps": ["10.0.1.3"]`, subnet), apierror.InvalidValue},
 		{"an address in the public Cloud", `"PrivateIps": ["10.0.1.9"]`, apierror.InvalidParameterSet},
-		{"one address for two", fmt.Sprintf(`"SubnetId": %q, "PrivateIps": ["10.0.1.9"], "MaxVmsCount": 2`, subnet), apierror.InvalidParameterSet},
+		{"one address for two", fmt.Sprintf(`"SubnetId": %q, "PrivateIps": ["10.0.1.9"], "MaxVmsCount": 2`, subnet),
+			apierror.InvalidParameterSet},
 		{"a group of the public Cloud in a Net", fmt.Sprintf(`"SubnetId": %q, "SecurityGroupIds": [%q]`, subnet, cloud), apierror.NotInNet},
-		{"a group of the public Cloud by its name in a Net", fmt.Sprintf(`"SubnetId": %q, "SecurityGroups": ["web"]`, subnet), apierror.SecurityGroupNotFound},
+		{"a group of the public Cloud by its name in a Net", fmt.Sprintf(`"SubnetId": %q, "SecurityGroups": ["web"]`, subnet),
+			apierror.SecurityGroupNotFound},
 		{"a group", `"SecurityGroupIds": ["sg-00000000"]`, apierror.SecurityGroupNotFound},
 		{"a group by its name", `"SecurityGroups": ["db"]`, apierror.SecurityGroupNotFound},
 
@@ -180,32 +192,46 @@ func TestCreateVmsRefuses(t *testing.T) {
 		{"a NIC of nothing", `"Nics": [{"DeviceNumber": 0}]`, apierror.MissingParameter},
 		{"a NIC without a number", fmt.Sprintf(`"Nics": [{"SubnetId": %q}]`, subnet), apierror.MissingParameter},
 		{"a number too high", fmt.Sprintf(`"Nics": [{"SubnetId": %q, "DeviceNumber": 8}]`, subnet), apierror.InvalidValue},
-		{"a number twice", fmt.Sprintf(`"Nics": [{"SubnetId": %q, "DeviceNumber": 0}, {"SubnetId": %[1]q, "DeviceNumber": 0}]`, subnet), apierror.DeviceTaken},
-		{"NICs in two Nets", fmt.Sprintf(`"Nics": [{"SubnetId": %q, "DeviceNumber": 0}, {"SubnetId": %q, "DeviceNumber": 1}]`, subnet, other), apierror.InvalidParameter},
-		{"a NIC that exists, in a Subnet", fmt.Sprintf(`"Nics": [{"DeviceNumber": 0, "NicId": %q, "SubnetId": %q}]`, free, subnet), apierror.IncompatibleParameters},
-		{"a NIC that exists, with groups", fmt.Sprintf(`"Nics": [{"DeviceNumber": 0, "NicId": %q, "SecurityGroupIds": [%q]}]`, free, cloud), apierror.IncompatibleParameters},
-		{"a NIC that exists, with addresses", fmt.Sprintf(`"Nics": [{"DeviceNumber": 0, "NicId": %q, "PrivateIps": [{"PrivateIp": "10.0.1.20"}]}]`, free), apierror.IncompatibleParameters},
-		{"a NIC that exists, with chosen addresses", fmt.Sprintf(`"Nics": [{"DeviceNumber": 0, "NicId": %q, "SecondaryPrivateIpCount": 1}]`, free), apierror.IncompatibleParameters},
-		{"a NIC that exists, described", fmt.Sprintf(`"Nics": [{"DeviceNumber": 0, "NicId": %q, "Description": "mine"}]`, free), apierror.IncompatibleParameters},
-		{"two primary addresses", fmt.Sprintf(`"Nics": [{"SubnetId": %q, "DeviceNumber": 0, "PrivateIps": [{"IsPrimary": true, "PrivateIp": "10.0.1.20"}, {"IsPrimary": true, "PrivateIp": "10.0.1.21"}]}]`, subnet), apierror.IncompatibleParameters},
+		{"a number twice", fmt.Sprintf(`"Nics": [{"SubnetId": %q, "DeviceNumber": 0}, {"SubnetId": %[1]q, "DeviceNumber": 0}]`, subnet),
+			apierror.DeviceTaken},
+		{"NICs in two Nets", fmt.Sprintf(`"Nics": [{"SubnetId": %q, "DeviceNumber": 0}, {"SubnetId": %q, "DeviceNumber": 1}]`, subnet, other),
+			apierror.InvalidParameter},
+		{"a NIC that exists, in a Subnet", fmt.Sprintf(`"Nics": [{"DeviceNumber": 0, "NicId": %q, "SubnetId": %q}]`, free, subnet),
+			apierror.IncompatibleParameters},
+		{"a NIC that exists, with groups", fmt.Sprintf(`"Nics": [{"DeviceNumber": 0, "NicId": %q, "SecurityGroupIds": [%q]}]`, free, cloud),
+			apierror.IncompatibleParameters},
+		{"a NIC that exists, with addresses", fmt.Sprintf(`"Nics": [{"DeviceNumber": 0, "NicId": %q,
+			"PrivateIps": [{"PrivateIp": "10.0.1.20"}]}]`, free), apierror.IncompatibleParameters},
+		{"a NIC that exists, with chosen addresses",
+			fmt.Sprintf(`"Nics": [{"DeviceNumber": 0, "NicId": %q, "SecondaryPrivateIpCount": 1}]`, free), apierror.IncompatibleParameters},
+		{"a NIC that exists, described", fmt.Sprintf(`"Nics": [{"DeviceNumber": 0, "NicId": %q, "Description": "mine"}]`, free),
+			apierror.IncompatibleParameters},
+		{"two primary addresses", fmt.Sprintf(`"Nics": [{"SubnetId": %q, "DeviceNumber": 0, "PrivateIps": [{"IsPrimary": true,
+			"PrivateIp": "10.0.1.20"}, {"IsPrimary": true, "PrivateIp": "10.0.1.21"}]}]`, subnet), apierror.IncompatibleParameters},
 		{"user data that order too many tags", fmt.Sprintf(`"UserData": %q`, ordering(manyTags(51)...)), apierror.TooManyTags},
 		{"addresses given and chosen", fmt.Sprintf(`"Nics": [{"SubnetId": %q, "DeviceNumber": 0, "SecondaryPrivateIpCount": 1,
 			"PrivateIps": [{"PrivateIp": "10.0.1.20"}, {"PrivateIp": "10.0.1.21"}]}]`, subnet), apierror.IncompatibleParameters},
 
 		{"no device name", `"BlockDeviceMappings": [{"Bsu": {"VolumeSize": 1}}]`, apierror.MissingParameter},
 		{"a device name", `"BlockDeviceMappings": [{"DeviceName": "sdb", "Bsu": {"VolumeSize": 1}}]`, apierror.InvalidDeviceName},
-		{"a device name twice", `"BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "Bsu": {"VolumeSize": 1}}, {"DeviceName": "/dev/sdb", "Bsu": {"VolumeSize": 1}}]`, apierror.InvalidMappings},
+		{"a device name twice", `"BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "Bsu": {"VolumeSize": 1}}, {"DeviceName": "/dev/sdb",
+			"Bsu": {"VolumeSize": 1}}]`, apierror.InvalidMappings},
 		{"a volume of no size", `"BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "Bsu": {}}]`, apierror.MissingParameter},
 		{"a device of nothing", `"BlockDeviceMappings": [{"DeviceName": "/dev/sdb"}]`, apierror.InvalidMappings},
 		{"no device that is there", `"BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "NoDevice": ""}]`, apierror.InvalidMappings},
-		{"more volumes than a VM can have", `"BlockDeviceMappings": [` + strings.Join(manyDisks(maxVolumes), ", ") + `]`, apierror.TooManyVolumes},
+		{"more volumes than a VM can have", `"BlockDeviceMappings": [` + strings.Join(manyDisks(maxVolumes), ", ") + `]`,
+			apierror.TooManyVolumes},
 		{"no root device", `"BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "NoDevice": ""}]`, apierror.InvalidRootMapping},
-		{"another snapshot as the root device", `"BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "Bsu": {"SnapshotId": "snap-00000000"}}]`, apierror.InvalidRootMapping},
-		{"an ephemeral root device", `"BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "VirtualDeviceName": "ephemeral0"}]`, apierror.InvalidRootMapping},
+		{"another snapshot as the root device", `"BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "Bsu": {"SnapshotId": "snap-00000000"}}]`,
+			apierror.InvalidRootMapping},
+		{"an ephemeral root device", `"BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "VirtualDeviceName": "ephemeral0"}]`,
+			apierror.InvalidRootMapping},
 		{"an ephemeral name", `"BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "VirtualDeviceName": "disk0"}]`, apierror.InvalidVirtualName},
-		{"an ephemeral volume", `"BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "VirtualDeviceName": "ephemeral0", "Bsu": {"VolumeSize": 1}}]`, apierror.InvalidVirtualName},
+		{"an ephemeral volume", `"BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "VirtualDeviceName": "ephemeral0",
+			"Bsu": {"VolumeSize": 1}}]`, apierror.InvalidVirtualName},
 		{"a snapshot", `"BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "Bsu": {"SnapshotId": "snap-00000000"}}]`, apierror.SnapshotNotFound},
-		{"io1 without operations", `"BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "Bsu": {"VolumeType": "io1"}}]`, apierror.MissingParameter},
+		{"io1 without operations", `"BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "Bsu": {"VolumeType": "io1"}}]`,
+			apierror.MissingParameter},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -236,8 +262,10 @@ func TestVmDisks(t *testing.T) {
 	root, data := l.snapshot(anna, l.volume(anna, `"Size": 10`)), l.snapshot(anna, l.volume(anna, `"Size": 5`))
 	image := l.omi(anna, func(i *Image) {
 		i.BlockDeviceMappings = []BlockDeviceMappingImage{
-			{DeviceName: "/dev/sdb", Bsu: BsuToCreate{SnapshotId: id.Snapshot(data), VolumeSize: 5, VolumeType: VolumeGp2, DeleteOnVmDeletion: false}},
-			{DeviceName: "/dev/sda1", Bsu: BsuToCreate{SnapshotId: id.Snapshot(root), VolumeSize: 10, VolumeType: VolumeIo1, Iops: 200, DeleteOnVmDeletion: true}},
+			{DeviceName: "/dev/sdb", Bsu: BsuToCreate{SnapshotId: id.Snapshot(data), VolumeSize: 5, VolumeType: VolumeGp2,
+				DeleteOnVmDeletion: false}},
+			{DeviceName: "/dev/sda1", Bsu: BsuToCreate{SnapshotId: id.Snapshot(root), VolumeSize: 10, VolumeType: VolumeIo1, Iops: 200,
+				DeleteOnVmDeletion: true}},
 			{DeviceName: "/dev/sdc", VirtualDeviceName: "ephemeral0"},
 		}
 		i.PermissionsToLaunch = PermissionsOnResource{}
@@ -255,12 +283,15 @@ func TestVmDisks(t *testing.T) {
 	tests := []struct{ name, mappings, want string }{
 		{"the image's", ``, "/dev/sda1 10 io1 200 true, /dev/sdb 5 gp2 100 false"},
 		{"a larger root", `{"DeviceName": "/dev/sda1", "Bsu": {"VolumeSize": 20}}`, "/dev/sda1 20 io1 200 true, /dev/sdb 5 gp2 100 false"},
-		{"a root of another type that stays", `{"DeviceName": "/dev/sda1", "Bsu": {"VolumeType": "standard", "DeleteOnVmDeletion": false}}`, "/dev/sda1 10 standard <nil> false, /dev/sdb 5 gp2 100 false"},
+		{"a root of another type that stays", `{"DeviceName": "/dev/sda1", "Bsu": {"VolumeType": "standard", "DeleteOnVmDeletion": false}}`,
+			"/dev/sda1 10 standard <nil> false, /dev/sdb 5 gp2 100 false"},
 		{"one less", `{"DeviceName": "/dev/sdb", "NoDevice": ""}`, "/dev/sda1 10 io1 200 true"},
-		{"more, in the order of the request", `{"DeviceName": "/dev/xvdz", "Bsu": {"VolumeSize": 1}}, {"DeviceName": "/dev/sdd", "Bsu": {"VolumeSize": 4, "VolumeType": "io1", "Iops": 100}}`,
+		{"more, in the order of the request", `{"DeviceName": "/dev/xvdz", "Bsu": {"VolumeSize": 1}}, {"DeviceName": "/dev/sdd",
+			"Bsu": {"VolumeSize": 4, "VolumeType": "io1", "Iops": 100}}`,
 			"/dev/sda1 10 io1 200 true, /dev/sdb 5 gp2 100 false, /dev/xvdz 1 standard <nil> true, /dev/sdd 4 io1 100 true"},
 		{"a gp2 root", `{"DeviceName": "/dev/sda1", "Bsu": {"VolumeType": "gp2"}}`, "/dev/sda1 10 gp2 100 true, /dev/sdb 5 gp2 100 false"},
-		{"ephemeral ones", `{"DeviceName": "/dev/sdd", "VirtualDeviceName": "ephemeral1"}`, "/dev/sda1 10 io1 200 true, /dev/sdb 5 gp2 100 false"},
+		{"ephemeral ones", `{"DeviceName": "/dev/sdd", "VirtualDeviceName": "ephemeral1"}`,
+			"/dev/sda1 10 io1 200 true, /dev/sdb 5 gp2 100 false"},
 	}
 	for _, account := range []string{anna, ben} { // who may use an image may use its snapshots
 		for _, test := range tests {
@@ -269,7 +300,8 @@ func TestVmDisks(t *testing.T) {
 			for _, m := range v.Objects("BlockDeviceMappings") {
 				bsu := m.Object("Bsu")
 				volume := l.read(account, "ReadVolumes", "VolumeIds", bsu.Text("VolumeId"))
-				got = append(got, fmt.Sprint(m["DeviceName"], " ", volume["Size"], " ", volume["VolumeType"], " ", volume["Iops"], " ", bsu["DeleteOnVmDeletion"]))
+				got = append(got, fmt.Sprint(m["DeviceName"], " ", volume["Size"], " ", volume["VolumeType"], " ", volume["Iops"], " ",
+					bsu["DeleteOnVmDeletion"]))
 			}
 			if strings.Join(got, ", ") != test.want {
 				t.Errorf("%s: the volumes are %q, want %q", test.name, got, test.want)
@@ -280,8 +312,10 @@ func TestVmDisks(t *testing.T) {
 	if got := len(most.Objects("BlockDeviceMappings")); got != maxVolumes {
 		t.Errorf("a VM has %d volumes, want %d", got, maxVolumes)
 	}
-	l.refuse(apierror.VolumeTooSmall, ben, "CreateVms", `{"ImageId": %q, "BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "Bsu": {"VolumeSize": 9}}]}`, image)
-	l.refuse(apierror.SnapshotNotFound, ben, "CreateVms", `{"ImageId": %q, "BlockDeviceMappings": [{"DeviceName": "/dev/sdf", "Bsu": {"SnapshotId": "snap-00000000"}}]}`, image)
+	l.refuse(apierror.VolumeTooSmall, ben, "CreateVms",
+		`{"ImageId": %q, "BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "Bsu": {"VolumeSize": 9}}]}`, image)
+	l.refuse(apierror.SnapshotNotFound, ben, "CreateVms",
+		`{"ImageId": %q, "BlockDeviceMappings": [{"DeviceName": "/dev/sdf", "Bsu": {"SnapshotId": "snap-00000000"}}]}`, image)
 }
 
 func TestVmQuotas(t *testing.T) {
@@ -419,7 +453,8 @@ func TestSecurityGroupsAreInOrder(t *testing.T) {
 	for _, where := range []string{fmt.Sprintf(`"NetId": %q, `, net), ""} {
 		var groups []string
 		for i := range 5 {
-			groups = append(groups, l.One(anna, "CreateSecurityGroup", `{%s"Description": "d", "SecurityGroupName": "g%d"}`, where, i).Text("SecurityGroupId"))
+			groups = append(groups, l.One(anna, "CreateSecurityGroup", `{%s"Description": "d", "SecurityGroupName": "g%d"}`, where,
+				i).Text("SecurityGroupId"))
 		}
 		slices.SortFunc(groups, func(a, b string) int { return strings.Compare(b, a) })
 		request := fmt.Sprintf(`"SecurityGroupIds": %s`, jsonOf(groups))
@@ -471,7 +506,8 @@ func TestPrivateOnly(t *testing.T) {
 			}
 			return
 		}
-		if len(nics) != 1 || v.Text("PublicIp") != "<nil>" || !strings.HasPrefix(v.Text("NetId"), "vpc-") || !strings.HasPrefix(v.Text("SubnetId"), "subnet-") {
+		if len(nics) != 1 || v.Text("PublicIp") != "<nil>" || !strings.HasPrefix(v.Text("NetId"),
+			"vpc-") || !strings.HasPrefix(v.Text("SubnetId"), "subnet-") {
 			t.Fatalf("a private VM is %v", v)
 		}
 		if n := nics[0]; n.Text("Description") != "Primary network interface" || n.Text("IsSourceDestChecked") != "false" || n.Text("NetId") != v.Text("NetId") ||

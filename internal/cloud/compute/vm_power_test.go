@@ -184,11 +184,13 @@ func TestStopAndPublicIps(t *testing.T) {
 func TestTerminationTakesAlong(t *testing.T) {
 	t.Parallel()
 	l := newVmRegion(t)
-	vm := l.vms(anna, `"VmType": "tinav5.c2r2p1", "BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "Bsu": {"VolumeSize": 1, "DeleteOnVmDeletion": false}}]`)[0]
+	vm := l.vms(anna, `"VmType": "tinav5.c2r2p1", "BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "Bsu": {"VolumeSize": 1,
+		"DeleteOnVmDeletion": false}}]`)[0]
 	l.act()
 	later := l.One(anna, "CreateVolume", `{"SubregionName": "test-1a", "Size": 3}`).Text("VolumeId")
 	gpu := func(goes bool) string {
-		return l.One(anna, "CreateFlexibleGpu", `{"ModelName": "nvidia-p6", "SubregionName": "test-1a", "DeleteOnVmDeletion": %t}`, goes).Text("FlexibleGpuId")
+		return l.One(anna, "CreateFlexibleGpu", `{"ModelName": "nvidia-p6", "SubregionName": "test-1a", "DeleteOnVmDeletion": %t}`,
+			goes).Text("FlexibleGpuId")
 	}
 	goes, stays := gpu(true), gpu(false)
 	l.act()
@@ -213,9 +215,12 @@ func TestTerminationTakesAlong(t *testing.T) {
 	if got := l.read(anna, "ReadVms", "VmIds", id); got.Text("State") != "terminated" || len(got.Objects("BlockDeviceMappings")) != 0 {
 		t.Errorf("it ends as %v", got)
 	} else {
-		l.Shows(without(got, "BootMode", "CreationDate", "ImageId", "ReservationId", "VmId"), `{"ActionsOnNextBoot": {}, "Architecture": "x86_64", "BlockDeviceMappings": [],
-			"BsuOptimized": false, "DeletionProtection": false, "Hypervisor": "xen", "IsSourceDestChecked": false, "KeypairName": "", "LaunchNumber": 0,
-			"NestedVirtualization": false, "Performance": "highest", "Placement": {"SubregionName": "test-1a", "Tenancy": "default"}, "ProductCodes": ["0001"],
+		l.Shows(without(got, "BootMode", "CreationDate", "ImageId", "ReservationId", "VmId"),
+			`{"ActionsOnNextBoot": {}, "Architecture": "x86_64", "BlockDeviceMappings": [],
+			"BsuOptimized": false, "DeletionProtection": false, "Hypervisor": "xen", "IsSourceDestChecked": false, "KeypairName": "",
+				"LaunchNumber": 0,
+			"NestedVirtualization": false, "Performance": "highest", "Placement": {"SubregionName": "test-1a", "Tenancy": "default"},
+				"ProductCodes": ["0001"],
 			"RootDeviceName": "/dev/sda1", "RootDeviceType": "ebs", "ShutdownBehaviorConfiguration": {"GuestAction": "stop", "HostAction": "stop"},
 			"State": "terminated", "StateReason": "Client.ApiForcedShutdown", "Tags": [], "TpmEnabled": false, "UserData": "",
 			"VmInitiatedShutdownBehavior": "stop", "VmType": "tinav5.c2r2p1"}`)
@@ -252,18 +257,26 @@ func TestShutdownBehavior(t *testing.T) {
 	}{
 		{"guest, by default", ``, guest, "stopped", "Client.InstanceInitiatedShutdown", "stop stop stop"},
 		{"guest, restart", `"VmInitiatedShutdownBehavior": "restart"`, guest, "running", "", "restart stop restart"},
-		{"guest, terminate", `"VmInitiatedShutdownBehavior": "terminate"`, guest, "terminated", "Client.InstanceInitiatedShutdown", "terminate terminate stop"},
-		{"guest, terminate and restart", `"ShutdownBehaviorConfiguration": {"GuestAction": "terminate", "HostAction": "restart"}`, guest, "terminated", "Client.InstanceInitiatedShutdown", "terminate terminate restart"},
-		{"guest, stop and restart", `"ShutdownBehaviorConfiguration": {"HostAction": "restart"}`, guest, "stopped", "Client.InstanceInitiatedShutdown", "stop stop restart"},
-		{"guest, terminate although protected", `"VmInitiatedShutdownBehavior": "terminate", "DeletionProtection": true`, guest, "terminated", "Client.InstanceInitiatedShutdown", "terminate terminate stop"},
+		{"guest, terminate", `"VmInitiatedShutdownBehavior": "terminate"`, guest, "terminated", "Client.InstanceInitiatedShutdown",
+			"terminate terminate stop"},
+		{"guest, terminate and restart", `"ShutdownBehaviorConfiguration": {"GuestAction": "terminate", "HostAction": "restart"}`, guest,
+			"terminated", "Client.InstanceInitiatedShutdown", "terminate terminate restart"},
+		{"guest, stop and restart", `"ShutdownBehaviorConfiguration": {"HostAction": "restart"}`, guest, "stopped",
+			"Client.InstanceInitiatedShutdown", "stop stop restart"},
+		{"guest, terminate although protected", `"VmInitiatedShutdownBehavior": "terminate", "DeletionProtection": true`, guest, "terminated",
+			"Client.InstanceInitiatedShutdown", "terminate terminate stop"},
 		{"host, by default", ``, host, "stopped", "Server.InternalError", "stop stop stop"},
 		{"host, restart", `"ShutdownBehaviorConfiguration": {"HostAction": "restart"}`, host, "running", "", "stop stop restart"},
-		{"host, terminate is for guests", `"VmInitiatedShutdownBehavior": "terminate"`, host, "stopped", "Server.InternalError", "terminate terminate stop"},
+		{"host, terminate is for guests", `"VmInitiatedShutdownBehavior": "terminate"`, host, "stopped", "Server.InternalError",
+			"terminate terminate stop"},
 		{"call, by default", ``, stop, "stopped", "Client.ApiGracefulShutdown", "stop stop stop"},
 		{"call, restart", `"VmInitiatedShutdownBehavior": "restart"`, stop, "running", "", "restart stop restart"},
-		{"call, host restart", `"ShutdownBehaviorConfiguration": {"HostAction": "restart"}`, stop, "stopped", "Client.ApiGracefulShutdown", "stop stop restart"},
-		{"call, terminate although protected", `"VmInitiatedShutdownBehavior": "terminate", "DeletionProtection": true`, stop, "stopped", "Client.ApiGracefulShutdown", "terminate terminate stop"},
-		{"call, terminate", `"VmInitiatedShutdownBehavior": "terminate"`, stop, "terminated", "Client.ApiGracefulShutdown", "terminate terminate stop"},
+		{"call, host restart", `"ShutdownBehaviorConfiguration": {"HostAction": "restart"}`, stop, "stopped", "Client.ApiGracefulShutdown",
+			"stop stop restart"},
+		{"call, terminate although protected", `"VmInitiatedShutdownBehavior": "terminate", "DeletionProtection": true`, stop, "stopped",
+			"Client.ApiGracefulShutdown", "terminate terminate stop"},
+		{"call, terminate", `"VmInitiatedShutdownBehavior": "terminate"`, stop, "terminated", "Client.ApiGracefulShutdown",
+			"terminate terminate stop"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -439,7 +452,8 @@ func TestConsoleAndPassword(t *testing.T) {
 	l := newVmRegion(t)
 	vm := l.in(anna, VmRunning)
 	text := l.Call(anna, "ReadConsoleOutput", `{"VmId": %q}`, vm).Text("ConsoleOutput")
-	if console, err := base64.StdEncoding.DecodeString(text); err != nil || string(console) != string(l.inWorld(anna, vm).Console) || len(console) == 0 {
+	if console, err := base64.StdEncoding.DecodeString(text); err != nil || string(console) != string(l.inWorld(anna,
+		vm).Console) || len(console) == 0 {
 		t.Errorf("the console is %q, %v", console, err)
 	}
 	// A machine that the driver has lost comes back to whoever looks at it.
@@ -491,7 +505,8 @@ func TestVmsWalkTheTable(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
 		l := newVmRegion(t)
-		vm := l.vms(anna, `"VmInitiatedShutdownBehavior": %q`, rapid.SampledFrom(ShutdownBehavior("").Literals()).Draw(r, "behavior"))[0].Text("VmId")
+		vm := l.vms(anna, `"VmInitiatedShutdownBehavior": %q`,
+			rapid.SampledFrom(ShutdownBehavior("").Literals()).Draw(r, "behavior"))[0].Text("VmId")
 		state := VmPending
 		look := func() {
 			found := l.list(anna, "ReadVms", `{"VmIds": [%q]}`, vm)
@@ -505,7 +520,8 @@ func TestVmsWalkTheTable(t *testing.T) {
 			state = now
 		}
 		for range rapid.IntRange(1, 12).Draw(r, "steps") {
-			switch what := rapid.SampledFrom([]string{"StartVms", "StopVms", "RebootVms", "DeleteVms", "guest", "host", "wait", "wait", "rest"}).Draw(r, "what"); what {
+			switch what := rapid.SampledFrom([]string{"StartVms", "StopVms", "RebootVms", "DeleteVms", "guest", "host", "wait", "wait",
+				"rest"}).Draw(r, "what"); what {
 			case "guest":
 				l.drivers.ShutDownGuest(anna, vm)
 				l.loops.LookAgain()

@@ -16,7 +16,8 @@ func TestVmFilters(t *testing.T) {
 	l.Call(anna, "LinkInternetService", `{"InternetServiceId": %q, "NetId": %q}`, internet, net)
 	l.Call(anna, "CreateKeypair", `{"KeypairName": "key", "PublicKey": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKqO8OYfWSgr6feI7XEPe0RQPCfmDaZ3T4dtM0wgcmXs"}`)
 	image := l.omi(anna, func(i *Image) { i.ProductCodes, i.BootModes = []string{"0002"}, []BootMode{BootLegacy} })
-	one := l.vms(anna, `"SubnetId": %q, "PrivateIps": ["10.0.1.7", "10.0.1.8"], "KeypairName": "key", "VmType": "tinav5.c1r1", "Placement": {"Tenancy": "dedicated"}`, subnet)[0].Text("VmId")
+	one := l.vms(anna, `"SubnetId": %q, "PrivateIps": ["10.0.1.7", "10.0.1.8"], "KeypairName": "key", "VmType": "tinav5.c1r1",
+		"Placement": {"Tenancy": "dedicated"}`, subnet)[0].Text("VmId")
 	l.settle()
 	two := l.Call(anna, "CreateVms", `{"ImageId": %q, "ClientToken": "two", "BootOnCreation": false, "MinVmsCount": 2, "TpmEnabled": true,
 		"BlockDeviceMappings": [{"DeviceName": "/dev/xvdb", "Bsu": {"VolumeSize": 1, "DeleteOnVmDeletion": false}}]}`, image).Objects("Vms")
@@ -91,11 +92,13 @@ func TestVmFilters(t *testing.T) {
 		{"SecurityGroupIds", []string{cloudGroup}, rest}, {"SecurityGroupIds", []string{group}, none},
 		{"SecurityGroupNames", []string{"default"}, rest},
 		{"StateReasonCodes", []int{1}, none},
-		{"StateReasonMessages", []string{"Client.ApiGracefulShutdown"}, none}, {"StateReasonMessages", []string{"Client.InstanceNeverStarted"}, rest},
+		{"StateReasonMessages", []string{"Client.ApiGracefulShutdown"}, none}, {"StateReasonMessages", []string{"Client.InstanceNeverStarted"},
+			rest},
 		{"StateReasons", []string{"Client.ApiGracefulShutdown"}, none}, {"StateReasons", []string{""}, first},
 		{"SubnetIds", []string{subnet}, first},
 		{"SubregionNames", []string{"test-1b"}, first}, {"SubregionNames", []string{"test-1a"}, rest},
-		{"TagKeys", []string{"env"}, first}, {"TagValues", []string{"test"}, first}, {"Tags", []string{"env=test"}, first}, {"Tags", []string{"env=prod"}, none},
+		{"TagKeys", []string{"env"}, first}, {"TagValues", []string{"test"}, first}, {"Tags", []string{"env=test"}, first}, {"Tags",
+			[]string{"env=prod"}, none},
 		{"Tenancies", []string{"dedicated"}, first}, {"Tenancies", []string{"default"}, rest},
 		{"TpmEnabled", true, rest}, {"TpmEnabled", false, first},
 		{"VmIds", []string{other, one, "i-00000000"}, []string{one, other}},

@@ -23,7 +23,8 @@ func TestVmTemplates(t *testing.T) {
 		return request
 	}
 	made := l.one("VmTemplate", alice, "CreateVmTemplate", least(nil))
-	if got, want := fmt.Sprintln(made["CpuCores"], made["CpuGeneration"], made["CpuPerformance"], made["CreationDate"], made["Description"], made["ImageId"], made["KeypairName"], made["Ram"], made["Tags"], made["VmTemplateName"]),
+	if got, want := fmt.Sprintln(made["CpuCores"], made["CpuGeneration"], made["CpuPerformance"], made["CreationDate"], made["Description"],
+		made["ImageId"], made["KeypairName"], made["Ram"], made["Tags"], made["VmTemplateName"]),
 		fmt.Sprintln(2.0, "v4", "high", "2026-11-20T10:00:00.000Z", "", image, "", 4.0, "[]", "name"); got != want {
 		t.Errorf("made is %s, want %s", got, want)
 	}
@@ -31,23 +32,24 @@ func TestVmTemplates(t *testing.T) {
 		with object
 		code apierror.Code
 	}{
-		"all that can be said": {object{"CpuPerformance": "highest", "Description": "d", "KeypairName": "key", "Tags": []any{object{"Key": "b", "Value": "1"}, object{"Key": "a", "Value": ""}}}, 0},
-		"no vCores":            {object{"CpuCores": 0}, apierror.InvalidValue},
-		"too many vCores":      {object{"CpuCores": 131}, apierror.InvalidValue},
-		"no memory":            {object{"Ram": 0}, apierror.InvalidValue},
-		"too much memory":      {object{"Ram": 2301}, apierror.InvalidValue},
-		"a bare generation":    {object{"CpuGeneration": "4"}, apierror.InvalidValue},
-		"no generation":        {object{"CpuGeneration": "v0"}, apierror.InvalidValue},
-		"one to come":          {object{"CpuGeneration": "v8"}, apierror.InvalidValue},
-		"one with a zero":      {object{"CpuGeneration": "v04"}, apierror.InvalidValue},
-		"no such performance":  {object{"CpuPerformance": "low"}, apierror.InvalidValue},
-		"no such image":        {object{"ImageId": "ami-00000000"}, apierror.ImageNotFound},
-		"somebody's image":     {object{"ImageId": l.image(bob)}, apierror.ImageNotFound},
-		"no such keypair":      {object{"KeypairName": "another"}, apierror.KeypairNotFound},
-		"no name":              {object{"VmTemplateName": ""}, apierror.InvalidLength},
-		"a long name":          {object{"VmTemplateName": strings.Repeat("n", 256)}, apierror.InvalidLength},
-		"an empty tag":         {object{"Tags": []any{object{"Key": "", "Value": ""}}}, apierror.InvalidTagKey},
-		"too many tags":        {object{"Tags": tooManyTags()}, apierror.TooManyTags},
+		"all that can be said": {object{"CpuPerformance": "highest", "Description": "d", "KeypairName": "key",
+			"Tags": []any{object{"Key": "b", "Value": "1"}, object{"Key": "a", "Value": ""}}}, 0},
+		"no vCores":           {object{"CpuCores": 0}, apierror.InvalidValue},
+		"too many vCores":     {object{"CpuCores": 131}, apierror.InvalidValue},
+		"no memory":           {object{"Ram": 0}, apierror.InvalidValue},
+		"too much memory":     {object{"Ram": 2301}, apierror.InvalidValue},
+		"a bare generation":   {object{"CpuGeneration": "4"}, apierror.InvalidValue},
+		"no generation":       {object{"CpuGeneration": "v0"}, apierror.InvalidValue},
+		"one to come":         {object{"CpuGeneration": "v8"}, apierror.InvalidValue},
+		"one with a zero":     {object{"CpuGeneration": "v04"}, apierror.InvalidValue},
+		"no such performance": {object{"CpuPerformance": "low"}, apierror.InvalidValue},
+		"no such image":       {object{"ImageId": "ami-00000000"}, apierror.ImageNotFound},
+		"somebody's image":    {object{"ImageId": l.image(bob)}, apierror.ImageNotFound},
+		"no such keypair":     {object{"KeypairName": "another"}, apierror.KeypairNotFound},
+		"no name":             {object{"VmTemplateName": ""}, apierror.InvalidLength},
+		"a long name":         {object{"VmTemplateName": strings.Repeat("n", 256)}, apierror.InvalidLength},
+		"an empty tag":        {object{"Tags": []any{object{"Key": "", "Value": ""}}}, apierror.InvalidTagKey},
+		"too many tags":       {object{"Tags": tooManyTags()}, apierror.TooManyTags},
 	} {
 		if _, err := l.try(alice, "CreateVmTemplate", least(test.with)); test.code == 0 && err != nil || test.code != 0 && !test.code.Is(err) {
 			t.Errorf("%s: %v, want %s", name, err, test.code)

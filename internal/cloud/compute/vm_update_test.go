@@ -29,7 +29,8 @@ func TestUpdateVm(t *testing.T) {
 		{"shutdown behavior", `"VmInitiatedShutdownBehavior": "restart"`, "VmInitiatedShutdownBehavior", "restart", false},
 		{"source check", `"IsSourceDestChecked": false`, "IsSourceDestChecked", "false", false},
 		{"secure boot", `"ActionsOnNextBoot": {"SecureBoot": "enable"}`, "ActionsOnNextBoot", "map[SecureBoot:enable]", false},
-		{"several", `"BsuOptimized": false, "DeletionProtection": true, "VmInitiatedShutdownBehavior": "terminate"`, "VmInitiatedShutdownBehavior", "terminate", false},
+		{"several", `"BsuOptimized": false, "DeletionProtection": true, "VmInitiatedShutdownBehavior": "terminate"`,
+			"VmInitiatedShutdownBehavior", "terminate", false},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -84,12 +85,16 @@ func TestUpdateVmRefuses(t *testing.T) {
 		{"nested virtualization on a shared host", stopped, `"NestedVirtualization": true`, apierror.InvalidParameter},
 		{"user data", stopped, `"UserData": "not Base64!"`, apierror.InvalidValue},
 		{"large user data", stopped, fmt.Sprintf(`"UserData": %q`, large), apierror.InvalidLength},
-		{"both views of the shutdown behavior", cloud, `"VmInitiatedShutdownBehavior": "stop", "ShutdownBehaviorConfiguration": {}`, apierror.IncompatibleParameters},
+		{"both views of the shutdown behavior", cloud, `"VmInitiatedShutdownBehavior": "stop", "ShutdownBehaviorConfiguration": {}`,
+			apierror.IncompatibleParameters},
 		{"a mapping of nothing", cloud, `"BlockDeviceMappings": [{"DeviceName": "/dev/sda1"}]`, apierror.MissingParameter},
 		{"a mapping without a name", cloud, `"BlockDeviceMappings": [{"Bsu": {"DeleteOnVmDeletion": true}}]`, apierror.MissingParameter},
-		{"a mapping of no device", cloud, `"BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "Bsu": {"DeleteOnVmDeletion": true}}]`, apierror.DeviceNameNotLinked},
-		{"a mapping of another device", cloud, fmt.Sprintf(`"BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "Bsu": {"VolumeId": %q}}]`, volume), apierror.VolumeDeviceMismatch},
-		{"a mapping of another VM's volume", stopped, fmt.Sprintf(`"BlockDeviceMappings": [{"Bsu": {"VolumeId": %q}}]`, volume), apierror.VolumeDeviceMismatch},
+		{"a mapping of no device", cloud, `"BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "Bsu": {"DeleteOnVmDeletion": true}}]`,
+			apierror.DeviceNameNotLinked},
+		{"a mapping of another device", cloud, fmt.Sprintf(`"BlockDeviceMappings": [{"DeviceName": "/dev/sdb", "Bsu": {"VolumeId": %q}}]`,
+			volume), apierror.VolumeDeviceMismatch},
+		{"a mapping of another VM's volume", stopped, fmt.Sprintf(`"BlockDeviceMappings": [{"Bsu": {"VolumeId": %q}}]`, volume),
+			apierror.VolumeDeviceMismatch},
 		{"a mapping of no volume", cloud, `"BlockDeviceMappings": [{"Bsu": {"VolumeId": "vol-00000000"}}]`, apierror.VolumeNotFound},
 		{"no device", cloud, `"BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "NoDevice": ""}]`, apierror.InvalidMappings},
 	}
@@ -119,7 +124,8 @@ func TestUpdateVmLinks(t *testing.T) {
 	subnet, net := l.subnet(anna)
 	group := l.One(anna, "CreateSecurityGroup", `{"NetId": %q, "SecurityGroupName": "web", "Description": "-"}`, net).Text("SecurityGroupId")
 	vm := l.vmIn(anna, `"SubnetId": %q`, subnet)
-	l.Call(anna, "UpdateVm", `{"VmId": %q, "SecurityGroupIds": [%q], "BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "Bsu": {"DeleteOnVmDeletion": false}}]}`, vm, group)
+	l.Call(anna, "UpdateVm", `{"VmId": %q, "SecurityGroupIds": [%q], "BlockDeviceMappings": [{"DeviceName": "/dev/sda1",
+		"Bsu": {"DeleteOnVmDeletion": false}}]}`, vm, group)
 	v := l.read(anna, "ReadVms", "VmIds", vm)
 	if got := v.Objects("BlockDeviceMappings")[0].Object("Bsu").Text("DeleteOnVmDeletion"); got != "false" {
 		t.Errorf("the volume goes with the VM: %s", got)
@@ -193,7 +199,8 @@ func TestPublicGroupsOfMachines(t *testing.T) {
 	}
 	in(web)
 	before := l.inWorld(anna, vm).Generation
-	l.Call(anna, "CreateSecurityGroupRule", `{"SecurityGroupId": %q, "Flow": "Inbound", "IpProtocol": "tcp", "FromPortRange": 80, "ToPortRange": 80, "IpRange": "0.0.0.0/0"}`, web)
+	l.Call(anna, "CreateSecurityGroupRule", `{"SecurityGroupId": %q, "Flow": "Inbound", "IpProtocol": "tcp", "FromPortRange": 80,
+		"ToPortRange": 80, "IpRange": "0.0.0.0/0"}`, web)
 	in(web)
 	if after := l.inWorld(anna, vm).Generation; after != before {
 		t.Errorf("for a rule the machine was changed from %d to %d", before, after)

@@ -39,9 +39,11 @@ func TestUserDataOrders(t *testing.T) {
 		{"outside of a section", "private_only=true\n", "{false false []}", "private_only=true\n"},
 		{"after a section", "-----BEGIN OUTSCALE SECTION-----\n-----END OUTSCALE SECTION-----\nprivate_only=true", "{false false []}",
 			"-----BEGIN OUTSCALE SECTION-----\n-----END OUTSCALE SECTION-----\nprivate_only=true"},
-		{"tags", "-----BEGIN OUTSCALE SECTION-----\ntags.a=b\ntags.c.d=e=f\ntags.=g\ntags.h\n-----END OUTSCALE SECTION-----", "{false false [{a b} {c.d e=f} {h }]}",
+		{"tags", "-----BEGIN OUTSCALE SECTION-----\ntags.a=b\ntags.c.d=e=f\ntags.=g\ntags.h\n-----END OUTSCALE SECTION-----",
+			"{false false [{a b} {c.d e=f} {h }]}",
 			"-----BEGIN OUTSCALE SECTION-----\ntags.a=b\ntags.c.d=e=f\ntags.=g\ntags.h\n-----END OUTSCALE SECTION-----"},
-		{"secret", "#!/bin/sh\n-----BEGIN OUTSCALE SECTION-----\nfilter_private_section=true\ntags.a=b\n-----END OUTSCALE SECTION-----\necho", "{false true [{a b}]}", "#!/bin/sh\necho"},
+		{"secret", "#!/bin/sh\n-----BEGIN OUTSCALE SECTION-----\nfilter_private_section=true\ntags.a=b\n-----END OUTSCALE SECTION-----\necho",
+			"{false true [{a b}]}", "#!/bin/sh\necho"},
 		{"unknown", "-----BEGIN OUTSCALE SECTION-----\npin=server\nprivate_only=yes\n-----END OUTSCALE SECTION-----", "{false false []}",
 			"-----BEGIN OUTSCALE SECTION-----\npin=server\nprivate_only=yes\n-----END OUTSCALE SECTION-----"},
 	}
@@ -79,7 +81,8 @@ func TestUserDataTagVms(t *testing.T) {
 	fixed := l.One(anna, "CreatePublicIp", `{}`).Text("PublicIp")
 	data := ordering("tags.osc.fcu.eip.auto-attach="+fixed, "tags.team=red", "filter_private_section=true")
 	v := l.vms(anna, `"UserData": %q`, data)[0]
-	if v.Text("PublicIp") != fixed || v.Text("UserData") != data || !slices.Equal(cloudtest.Texts(v.Objects("Tags"), "Value"), []string{fixed, "red"}) {
+	if v.Text("PublicIp") != fixed || v.Text("UserData") != data || !slices.Equal(cloudtest.Texts(v.Objects("Tags"), "Value"),
+		[]string{fixed, "red"}) {
 		t.Errorf("it is made as %v", v)
 	}
 	l.act()
@@ -181,7 +184,8 @@ func TestWhatUserDataWrite(t *testing.T) {
 	image := l.omi(anna)
 	l.journal.since()
 	l.refuse(apierror.InvalidLength, anna, "CreateVms", `{"ImageId": %q, "MinVmsCount": 100, "UserData": %q}`, image, data)
-	made := cloudtest.Texts(l.Call(anna, "CreateVms", `{"ImageId": %q, "MaxVmsCount": 100, "UserData": %q}`, image, data).Objects("Vms"), "VmId")
+	made := cloudtest.Texts(l.Call(anna, "CreateVms", `{"ImageId": %q, "MaxVmsCount": 100, "UserData": %q}`, image, data).Objects("Vms"),
+		"VmId")
 	if most := maxUserDataPerCall / len(data); len(made) != most {
 		t.Errorf("%d VMs are made, want %d, for whose user data there is room", len(made), most)
 	}

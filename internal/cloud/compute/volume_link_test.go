@@ -210,7 +210,8 @@ func TestVolumesOfANewVm(t *testing.T) {
 	l.settle()
 	l.Selects(l.list(anna, "ReadVolumes", `{"VolumeStates": ["available"]}`), "VolumeId", string(data.VolumeId))
 	l.Selects(l.list(anna, "ReadVolumes", `{}`), "VolumeId", string(data.VolumeId))
-	l.hasDisks(driver.Disk{Account: anna, ID: string(data.VolumeId), Generation: 1, Subregion: "test-1a", Size: 10, Type: "standard", Iops: 150})
+	l.hasDisks(driver.Disk{Account: anna, ID: string(data.VolumeId), Generation: 1, Subregion: "test-1a", Size: 10, Type: "standard",
+		Iops: 150})
 }
 
 // A link that changes while the driver is asked is not taken for done.

@@ -16,7 +16,8 @@ import (
 // walk follows the states of the resources of a kind. What it answers looks at
 // them: the table must lead from the state that each had to the one that it has,
 // or to its end. It answers the states that there are.
-func walk[T any, I resource.ID, S, E ~string, M ~map[S]map[E]S](k *resource.Kind[T, I], life M, of func(*T) (I, S)) func(*rapid.T, *resource.Tx) []string {
+func walk[T any, I resource.ID, S, E ~string, M ~map[S]map[E]S](k *resource.Kind[T, I], life M, of func(*T) (I, S)) func(*rapid.T,
+	*resource.Tx) []string {
 	was := map[I]S{}
 	return func(r *rapid.T, tx *resource.Tx) (states []string) {
 		now := map[I]S{}
@@ -28,7 +29,8 @@ func walk[T any, I resource.ID, S, E ~string, M ~map[S]map[E]S](k *resource.Kind
 			states = append(states, string(s))
 		}
 		for id, s := range was {
-			if _, there := now[id]; !there && !leads(life, s, "") && !slices.ContainsFunc(ends(life), func(end S) bool { return leads(life, s, end) }) {
+			if _, there := now[id]; !there && !leads(life, s, "") && !slices.ContainsFunc(ends(life),
+				func(end S) bool { return leads(life, s, end) }) {
 				r.Fatalf("%s is gone, and was %q", id, s)
 			}
 		}
@@ -61,7 +63,8 @@ func TestStorageWalksTheTables(t *testing.T) {
 		{"CreateSnapshot", `{"VolumeId": %q}`, "ReadVolumes", "VolumeId"},
 		{"CreateSnapshot", `{"SourceSnapshotId": %q, "SourceRegionName": "test-1"}`, "ReadSnapshots", "SnapshotId"},
 		{"DeleteSnapshot", `{"SnapshotId": %q}`, "ReadSnapshots", "SnapshotId"},
-		{"CreateImage", `{"RootDeviceName": "/dev/sda1", "BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "Bsu": {"SnapshotId": %q}}]}`, "ReadSnapshots", "SnapshotId"},
+		{"CreateImage", `{"RootDeviceName": "/dev/sda1", "BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "Bsu": {"SnapshotId": %q}}]}`,
+			"ReadSnapshots", "SnapshotId"},
 		{"CreateImage", `{"SourceImageId": %q, "SourceRegionName": "test-1"}`, "ReadImages", "ImageId"},
 		{"DeleteImage", `{"ImageId": %q}`, "ReadImages", "ImageId"},
 		{"CreateSnapshotExportTask", `{"SnapshotId": %q, ` + target + `}`, "ReadSnapshots", "SnapshotId"},
@@ -74,10 +77,12 @@ func TestStorageWalksTheTables(t *testing.T) {
 		l.snapshot(anna, l.volume(anna, `"Size": 1`)) // which most else begins with
 		walks := []func(*rapid.T, *resource.Tx) []string{
 			walk(Volumes, volumeLife, func(v *Volume) (id.Volume, VolumeState) { return v.VolumeId, v.State }),
-			walk(VolumeUpdateTasks, volumeUpdateLife, func(t *VolumeUpdateTask) (id.VolumeUpdateTask, VolumeUpdateState) { return t.TaskId, t.State }),
+			walk(VolumeUpdateTasks, volumeUpdateLife,
+				func(t *VolumeUpdateTask) (id.VolumeUpdateTask, VolumeUpdateState) { return t.TaskId, t.State }),
 			walk(Snapshots, snapshotLife, func(s *Snapshot) (id.Snapshot, SnapshotState) { return s.SnapshotId, s.State }),
 			walk(Images, imageLife, func(i *Image) (id.Image, ImageState) { return i.ImageId, i.State }),
-			walk(SnapshotExportTasks, snapshotExportLife, func(t *SnapshotExportTask) (id.SnapshotExportTask, SnapshotExportState) { return t.TaskId, t.State }),
+			walk(SnapshotExportTasks, snapshotExportLife,
+				func(t *SnapshotExportTask) (id.SnapshotExportTask, SnapshotExportState) { return t.TaskId, t.State }),
 			walk(ImageExportTasks, imageExportLife, func(t *ImageExportTask) (id.ImageExportTask, ImageExportState) { return t.TaskId, t.State }),
 		}
 		look := func() (states []string) {

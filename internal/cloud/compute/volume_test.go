@@ -56,7 +56,8 @@ func TestCreateVolume(t *testing.T) {
 				iops = `"Iops": ` + test.iops + ", "
 			}
 			l.Shows(v, `{"CreationDate": "2026-11-20T10:00:00.000Z", %s"LinkedVolumes": [], "Size": %s,
-				"State": "creating", "SubregionName": "test-1b", "Tags": [], "VolumeId": %q, "VolumeType": %q}`, iops, test.size, v["VolumeId"], test.kind)
+				"State": "creating", "SubregionName": "test-1b", "Tags": [], "VolumeId": %q, "VolumeType": %q}`, iops, test.size, v["VolumeId"],
+				test.kind)
 		})
 	}
 }
@@ -71,7 +72,8 @@ func TestVolumeLife(t *testing.T) {
 		l.refuse(want, anna, action, `{"VolumeId": %q}`, v)
 	}
 	l.refuse(apierror.InvalidVolumeState, anna, "UpdateVolume", `{"VolumeId": %q, "Size": 5}`, v)
-	l.refuse(apierror.InvalidState, anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/xvdb"}`, v, l.vm(anna, "test-1a", VmRunning))
+	l.refuse(apierror.InvalidState, anna, "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/xvdb"}`, v,
+		l.vm(anna, "test-1a", VmRunning))
 	l.advance(delay - 1)
 	if state := l.read(anna, "ReadVolumes", "VolumeIds", v).Text("State"); state != "creating" {
 		t.Errorf("a volume that the driver has not made yet is %s", state)
@@ -287,9 +289,11 @@ func TestStorageQuotas(t *testing.T) {
 	}{
 		{"volumes", "volume_limit", 2, `"Size": 1`, `"Size": 1`, apierror.TooManyVolumes},
 		{"size", "volume_size_limit", 100, `"Size": 90`, `"Size": 1, "VolumeType": "gp2"`, apierror.TooMuchVolumeSize},
-		{"size of a type", "gp2_volume_size_limit", 100, `"Size": 100, "VolumeType": "gp2"`, `"Size": 1, "VolumeType": "gp2"`, apierror.TooMuchVolumeSize},
+		{"size of a type", "gp2_volume_size_limit", 100, `"Size": 100, "VolumeType": "gp2"`, `"Size": 1, "VolumeType": "gp2"`,
+			apierror.TooMuchVolumeSize},
 		{"size of the default type", "standard_volume_size_limit", 50, `"Size": 40`, `"Size": 1`, apierror.TooMuchVolumeSize},
-		{"operations", "iops_limit", 500, `"Size": 10, "VolumeType": "io1", "Iops": 450`, `"Size": 10, "VolumeType": "io1", "Iops": 100`, apierror.TooManyIops},
+		{"operations", "iops_limit", 500, `"Size": 10, "VolumeType": "io1", "Iops": 450`, `"Size": 10, "VolumeType": "io1", "Iops": 100`,
+			apierror.TooManyIops},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

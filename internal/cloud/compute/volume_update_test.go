@@ -96,8 +96,10 @@ func TestVolumeUpdateTask(t *testing.T) {
 	task := l.One(anna, "UpdateVolume", `{"VolumeId": %q, "Size": 20, "VolumeType": "io1", "Iops": 600}`, v).Text("TaskId")
 	shown := func(more string, args ...any) {
 		t.Helper()
-		l.Shows(l.read(anna, "ReadVolumeUpdateTasks", "TaskIds", task), `{"Comment": "Update of volume %[3]s", "StartDate": %[1]q, "Tags": [], "TaskId": %[2]q, "VolumeId": %[3]q,
-			"VolumeUpdate": {"Origin": {"Iops": 150, "Size": 10, "VolumeType": "standard"}, "Target": {"Iops": 600, "Size": 20, "VolumeType": "io1"}}, `+more+`}`,
+		l.Shows(l.read(anna, "ReadVolumeUpdateTasks", "TaskIds", task),
+			`{"Comment": "Update of volume %[3]s", "StartDate": %[1]q, "Tags": [], "TaskId": %[2]q, "VolumeId": %[3]q,
+			"VolumeUpdate": {"Origin": {"Iops": 150, "Size": 10, "VolumeType": "standard"}, "Target": {"Iops": 600, "Size": 20,
+				"VolumeType": "io1"}}, `+more+`}`,
 			append([]any{asked, task, v}, args...)...)
 	}
 	l.rest()
@@ -223,7 +225,8 @@ func TestVolumeThatCannotBe(t *testing.T) {
 	}
 	l.drivers.Fail(nil)
 	l.settle()
-	if now := l.read(anna, "ReadVolumes", "VolumeIds", good); now.Text("Size") != "1" || now.Text("State") != "available" || now["TaskId"] != nil {
+	if now := l.read(anna, "ReadVolumes", "VolumeIds",
+		good); now.Text("Size") != "1" || now.Text("State") != "available" || now["TaskId"] != nil {
 		t.Errorf("a volume whose update failed is %v", now)
 	}
 	l.hasDisks(driver.Disk{Account: anna, ID: good, Generation: 3, Subregion: "test-1a", Size: 1, Type: "standard", Iops: 150})

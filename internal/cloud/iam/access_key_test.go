@@ -15,7 +15,8 @@ func TestCreateAccessKey(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
 	plain := r.call("CreateAccessKey", `{}`)
-	plain.is("AccessKey.State", `"ACTIVE"`, "AccessKey.Tag", "", "AccessKey.ExpirationDate", "", "AccessKey.UserId", "", "AccessKey.Secret", "",
+	plain.is("AccessKey.State", `"ACTIVE"`, "AccessKey.Tag", "", "AccessKey.ExpirationDate", "", "AccessKey.UserId", "", "AccessKey.Secret",
+		"",
 		"AccessKey.CreationDate", `"2026-11-20T10:04:05.000+0000"`, "AccessKey.LastModificationDate", `"2026-11-20T10:04:05.000+0000"`)
 	for field, length := range map[string]int{"AccessKeyId": 20, "SecretKey": 40} {
 		text := plain.get("AccessKey." + field)
@@ -162,7 +163,8 @@ func TestUpdateAccessKey(t *testing.T) {
 	r.call("UpdateAccessKey", update(`"Tag": ""`)).is("AccessKey.Tag", `""`, "AccessKey.State", `"ACTIVE"`)
 	r.call("UpdateAccessKey", update(`"ClearTag": true`)).is("AccessKey.Tag", "")
 	r.call("UpdateAccessKey", update(`"Tag": "new", "ClearTag": false`)).is("AccessKey.Tag", `"new"`)
-	r.call("UpdateAccessKey", update(`"ExpirationDate": "2029-01-01", "ClearExpirationDate": false`)).is("AccessKey.ExpirationDate", `"2029-01-01T00:00:00.000+0000"`)
+	r.call("UpdateAccessKey", update(`"ExpirationDate": "2029-01-01", "ClearExpirationDate": false`)).is("AccessKey.ExpirationDate",
+		`"2029-01-01T00:00:00.000+0000"`)
 	r.call("UpdateAccessKey", update(`"ClearExpirationDate": true`)).is("AccessKey.ExpirationDate", "", "AccessKey.Tag", `"new"`)
 
 	for name, c := range map[string]struct {
@@ -170,16 +172,18 @@ func TestUpdateAccessKey(t *testing.T) {
 		code  apierror.Code
 		words []string
 	}{
-		"nothing":             {`{"AccessKeyId": "` + keyID + `"}`, apierror.MissingParameter, []string{"State"}},
-		"nothing but no":      {update(`"ClearTag": false, "ClearExpirationDate": false`), apierror.MissingParameter, []string{"State"}},
-		"no id":               {`{"State": "ACTIVE"}`, apierror.MissingParameter, []string{"AccessKeyId"}},
-		"an unknown state":    {update(`"State": "asleep"`), apierror.InvalidValue, []string{"State", "ACTIVE, INACTIVE"}},
-		"an empty state":      {update(`"State": ""`), apierror.InvalidValue, []string{"State"}},
-		"date and no date":    {update(`"ExpirationDate": "2029-01-01", "ClearExpirationDate": true`), apierror.InvalidParameter, []string{"ClearExpirationDate"}},
-		"tag and no tag":      {update(`"Tag": "x", "ClearTag": true`), apierror.InvalidParameter, []string{"ClearTag"}},
-		"a past date":         {update(`"ExpirationDate": "2026-11-20"`), apierror.InvalidValue, []string{"ExpirationDate"}},
-		"a long tag":          {update(`"Tag": "` + strings.Repeat("x", 256) + `"`), apierror.InvalidLength, []string{"Tag"}},
-		"an absent key":       {`{"AccessKeyId": "ABCDEFGHIJ0123456789", "State": "ACTIVE"}`, apierror.AccessKeyNotFound, []string{"ABCDEFGHIJ0123456789"}},
+		"nothing":          {`{"AccessKeyId": "` + keyID + `"}`, apierror.MissingParameter, []string{"State"}},
+		"nothing but no":   {update(`"ClearTag": false, "ClearExpirationDate": false`), apierror.MissingParameter, []string{"State"}},
+		"no id":            {`{"State": "ACTIVE"}`, apierror.MissingParameter, []string{"AccessKeyId"}},
+		"an unknown state": {update(`"State": "asleep"`), apierror.InvalidValue, []string{"State", "ACTIVE, INACTIVE"}},
+		"an empty state":   {update(`"State": ""`), apierror.InvalidValue, []string{"State"}},
+		"date and no date": {update(`"ExpirationDate": "2029-01-01", "ClearExpirationDate": true`), apierror.InvalidParameter,
+			[]string{"ClearExpirationDate"}},
+		"tag and no tag": {update(`"Tag": "x", "ClearTag": true`), apierror.InvalidParameter, []string{"ClearTag"}},
+		"a past date":    {update(`"ExpirationDate": "2026-11-20"`), apierror.InvalidValue, []string{"ExpirationDate"}},
+		"a long tag":     {update(`"Tag": "` + strings.Repeat("x", 256) + `"`), apierror.InvalidLength, []string{"Tag"}},
+		"an absent key": {`{"AccessKeyId": "ABCDEFGHIJ0123456789", "State": "ACTIVE"}`, apierror.AccessKeyNotFound,
+			[]string{"ABCDEFGHIJ0123456789"}},
 		"an absent user":      {update(`"State": "ACTIVE", "UserName": "nobody"`), apierror.UserNotFound, []string{"nobody"}},
 		"a malformed key":     {`{"AccessKeyId": "x", "State": "ACTIVE"}`, apierror.MalformedID, []string{"AccessKeyId"}},
 		"an unknown argument": {update(`"Status": "ACTIVE"`), apierror.UnknownParameter, []string{"Status"}},

@@ -91,7 +91,8 @@ func TestUpdateAccount(t *testing.T) {
 	r.call("UpdateAccount", all).is(want...)
 	r.call("UpdateAccount", `{}`).is(want...)
 	r.call("UpdateAccount", `{"AdditionalEmails": ["c@example.com"]}`).is("Account.AdditionalEmails", `["c@example.com"]`)
-	r.call("UpdateAccount", `{"AdditionalEmails": [], "JobTitle": ""}`).is("Account.AdditionalEmails", "", "Account.JobTitle", "", "Account.City", `"1"`)
+	r.call("UpdateAccount", `{"AdditionalEmails": [], "JobTitle": ""}`).is("Account.AdditionalEmails", "", "Account.JobTitle", "",
+		"Account.City", `"1"`)
 	r.call("ReadAccounts", `{}`).is("Accounts.0.AdditionalEmails", "", "Accounts.0.Email", `"Jean@Example.com"`)
 
 	r.refused("UpdateAccount", `{"AdditionalEmails": ["a@example.com", "nobody"]}`, apierror.InvalidEmail, "AdditionalEmails.1", "nobody")
@@ -100,9 +101,11 @@ func TestUpdateAccount(t *testing.T) {
 		"a@b.example, d@e.example", "a@b.example,d@e.example", "a@b.example;d@e.example", "a@b.example d@e.example", "a@b.example\\n d@e.example",
 		"a@b@c.example", "A <a@b.example>", "a@b.example>",
 	} {
-		r.refused("UpdateAccount", `{"AdditionalEmails": ["c@example.com", "`+several+`"]}`, apierror.InvalidEmail, "AdditionalEmails.1", "name@example.com")
+		r.refused("UpdateAccount", `{"AdditionalEmails": ["c@example.com", "`+several+`"]}`, apierror.InvalidEmail, "AdditionalEmails.1",
+			"name@example.com")
 	}
-	r.call("UpdateAccount", `{"AdditionalEmails": ["o'neil+é/1=x@example.com"]}`).is("Account.AdditionalEmails", `["o'neil+é/1=x@example.com"]`)
+	r.call("UpdateAccount", `{"AdditionalEmails": ["o'neil+é/1=x@example.com"]}`).is("Account.AdditionalEmails",
+		`["o'neil+é/1=x@example.com"]`)
 	r.refused("UpdateAccount", `{"Email": "a@example"}`, apierror.InvalidEmail, "Email")
 	r.refused("UpdateAccount", `{"Email": ""}`, apierror.InvalidEmail, "Email")
 	r.at("1.1").refused("UpdateAccount", `{"AdditionalEmails": []}`, apierror.UnknownParameter, "AdditionalEmails")

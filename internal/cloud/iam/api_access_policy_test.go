@@ -21,7 +21,8 @@ func TestApiAccessPolicy(t *testing.T) {
 	r := setup(t)
 	read := func(seconds, trusted string) {
 		t.Helper()
-		r.call("ReadApiAccessPolicy", `{}`).is("ApiAccessPolicy.MaxAccessKeyExpirationSeconds", seconds, "ApiAccessPolicy.RequireTrustedEnv", trusted)
+		r.call("ReadApiAccessPolicy", `{}`).is("ApiAccessPolicy.MaxAccessKeyExpirationSeconds", seconds, "ApiAccessPolicy.RequireTrustedEnv",
+			trusted)
 	}
 	read("0", "false")
 	r.call("UpdateApiAccessPolicy", policy(maxKeySeconds, true)).is(
@@ -33,13 +34,15 @@ func TestApiAccessPolicy(t *testing.T) {
 		code apierror.Code
 		word string
 	}{
-		"negative":           {policy(-1, false), apierror.InvalidValue, "MaxAccessKeyExpirationSeconds"},
-		"too long":           {policy(maxKeySeconds+1, false), apierror.InvalidValue, "3153600000"},
-		"no end, trusted":    {policy(0, true), apierror.InvalidParameter, "RequireTrustedEnv"},
-		"no seconds":         {`{"RequireTrustedEnv": false}`, apierror.MissingParameter, "MaxAccessKeyExpirationSeconds"},
-		"no word of trust":   {`{"MaxAccessKeyExpirationSeconds": 1}`, apierror.MissingParameter, "RequireTrustedEnv"},
-		"seconds as a text":  {`{"MaxAccessKeyExpirationSeconds": "1", "RequireTrustedEnv": false}`, apierror.InvalidType, "MaxAccessKeyExpirationSeconds"},
-		"half a second more": {`{"MaxAccessKeyExpirationSeconds": 1.5, "RequireTrustedEnv": false}`, apierror.InvalidType, "MaxAccessKeyExpirationSeconds"},
+		"negative":         {policy(-1, false), apierror.InvalidValue, "MaxAccessKeyExpirationSeconds"},
+		"too long":         {policy(maxKeySeconds+1, false), apierror.InvalidValue, "3153600000"},
+		"no end, trusted":  {policy(0, true), apierror.InvalidParameter, "RequireTrustedEnv"},
+		"no seconds":       {`{"RequireTrustedEnv": false}`, apierror.MissingParameter, "MaxAccessKeyExpirationSeconds"},
+		"no word of trust": {`{"MaxAccessKeyExpirationSeconds": 1}`, apierror.MissingParameter, "RequireTrustedEnv"},
+		"seconds as a text": {`{"MaxAccessKeyExpirationSeconds": "1", "RequireTrustedEnv": false}`, apierror.InvalidType,
+			"MaxAccessKeyExpirationSeconds"},
+		"half a second more": {`{"MaxAccessKeyExpirationSeconds": 1.5, "RequireTrustedEnv": false}`, apierror.InvalidType,
+			"MaxAccessKeyExpirationSeconds"},
 	} {
 		t.Run(name, func(t *testing.T) { r.refused("UpdateApiAccessPolicy", c.body, c.code, c.word) })
 	}
@@ -64,11 +67,13 @@ func TestApiAccessPolicyAndPresentKeys(t *testing.T) {
 		r.call("UpdateAccessKey", `{"UserName": "anna", "AccessKeyId": "`+user+`", `+fields+`}`)
 	}
 
-	r.refused("UpdateApiAccessPolicy", policy(maxKeySeconds, false), apierror.InvalidParameter, "MaxAccessKeyExpirationSeconds", user, "no ExpirationDate")
+	r.refused("UpdateApiAccessPolicy", policy(maxKeySeconds, false), apierror.InvalidParameter, "MaxAccessKeyExpirationSeconds", user,
+		"no ExpirationDate")
 	update(`"State": "INACTIVE"`)
 	r.refused("UpdateApiAccessPolicy", policy(maxKeySeconds, false), apierror.InvalidParameter, user)
 	update(`"ExpirationDate": "2026-11-20T10:06:05Z"`) // 120 s
-	r.refused("UpdateApiAccessPolicy", policy(119, false), apierror.InvalidParameter, "MaxAccessKeyExpirationSeconds", user, "2026-11-20T10:06:05.000+0000")
+	r.refused("UpdateApiAccessPolicy", policy(119, false), apierror.InvalidParameter, "MaxAccessKeyExpirationSeconds", user,
+		"2026-11-20T10:06:05.000+0000")
 	r.refused("UpdateApiAccessPolicy", policy(120, false), apierror.InvalidParameter, user) // it must exceed
 	r.call("UpdateApiAccessPolicy", policy(121, false))
 
@@ -89,7 +94,8 @@ func TestKeysUnderApiAccessPolicy(t *testing.T) {
 	update := func(fields string) string { return `{"AccessKeyId": "` + keyID + `", ` + fields + `}` }
 
 	r.refused("UpdateAccessKey", update(`"ClearExpirationDate": true`), apierror.MissingParameter, "ExpirationDate", "cleared")
-	r.refused("UpdateAccessKey", update(`"State": "INACTIVE", "ExpirationDate": "2026-11-20T11:04:06Z"`), apierror.InvalidValue, "ExpirationDate")
+	r.refused("UpdateAccessKey", update(`"State": "INACTIVE", "ExpirationDate": "2026-11-20T11:04:06Z"`), apierror.InvalidValue,
+		"ExpirationDate")
 	r.call("UpdateAccessKey", update(`"State": "INACTIVE"`)).is("AccessKey.ExpirationDate", `"2026-11-20T11:04:05.000+0000"`)
 	r.call("UpdateAccessKey", update(`"ExpirationDate": "2026-11-20T11:00:00Z"`))
 
@@ -139,7 +145,8 @@ func TestKeysNeverOutliveThePolicy(t *testing.T) {
 			"create":             func(t *rapid.T) { attempt("CreateAccessKey", fmt.Sprintf(`{"UserName": %q, %s}`, user(), expiry())) },
 			"create without end": func(t *rapid.T) { attempt("CreateAccessKey", fmt.Sprintf(`{"UserName": %q}`, user())) },
 			"update": func(t *rapid.T) {
-				change := rapid.SampledFrom([]string{expiry(), `"ClearExpirationDate": true`, `"State": "INACTIVE"`, `"State": "ACTIVE"`, `"Tag": "x"`}).Draw(t, "change")
+				change := rapid.SampledFrom([]string{expiry(), `"ClearExpirationDate": true`, `"State": "INACTIVE"`, `"State": "ACTIVE"`,
+					`"Tag": "x"`}).Draw(t, "change")
 				attempt("UpdateAccessKey", fmt.Sprintf(`{"UserName": %q, "AccessKeyId": %q, %s}`, user(), some(), change))
 			},
 			"delete": func(t *rapid.T) {

@@ -23,11 +23,13 @@ func TestCreateClientGateway(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
 	got := r.One(alice, "CreateClientGateway", describing(65000, "192.0.2.0"))
-	r.Shows(got, `{"BgpAsn": 65000, "ClientGatewayId": %q, "ConnectionType": "ipsec.1", "PublicIp": "192.0.2.0", "State": "available", "Tags": []}`, got.Text("ClientGatewayId"))
+	r.Shows(got, `{"BgpAsn": 65000, "ClientGatewayId": %q, "ConnectionType": "ipsec.1", "PublicIp": "192.0.2.0", "State": "available",
+		"Tags": []}`, got.Text("ClientGatewayId"))
 	for _, asn := range []int{1, 50623, 4294967295} {
 		r.clientGateway(alice, asn, "192.0.2.1")
 	}
-	for _, ip := range []string{"192.0.2.0", "198.18.0.1", "203.0.113.255", "1.1.1.1", "223.255.255.255", "100.63.255.255", "172.32.0.0", "169.253.0.1"} {
+	for _, ip := range []string{"192.0.2.0", "198.18.0.1", "203.0.113.255", "1.1.1.1", "223.255.255.255", "100.63.255.255", "172.32.0.0",
+		"169.253.0.1"} {
 		r.clientGateway(alice, 65000, ip)
 	}
 	for name, refused := range map[string]struct {
@@ -64,7 +66,8 @@ func TestCreateClientGateway(t *testing.T) {
 func TestReadClientGateways(t *testing.T) {
 	t.Parallel()
 	r := setup(t, map[string]int{"cgw_limit": 3})
-	one, two, gone := r.clientGateway(alice, 65000, "192.0.2.1"), r.clientGateway(alice, 65001, "192.0.2.2"), r.clientGateway(alice, 65000, "192.0.2.3")
+	one, two, gone := r.clientGateway(alice, 65000, "192.0.2.1"), r.clientGateway(alice, 65001, "192.0.2.2"), r.clientGateway(alice, 65000,
+		"192.0.2.3")
 	r.Refuse(apierror.TooManyClientGateways, alice, "CreateClientGateway", describing(65000, "192.0.2.4"))
 	r.Refuse(apierror.ClientGatewayNotFound, bob, "DeleteClientGateway", about("ClientGatewayId", gone))
 	r.Call(alice, "DeleteClientGateway", about("ClientGatewayId", gone))

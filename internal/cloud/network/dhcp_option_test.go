@@ -27,8 +27,10 @@ func TestDhcpOptions(t *testing.T) {
 		name, request, want string // want: but for the ID
 	}{
 		{"all",
-			`{"DomainName": "MyCompany.com", "DomainNameServers": ["192.0.2.2", "192.0.2.1"], "LogServers": ["192.0.2.3"], "NtpServers": ["192.0.2.5", "192.0.2.4"]}`,
-			`{"DomainName": "MyCompany.com", "DomainNameServers": ["192.0.2.2", "192.0.2.1"], "LogServers": ["192.0.2.3"], "NtpServers": ["192.0.2.5", "192.0.2.4"]}`},
+			`{"DomainName": "MyCompany.com", "DomainNameServers": ["192.0.2.2", "192.0.2.1"], "LogServers": ["192.0.2.3"],
+				"NtpServers": ["192.0.2.5", "192.0.2.4"]}`,
+			`{"DomainName": "MyCompany.com", "DomainNameServers": ["192.0.2.2", "192.0.2.1"], "LogServers": ["192.0.2.3"],
+				"NtpServers": ["192.0.2.5", "192.0.2.4"]}`},
 		{"a name only",
 			`{"DomainName": "test"}`,
 			`{"DomainName": "test", "DomainNameServers": ["OutscaleProvidedDNS"]}`},
@@ -77,7 +79,8 @@ func TestDhcpOptionsRefusals(t *testing.T) {
 		want               apierror.Code
 	}{
 		{"nothing", "CreateDhcpOptions", `{}`, apierror.MissingParameter},
-		{"all of it empty", "CreateDhcpOptions", `{"DomainName": "", "DomainNameServers": [], "LogServers": [], "NtpServers": []}`, apierror.MissingParameter},
+		{"all of it empty", "CreateDhcpOptions", `{"DomainName": "", "DomainNameServers": [], "LogServers": [], "NtpServers": []}`,
+			apierror.MissingParameter},
 		{"name server by name", "CreateDhcpOptions", `{"DomainNameServers": ["ns.example.com"]}`, apierror.InvalidIP},
 		{"name server by another's name", "CreateDhcpOptions", `{"DomainNameServers": ["AmazonProvidedDNS"]}`, apierror.InvalidIP},
 		{"name server in IPv6", "CreateDhcpOptions", `{"DomainNameServers": ["2001:db8::1"]}`, apierror.InvalidIP},
@@ -105,7 +108,8 @@ func TestDhcpOptionsFilters(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
 	fallback := r.List(alice, "ReadDhcpOptions", `{}`)[0].Text("DhcpOptionsSetId")
-	first := r.One(alice, "CreateDhcpOptions", `{"DomainName": "a.com", "DomainNameServers": ["192.0.2.1", "192.0.2.2"]}`).Text("DhcpOptionsSetId")
+	first := r.One(alice, "CreateDhcpOptions",
+		`{"DomainName": "a.com", "DomainNameServers": ["192.0.2.1", "192.0.2.2"]}`).Text("DhcpOptionsSetId")
 	second := r.One(alice, "CreateDhcpOptions", `{"LogServers": ["192.0.2.3"], "NtpServers": ["192.0.2.4"]}`).Text("DhcpOptionsSetId")
 	r.Tag(alice, first, api.Tag{Key: "env", Value: "test"})
 	tests := []struct {

@@ -81,7 +81,8 @@ func (s *switches) only(t *testing.T) driver.Interface {
 // runLinks starts the loops of links over a driver and its switches.
 func (r *region) runLinks(delay time.Duration) (*switches, *reconcile.Reconciler, func()) {
 	drivers, links := sim.New(r.Clock.Now, delay), newSwitches()
-	loops, end := r.run(drivers, network.NewDirectLinkLoop(r.DB, drivers), network.NewInterfaceLoop(r.DB, links), network.NewInterfaceExpiryLoop(r.DB))
+	loops, end := r.run(drivers, network.NewDirectLinkLoop(r.DB, drivers), network.NewInterfaceLoop(r.DB, links),
+		network.NewInterfaceExpiryLoop(r.DB))
 	return links, loops, end
 }
 
@@ -136,7 +137,8 @@ func TestDirectLinkInterface(t *testing.T) {
 	link, gateway := r.link(alice), r.gateway(alice)
 	const addresses = `, "BgpKey": "a secret key", "OutscalePrivateIp": "172.16.0.4/30", "ClientPrivateIp": "172.16.0.5/30"`
 	made := r.One(alice, "CreateDirectLinkInterface", plugging(link, gateway, 101, addresses))
-	want := fmt.Sprintf(`{"AccountId": %q, "BgpAsn": 65000, "ClientPrivateIp": "172.16.0.5/30", "DirectLinkId": %q, "DirectLinkInterfaceId": %q,
+	want := fmt.Sprintf(`{"AccountId": %q, "BgpAsn": 65000, "ClientPrivateIp": "172.16.0.5/30", "DirectLinkId": %q,
+		"DirectLinkInterfaceId": %q,
 		"DirectLinkInterfaceName": "Paris", "InterfaceType": "private", "Location": "LOC1", "Mtu": 1500, "OutscalePrivateIp": "172.16.0.4/30",
 		"State": "pending", "VirtualGatewayId": %q, "Vlan": 101}`, alice, link, made["DirectLinkInterfaceId"], gateway)
 	which := naming("DirectLinkInterfaceId", made.Text("DirectLinkInterfaceId"))
@@ -202,7 +204,8 @@ func TestDirectLinkInterfaceRefusals(t *testing.T) {
 		{"VLAN 4095", "CreateDirectLinkInterface", plugging(link, gateway, 4095, ""), apierror.InvalidValue},
 		{"ASN before the first", "CreateDirectLinkInterface", asn(64511), apierror.InvalidAsn},
 		{"ASN after the last", "CreateDirectLinkInterface", asn(65535), apierror.InvalidAsn},
-		{"a long key", "CreateDirectLinkInterface", plugging(link, gateway, 102, `, "BgpKey": "`+strings.Repeat("k", 81)+`"`), apierror.InvalidLength},
+		{"a long key", "CreateDirectLinkInterface", plugging(link, gateway, 102, `, "BgpKey": "`+strings.Repeat("k", 81)+`"`),
+			apierror.InvalidLength},
 		{"only our address", "CreateDirectLinkInterface", ends("10.0.0.1/30", ""), apierror.MissingParameter},
 		{"only the client's address", "CreateDirectLinkInterface", ends("", "10.0.0.1/30"), apierror.MissingParameter},
 		{"other ranges", "CreateDirectLinkInterface", ends("10.0.0.1/30", "10.0.0.5/30"), apierror.InvalidParameter},
@@ -212,8 +215,10 @@ func TestDirectLinkInterfaceRefusals(t *testing.T) {
 		{"IPv6", "CreateDirectLinkInterface", ends("fd00::1/64", "fd00::2/64"), apierror.InvalidIP},
 		{"multicast", "CreateDirectLinkInterface", ends("224.0.0.1/30", "224.0.0.2/30"), apierror.InvalidIPAddress},
 		{"loopback", "CreateDirectLinkInterface", ends("127.0.0.1/30", "127.0.0.2/30"), apierror.InvalidIPAddress},
-		{"no ASN", "CreateDirectLinkInterface", strings.Replace(plugging(link, gateway, 102, ""), `"BgpAsn": 65000, `, "", 1), apierror.MissingParameter},
-		{"an update of none", "UpdateDirectLinkInterface", `{"DirectLinkInterfaceId": "dxvif-00000000", "Mtu": 1500}`, apierror.DirectLinkInterfaceNotFound},
+		{"no ASN", "CreateDirectLinkInterface", strings.Replace(plugging(link, gateway, 102, ""), `"BgpAsn": 65000, `, "", 1),
+			apierror.MissingParameter},
+		{"an update of none", "UpdateDirectLinkInterface", `{"DirectLinkInterfaceId": "dxvif-00000000", "Mtu": 1500}`,
+			apierror.DirectLinkInterfaceNotFound},
 		{"an update without a size", "UpdateDirectLinkInterface", naming("DirectLinkInterfaceId", taken), apierror.MissingParameter},
 		{"large packets", "UpdateDirectLinkInterface", fmt.Sprintf(`{"DirectLinkInterfaceId": %q, "Mtu": 9001}`, taken), apierror.InvalidValue},
 		{"a deletion of none", "DeleteDirectLinkInterface", `{"DirectLinkInterfaceId": "dxvif-00000000"}`, apierror.DirectLinkInterfaceNotFound},
@@ -228,7 +233,8 @@ func TestDirectLinkInterfaceRefusals(t *testing.T) {
 		}
 	}
 	r.Refuse(apierror.DirectLinkInterfaceNotFound, bob, "DeleteDirectLinkInterface", naming("DirectLinkInterfaceId", taken))
-	for n, body := range []string{plugging(link, gateway, 2, ""), plugging(link, gateway, 4094, ""), strings.Replace(asn(64512), "102", "3", 1), strings.Replace(asn(65534), "102", "4", 1)} {
+	for n, body := range []string{plugging(link, gateway, 2, ""), plugging(link, gateway, 4094, ""),
+		strings.Replace(asn(64512), "102", "3", 1), strings.Replace(asn(65534), "102", "4", 1)} {
 		if _, err := r.Try(alice, "CreateDirectLinkInterface", body); err != nil {
 			t.Errorf("bound %d: %v", n, err)
 		}
@@ -277,7 +283,8 @@ func TestInterfaceAddressesAreChosen(t *testing.T) {
 	linkLocal, metadata := netip.MustParsePrefix("169.254.0.0/16"), netip.MustParseAddr("169.254.169.254")
 	taken := map[netip.Prefix]bool{}
 	wide := netip.MustParsePrefix("169.254.0.0/17")
-	r.Call(alice, "CreateDirectLinkInterface", plugging(link, gateway, 101, `, "OutscalePrivateIp": "169.254.0.1/17", "ClientPrivateIp": "169.254.0.2/17"`))
+	r.Call(alice, "CreateDirectLinkInterface",
+		plugging(link, gateway, 101, `, "OutscalePrivateIp": "169.254.0.1/17", "ClientPrivateIp": "169.254.0.2/17"`))
 	for vlan := 2; vlan < 100; vlan++ {
 		i := r.shown(alice, r.plug(alice, link, gateway, vlan))
 		ours, clients := netip.MustParsePrefix(i.Text("OutscalePrivateIp")), netip.MustParsePrefix(i.Text("ClientPrivateIp"))
@@ -299,7 +306,8 @@ func TestDirectLinkInterfaceInTheWorld(t *testing.T) {
 	links, loops, end := r.runLinks(4 * time.Second)
 	defer end()
 	link, gateway := r.link(alice), r.gateway(alice)
-	which := r.One(alice, "CreateDirectLinkInterface", plugging(link, gateway, 101, `, "BgpKey": "a secret key", "OutscalePrivateIp": "172.16.0.4/30", "ClientPrivateIp": "172.16.0.5/30"`)).Text("DirectLinkInterfaceId")
+	which := r.One(alice, "CreateDirectLinkInterface", plugging(link, gateway, 101,
+		`, "BgpKey": "a secret key", "OutscalePrivateIp": "172.16.0.4/30", "ClientPrivateIp": "172.16.0.5/30"`)).Text("DirectLinkInterfaceId")
 	r.settle(loops)
 	r.isInterface(which, network.InterfacePending, alice)
 	if has, err := links.ObserveInterfaces(t.Context()); err != nil || len(has) > 0 {

@@ -39,7 +39,8 @@ func TestInternetService(t *testing.T) {
 	if after := r.netGeneration(alice, net); after == before {
 		t.Error("the driver does not hear of the link")
 	}
-	r.Shows(r.List(alice, "ReadInternetServices", `{}`)[0], `{"InternetServiceId": %q, "NetId": %q, "State": "available", "Tags": []}`, service, net)
+	r.Shows(r.List(alice, "ReadInternetServices", `{}`)[0], `{"InternetServiceId": %q, "NetId": %q, "State": "available", "Tags": []}`,
+		service, net)
 	if got := r.worldNet(net).InternetService; got != service {
 		t.Errorf("in the driver, the Net has the internet service %q", got)
 	}
@@ -73,7 +74,8 @@ func TestUnlinkOfReachedNet(t *testing.T) {
 	net := r.net(alice, "10.0.0.0/16")
 	service, subnet := r.linkInternet(alice, net), r.subnet(alice, net, "10.0.0.0/24")
 	unlink := fmt.Sprintf(`{"InternetServiceId": %q, "NetId": %q}`, service, net)
-	r.Call(alice, "CreateRoute", `{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0", "GatewayId": %q}`, r.mainTable(alice, net)["RouteTableId"], service)
+	r.Call(alice, "CreateRoute", `{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0", "GatewayId": %q}`,
+		r.mainTable(alice, net)["RouteTableId"], service)
 	nat := r.nat(alice, subnet)
 	r.Refuse(apierror.NetHasNatService, alice, "UnlinkInternetService", unlink)
 	r.Call(alice, "DeleteNatService", `{"NatServiceId": %q}`, nat)
@@ -109,12 +111,18 @@ func TestInternetServiceRefusals(t *testing.T) {
 	}{
 		{"no Net", alice, "LinkInternetService", fmt.Sprintf(`{"InternetServiceId": %q}`, service), apierror.MissingParameter},
 		{"no internet service", alice, "UnlinkInternetService", fmt.Sprintf(`{"NetId": %q}`, net), apierror.MissingParameter},
-		{"link of none", alice, "LinkInternetService", fmt.Sprintf(`{"InternetServiceId": "igw-00000000", "NetId": %q}`, net), apierror.InternetServiceNotFound},
-		{"link to no Net", alice, "LinkInternetService", fmt.Sprintf(`{"InternetServiceId": %q, "NetId": "vpc-00000000"}`, service), apierror.NetNotFound},
-		{"link of another account's", bob, "LinkInternetService", fmt.Sprintf(`{"InternetServiceId": %q, "NetId": %q}`, service, net), apierror.InternetServiceNotFound},
-		{"unlink of none", alice, "UnlinkInternetService", fmt.Sprintf(`{"InternetServiceId": "igw-00000000", "NetId": %q}`, net), apierror.InternetServiceNotFound},
-		{"unlink from no Net", alice, "UnlinkInternetService", fmt.Sprintf(`{"InternetServiceId": %q, "NetId": "vpc-00000000"}`, service), apierror.NetNotFound},
-		{"unlink of another account's", bob, "UnlinkInternetService", fmt.Sprintf(`{"InternetServiceId": %q, "NetId": %q}`, service, net), apierror.InternetServiceNotFound},
+		{"link of none", alice, "LinkInternetService", fmt.Sprintf(`{"InternetServiceId": "igw-00000000", "NetId": %q}`, net),
+			apierror.InternetServiceNotFound},
+		{"link to no Net", alice, "LinkInternetService", fmt.Sprintf(`{"InternetServiceId": %q, "NetId": "vpc-00000000"}`, service),
+			apierror.NetNotFound},
+		{"link of another account's", bob, "LinkInternetService", fmt.Sprintf(`{"InternetServiceId": %q, "NetId": %q}`, service, net),
+			apierror.InternetServiceNotFound},
+		{"unlink of none", alice, "UnlinkInternetService", fmt.Sprintf(`{"InternetServiceId": "igw-00000000", "NetId": %q}`, net),
+			apierror.InternetServiceNotFound},
+		{"unlink from no Net", alice, "UnlinkInternetService", fmt.Sprintf(`{"InternetServiceId": %q, "NetId": "vpc-00000000"}`, service),
+			apierror.NetNotFound},
+		{"unlink of another account's", bob, "UnlinkInternetService", fmt.Sprintf(`{"InternetServiceId": %q, "NetId": %q}`, service, net),
+			apierror.InternetServiceNotFound},
 		{"deletion of none", alice, "DeleteInternetService", `{"InternetServiceId": "igw-00000000"}`, apierror.InternetServiceNotFound},
 		{"deletion of what is none", alice, "DeleteInternetService", fmt.Sprintf(`{"InternetServiceId": %q}`, net), apierror.InvalidID},
 	}

@@ -175,7 +175,8 @@ func TestLoop(t *testing.T) {
 	loops, end := r.run(drivers)
 	defer end()
 
-	own := r.One(alice, "CreateDhcpOptions", `{"DomainName": "example.com", "LogServers": ["192.0.2.1"], "NtpServers": ["192.0.2.3", "192.0.2.2"]}`).Text("DhcpOptionsSetId")
+	own := r.One(alice, "CreateDhcpOptions", `{"DomainName": "example.com", "LogServers": ["192.0.2.1"], "NtpServers": ["192.0.2.3",
+		"192.0.2.2"]}`).Text("DhcpOptionsSetId")
 	net := r.net(alice, "10.0.0.0/16")
 	r.Call(alice, "UpdateNet", `{"NetId": %q, "DhcpOptionsSetId": %q}`, net, own)
 	first := r.subnet(alice, net, "10.0.0.0/24")

@@ -40,7 +40,8 @@ func (r *region) nat(account, subnet string) string {
 func (r *region) public() (net, subnet string) {
 	r.Helper()
 	net = r.net(alice, "10.0.0.0/16")
-	r.Call(alice, "CreateRoute", `{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0", "GatewayId": %q}`, r.mainTable(alice, net)["RouteTableId"], r.linkInternet(alice, net))
+	r.Call(alice, "CreateRoute", `{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0", "GatewayId": %q}`,
+		r.mainTable(alice, net)["RouteTableId"], r.linkInternet(alice, net))
 	return net, r.subnet(alice, net, "10.0.0.0/24")
 }
 
@@ -201,13 +202,19 @@ func TestNatServiceRefusals(t *testing.T) {
 	}{
 		{"no public IP", alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q}`, subnet), apierror.MissingParameter},
 		{"no Subnet", alice, "CreateNatService", fmt.Sprintf(`{"PublicIpId": %q}`, spare), apierror.MissingParameter},
-		{"unknown Subnet", alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": "subnet-00000000", "PublicIpId": %q}`, spare), apierror.SubnetNotFound},
-		{"another account's Subnet", bob, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, subnet, spare), apierror.SubnetNotFound},
-		{"unknown public IP", alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": "eipalloc-00000000"}`, subnet), apierror.PublicIpNotFound},
-		{"the region's public IP", alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, subnet, lent), apierror.PublicIpNotFound},
+		{"unknown Subnet", alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": "subnet-00000000", "PublicIpId": %q}`, spare),
+			apierror.SubnetNotFound},
+		{"another account's Subnet", bob, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, subnet, spare),
+			apierror.SubnetNotFound},
+		{"unknown public IP", alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": "eipalloc-00000000"}`, subnet),
+			apierror.PublicIpNotFound},
+		{"the region's public IP", alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, subnet, lent),
+			apierror.PublicIpNotFound},
 		{"a linked public IP", alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, subnet, linked), apierror.InUse},
-		{"a Subnet that is not public", alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, private, spare), apierror.NoInternetRoute},
-		{"a second one in the Subnet", alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, subnet, spare), apierror.NatServiceExists},
+		{"a Subnet that is not public", alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, private, spare),
+			apierror.NoInternetRoute},
+		{"a second one in the Subnet", alice, "CreateNatService", fmt.Sprintf(`{"SubnetId": %q, "PublicIpId": %q}`, subnet, spare),
+			apierror.NatServiceExists},
 		{"deletion of none", alice, "DeleteNatService", `{"NatServiceId": "nat-00000000"}`, apierror.NatServiceNotFound},
 		{"deletion of another account's", bob, "DeleteNatService", fmt.Sprintf(`{"NatServiceId": %q}`, nat), apierror.NatServiceNotFound},
 		{"deletion of what is none", alice, "DeleteNatService", fmt.Sprintf(`{"NatServiceId": %q}`, net), apierror.InvalidID},
@@ -259,7 +266,8 @@ func TestNatServiceFilters(t *testing.T) {
 	net, subnet := r.public()
 	other := r.subnet(alice, net, "10.0.1.0/24")
 	first := r.nat(alice, subnet)
-	second := r.One(alice, "CreateNatService", `{"SubnetId": %q, "PublicIpId": %q, "ClientToken": "once"}`, other, r.spareIp(alice)).Text("NatServiceId")
+	second := r.One(alice, "CreateNatService", `{"SubnetId": %q, "PublicIpId": %q, "ClientToken": "once"}`, other,
+		r.spareIp(alice)).Text("NatServiceId")
 	r.Call(alice, "DeleteNatService", `{"NatServiceId": %q}`, first)
 	r.Tag(alice, second, api.Tag{Key: "env", Value: "test"})
 	tests := []struct {

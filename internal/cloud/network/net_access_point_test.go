@@ -88,7 +88,8 @@ func TestServices(t *testing.T) {
 		t.Errorf("the services are %q with %d IDs and %d ranges, want %q", names, len(ids), len(ranges), want)
 	}
 	again := setup(t)
-	r.Shows(again.List(alice, "ReadNetAccessPointServices", `{}`)[0], `{"ServiceId": %q, "ServiceName": %q, "IpRanges": ["203.0.113.0/28"]}`, services[0]["ServiceId"], apiService)
+	r.Shows(again.List(alice, "ReadNetAccessPointServices", `{}`)[0], `{"ServiceId": %q, "ServiceName": %q, "IpRanges": ["203.0.113.0/28"]}`,
+		services[0]["ServiceId"], apiService)
 
 	r.Selects(r.List("", "ReadNetAccessPointServices", `{"Filters": {"ServiceNames": [%q, "none"]}}`, apiService), "ServiceName", apiService)
 	r.Selects(r.List("", "ReadNetAccessPointServices", `{"Filters": {"ServiceIds": [%q]}}`, services[3]["ServiceId"]), "ServiceName", want[3])
@@ -103,7 +104,8 @@ func TestNetAccessPoint(t *testing.T) {
 	made := r.One(alice, "CreateNetAccessPoint", `{"NetId": %q, "ServiceName": %q, "RouteTableIds": [%q, %[3]q]}`, net, apiService, first)
 	point := made.Text("NetAccessPointId")
 	shown := func(state, tables string) string {
-		return fmt.Sprintf(`{"NetAccessPointId": %q, "NetId": %q, "RouteTableIds": %s, "ServiceName": %q, "State": %q, "Tags": []}`, point, net, tables, apiService, state)
+		return fmt.Sprintf(`{"NetAccessPointId": %q, "NetId": %q, "RouteTableIds": %s, "ServiceName": %q, "State": %q, "Tags": []}`, point, net,
+			tables, apiService, state)
 	}
 	list := func() object { return r.List(alice, "ReadNetAccessPoints", `{}`)[0] }
 	r.Shows(made, shown("pending", fmt.Sprintf("[%q]", first)))
@@ -124,7 +126,8 @@ func TestNetAccessPoint(t *testing.T) {
 	r.Shows(update(""), shown("pending", fmt.Sprintf("[%q]", second)))
 
 	// A second service has a route of its own.
-	other := r.One(alice, "CreateNetAccessPoint", `{"NetId": %q, "ServiceName": "com.outscale.test-1.oos", "RouteTableIds": [%q]}`, net, second).Text("NetAccessPointId")
+	other := r.One(alice, "CreateNetAccessPoint", `{"NetId": %q, "ServiceName": "com.outscale.test-1.oos", "RouteTableIds": [%q]}`, net,
+		second).Text("NetAccessPointId")
 	oos := r.List("", "ReadNetAccessPointServices", `{"Filters": {"ServiceNames": ["com.outscale.test-1.oos"]}}`)[0].Text("ServiceId")
 	r.routes(alice, second, service+" "+point, oos+" "+other)
 
@@ -176,9 +179,11 @@ func TestNetAccessPointRefusals(t *testing.T) {
 		{"adding another Net's table", alice, "UpdateNetAccessPoint", update("AddRouteTableIds", elsewhere), apierror.InvalidParameter},
 		{"removing an unknown table", alice, "UpdateNetAccessPoint", update("RemoveRouteTableIds", "rtb-00000000"), apierror.RouteTableNotFound},
 		{"adding and removing a table", alice, "UpdateNetAccessPoint",
-			fmt.Sprintf(`{"NetAccessPointId": %q, "AddRouteTableIds": [%q], "RemoveRouteTableIds": [%[2]q]}`, point, table), apierror.InvalidParameterSet},
+			fmt.Sprintf(`{"NetAccessPointId": %q, "AddRouteTableIds": [%q], "RemoveRouteTableIds": [%[2]q]}`, point,
+				table), apierror.InvalidParameterSet},
 		{"deletion of none", alice, "DeleteNetAccessPoint", `{"NetAccessPointId": "vpce-00000000"}`, apierror.NetAccessPointNotFound},
-		{"deletion of another account's", bob, "DeleteNetAccessPoint", fmt.Sprintf(`{"NetAccessPointId": %q}`, point), apierror.NetAccessPointNotFound},
+		{"deletion of another account's", bob, "DeleteNetAccessPoint", fmt.Sprintf(`{"NetAccessPointId": %q}`, point),
+			apierror.NetAccessPointNotFound},
 		{"deletion of what is none", alice, "DeleteNetAccessPoint", fmt.Sprintf(`{"NetAccessPointId": %q}`, net), apierror.InvalidID},
 	}
 	for _, test := range tests {

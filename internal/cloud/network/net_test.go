@@ -17,8 +17,10 @@ func TestNet(t *testing.T) {
 	set := r.List(alice, "ReadDhcpOptions", `{}`)[0].Text("DhcpOptionsSetId")
 
 	made := r.One(alice, "CreateNet", `{"IpRange": "10.0.0.0/16"}`)
-	r.Shows(made, `{"NetId": %q, "IpRange": "10.0.0.0/16", "DhcpOptionsSetId": %q, "State": "available", "Tenancy": "default", "Tags": []}`, made["NetId"], set)
-	r.Shows(r.List(alice, "ReadNets", `{}`)[0], `{"NetId": %q, "IpRange": "10.0.0.0/16", "DhcpOptionsSetId": %q, "State": "available", "Tenancy": "default", "Tags": []}`, made["NetId"], set)
+	r.Shows(made, `{"NetId": %q, "IpRange": "10.0.0.0/16", "DhcpOptionsSetId": %q, "State": "available", "Tenancy": "default", "Tags": []}`,
+		made["NetId"], set)
+	r.Shows(r.List(alice, "ReadNets", `{}`)[0], `{"NetId": %q, "IpRange": "10.0.0.0/16", "DhcpOptionsSetId": %q, "State": "available",
+		"Tenancy": "default", "Tags": []}`, made["NetId"], set)
 
 	dedicated := r.One(alice, "CreateNet", `{"IpRange": "10.0.0.0/16", "Tenancy": "dedicated"}`)
 	if dedicated["Tenancy"] != "dedicated" || dedicated["NetId"] == made["NetId"] {
@@ -44,7 +46,8 @@ func TestDeletedNet(t *testing.T) {
 	r.Tag(alice, net, api.Tag{Key: "env", Value: "test"})
 	r.settle(loops)
 	r.Call(alice, "DeleteNet", naming("NetId", net))
-	want := fmt.Sprintf(`{"NetId": %q, "IpRange": "10.0.0.0/16", "DhcpOptionsSetId": %q, "State": "deleting", "Tenancy": "default", "Tags": []}`, net, standard)
+	want := fmt.Sprintf(`{"NetId": %q, "IpRange": "10.0.0.0/16", "DhcpOptionsSetId": %q, "State": "deleting", "Tenancy": "default",
+		"Tags": []}`, net, standard)
 	deleting := fmt.Sprintf(`{"Filters": {"NetIds": [%q], "States": ["deleting"]}}`, net)
 	r.settle(loops)
 	r.Shows(r.List(alice, "ReadNets", deleting)[0], want)
@@ -128,9 +131,12 @@ func TestNetRefusals(t *testing.T) {
 		{"unknown parameter", alice, "CreateNet", `{"IpRange": "10.0.0.0/16", "IsDefault": true}`, apierror.UnknownParameter},
 		{"update without a set", alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q}`, net), apierror.MissingParameter},
 		{"update of no Net", alice, "UpdateNet", `{"NetId": "vpc-00000000", "DhcpOptionsSetId": "default"}`, apierror.NetNotFound},
-		{"update of another account's Net", bob, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": "default"}`, net), apierror.NetNotFound},
-		{"update to no set", alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": "dopt-00000000"}`, net), apierror.DhcpOptionsNotFound},
-		{"update to another account's set", alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": %q}`, net, bobs), apierror.DhcpOptionsNotFound},
+		{"update of another account's Net", bob, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": "default"}`, net),
+			apierror.NetNotFound},
+		{"update to no set", alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": "dopt-00000000"}`, net),
+			apierror.DhcpOptionsNotFound},
+		{"update to another account's set", alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": %q}`, net, bobs),
+			apierror.DhcpOptionsNotFound},
 		{"update to what is no set", alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": "Default"}`, net), apierror.InvalidID},
 		{"update to a malformed set", alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": "dopt-1"}`, net), apierror.MalformedID},
 		{"update to an empty set", alice, "UpdateNet", fmt.Sprintf(`{"NetId": %q, "DhcpOptionsSetId": ""}`, net), apierror.InvalidID},
@@ -161,7 +167,8 @@ func TestNetDhcpOptions(t *testing.T) {
 	own := r.One(alice, "CreateDhcpOptions", `{"DomainName": "example.com"}`).Text("DhcpOptionsSetId")
 	made := r.One(alice, "CreateNet", `{"IpRange": "10.0.0.0/16"}`)
 	updated := r.One(alice, "UpdateNet", `{"NetId": %q, "DhcpOptionsSetId": %q}`, made["NetId"], own)
-	r.Shows(updated, `{"NetId": %q, "IpRange": "10.0.0.0/16", "DhcpOptionsSetId": %q, "State": "available", "Tenancy": "default", "Tags": []}`, made["NetId"], own)
+	r.Shows(updated, `{"NetId": %q, "IpRange": "10.0.0.0/16", "DhcpOptionsSetId": %q, "State": "available", "Tenancy": "default",
+		"Tags": []}`, made["NetId"], own)
 	r.Selects(r.List(alice, "ReadNets", `{"Filters": {"DhcpOptionsSetIds": [%q]}}`, own), "NetId", made.Text("NetId"))
 	r.Refuse(apierror.InUse, alice, "DeleteDhcpOptions", `{"DhcpOptionsSetId": %q}`, own)
 

@@ -43,7 +43,8 @@ func TestLoopBringsNics(t *testing.T) {
 
 	vm, first := r.vm(alice, p.subnet)
 	primary := driver.Nic{
-		ID: first, Subnet: p.subnet, MAC: r.read(alice, first).Text("MacAddress"), Machine: vm, SourceDestCheck: true, SecurityGroups: []string{p.group},
+		ID: first, Subnet: p.subnet, MAC: r.read(alice,
+			first).Text("MacAddress"), Machine: vm, SourceDestCheck: true, SecurityGroups: []string{p.group},
 		Addresses: []driver.Address{{Private: addr(addresses(r.read(alice, first))[0])}},
 	}
 	link := r.Call(alice, "LinkNic", `{"NicId": %q, "VmId": %q, "DeviceNumber": 3}`, nic, vm).Text("LinkNicId")
@@ -84,6 +85,7 @@ func TestLoopBringsNics(t *testing.T) {
 	lent := r.One(alice, "CreateNic", `{"SubnetId": %q}`, p.subnet)
 	has(primary, driver.Nic{
 		ID: lent.Text("NicId"), Subnet: p.subnet, MAC: lent.Text("MacAddress"), SourceDestCheck: true, SecurityGroups: []string{p.group},
-		Addresses: []driver.Address{{Private: addr(addresses(lent)[0]), Public: addr(lent["LinkPublicIp"].(map[string]any)["PublicIp"].(string))}},
+		Addresses: []driver.Address{{Private: addr(addresses(lent)[0]),
+			Public: addr(lent["LinkPublicIp"].(map[string]any)["PublicIp"].(string))}},
 	})
 }

@@ -112,8 +112,10 @@ func TestNic(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
 	p := r.place(alice)
-	made := r.One(alice, "CreateNic", `{"SubnetId": %q, "Description": "a card", "PrivateIps": [{"IsPrimary": true, "PrivateIp": "10.0.0.20"}, {"PrivateIp": "10.0.0.21"}]}`, p.subnet)
-	want := fmt.Sprintf(`{"NicId": %q, "AccountId": %q, "Description": "a card", "IsSourceDestChecked": true, "MacAddress": %q, "NetId": %q, "SubnetId": %q,
+	made := r.One(alice, "CreateNic", `{"SubnetId": %q, "Description": "a card", "PrivateIps": [{"IsPrimary": true, "PrivateIp": "10.0.0.20"},
+		{"PrivateIp": "10.0.0.21"}]}`, p.subnet)
+	want := fmt.Sprintf(`{"NicId": %q, "AccountId": %q, "Description": "a card", "IsSourceDestChecked": true, "MacAddress": %q, "NetId": %q,
+		"SubnetId": %q,
 		"SubregionName": "test-1a", "State": "available", "Tags": [], "PrivateDnsName": "ip-10-0-0-20.test-1.compute.internal",
 		"SecurityGroups": [{"SecurityGroupId": %q, "SecurityGroupName": "default"}],
 		"PrivateIps": [{"IsPrimary": true, "PrivateIp": "10.0.0.20", "PrivateDnsName": "ip-10-0-0-20.test-1.compute.internal"},
@@ -153,10 +155,12 @@ func TestNicPrivateIps(t *testing.T) {
 		{"none", ``, []string{""}, 0},
 		{"first usable", `{"IsPrimary": true, "PrivateIp": "10.0.0.4"}`, []string{"10.0.0.4"}, 0},
 		{"last usable", `{"IsPrimary": true, "PrivateIp": "10.0.0.254"}`, []string{"10.0.0.254"}, 0},
-		{"primary first", `{"PrivateIp": "10.0.0.6"}, {"IsPrimary": true, "PrivateIp": "10.0.0.9"}, {"PrivateIp": "10.0.0.5"}`, []string{"10.0.0.9", "10.0.0.6", "10.0.0.5"}, 0},
+		{"primary first", `{"PrivateIp": "10.0.0.6"}, {"IsPrimary": true, "PrivateIp": "10.0.0.9"}, {"PrivateIp": "10.0.0.5"}`,
+			[]string{"10.0.0.9", "10.0.0.6", "10.0.0.5"}, 0},
 		{"no primary", `{"PrivateIp": "10.0.0.6"}, {"IsPrimary": false, "PrivateIp": "10.0.0.5"}`, []string{"", "10.0.0.6", "10.0.0.5"}, 0},
 		{"as many as fit", many(29), append([]string{""}, slices.Repeat([]string{"any"}, 29)...), 0},
-		{"two primary", `{"IsPrimary": true, "PrivateIp": "10.0.0.6"}, {"IsPrimary": true, "PrivateIp": "10.0.0.5"}`, nil, apierror.InvalidParameter},
+		{"two primary", `{"IsPrimary": true, "PrivateIp": "10.0.0.6"}, {"IsPrimary": true, "PrivateIp": "10.0.0.5"}`, nil,
+			apierror.InvalidParameter},
 		{"twice", `{"IsPrimary": true, "PrivateIp": "10.0.0.6"}, {"PrivateIp": "10.0.0.6"}`, nil, apierror.InvalidParameter},
 		{"secondary twice", `{"PrivateIp": "10.0.0.6"}, {"PrivateIp": "10.0.0.6"}`, nil, apierror.InvalidParameter},
 		{"taken", `{"IsPrimary": true, "PrivateIp": "10.0.0.77"}`, nil, apierror.InvalidParameter},
@@ -169,7 +173,8 @@ func TestNicPrivateIps(t *testing.T) {
 		{"in another Subnet", `{"IsPrimary": true, "PrivateIp": "10.0.1.5"}`, nil, apierror.InvalidValue},
 		{"secondary in another Subnet", `{"PrivateIp": "10.0.1.5"}`, nil, apierror.InvalidValue},
 		{"too many", many(30), nil, apierror.TooManyPrivateIps},
-		{"far too many, all the same", strings.Repeat(`{"PrivateIp": "10.0.0.6"},`, 30) + `{"PrivateIp": "10.0.0.6"}`, nil, apierror.TooManyPrivateIps},
+		{"far too many, all the same", strings.Repeat(`{"PrivateIp": "10.0.0.6"},`, 30) + `{"PrivateIp": "10.0.0.6"}`, nil,
+			apierror.TooManyPrivateIps},
 	}
 	r := setup(t)
 	for _, test := range tests {
@@ -187,7 +192,8 @@ func TestNicPrivateIps(t *testing.T) {
 				t.Fatalf("the private IPs are %q, want %d", got, len(test.want))
 			}
 			for i, want := range test.want {
-				if want == "" && (!strings.HasPrefix(got[i], "10.0.0.") || slices.Contains(test.want, got[i])) || strings.HasPrefix(want, "10.") && got[i] != want {
+				if want == "" && (!strings.HasPrefix(got[i], "10.0.0.") || slices.Contains(test.want, got[i])) || strings.HasPrefix(want,
+					"10.") && got[i] != want {
 					t.Errorf("private IP %d is %s, want %q", i, got[i], want)
 				}
 				if primary := made["PrivateIps"].([]any)[i].(map[string]any)["IsPrimary"]; primary != (i == 0) {
@@ -215,16 +221,22 @@ func TestNicRefusals(t *testing.T) {
 		{"unknown Subnet", alice, "CreateNic", `{"SubnetId": "subnet-00000000"}`, apierror.SubnetNotFound},
 		{"another account's Subnet", bob, "CreateNic", fmt.Sprintf(`{"SubnetId": %q}`, p.subnet), apierror.SubnetNotFound},
 		{"no Subnet's ID", alice, "CreateNic", fmt.Sprintf(`{"SubnetId": %q}`, p.net), apierror.InvalidID},
-		{"unknown group", alice, "CreateNic", fmt.Sprintf(`{"SubnetId": %q, "SecurityGroupIds": ["sg-00000000"]}`, p.subnet), apierror.SecurityGroupNotFound},
-		{"another account's group", alice, "CreateNic", fmt.Sprintf(`{"SubnetId": %q, "SecurityGroupIds": [%q]}`, p.subnet, his.group), apierror.SecurityGroupNotFound},
+		{"unknown group", alice, "CreateNic", fmt.Sprintf(`{"SubnetId": %q, "SecurityGroupIds": ["sg-00000000"]}`, p.subnet),
+			apierror.SecurityGroupNotFound},
+		{"another account's group", alice, "CreateNic", fmt.Sprintf(`{"SubnetId": %q, "SecurityGroupIds": [%q]}`, p.subnet, his.group),
+			apierror.SecurityGroupNotFound},
 		{"a public group", alice, "CreateNic", fmt.Sprintf(`{"SubnetId": %q, "SecurityGroupIds": [%q]}`, p.subnet, public), apierror.NotInNet},
-		{"another Net's group", alice, "CreateNic", fmt.Sprintf(`{"SubnetId": %q, "SecurityGroupIds": [%q]}`, p.subnet, r.place(alice).group), apierror.NotInNet},
+		{"another Net's group", alice, "CreateNic", fmt.Sprintf(`{"SubnetId": %q, "SecurityGroupIds": [%q]}`, p.subnet, r.place(alice).group),
+			apierror.NotInNet},
 
 		{"nothing to update", alice, "UpdateNic", fmt.Sprintf(`{"NicId": %q}`, nic), apierror.MissingParameter},
 		{"update to no group", alice, "UpdateNic", fmt.Sprintf(`{"NicId": %q, "SecurityGroupIds": []}`, nic), apierror.MissingParameter},
-		{"update to another Net's group", alice, "UpdateNic", fmt.Sprintf(`{"NicId": %q, "SecurityGroupIds": [%q]}`, nic, r.place(alice).group), apierror.NotInNet},
-		{"update of a link without its ID", alice, "UpdateNic", fmt.Sprintf(`{"NicId": %q, "LinkNic": {"DeleteOnVmDeletion": true}}`, primary), apierror.MissingParameter},
-		{"update of another NIC's link", alice, "UpdateNic", fmt.Sprintf(`{"NicId": %q, "LinkNic": {"DeleteOnVmDeletion": true, "LinkNicId": %q}}`, nic, link), apierror.NicLinkNotFound},
+		{"update to another Net's group", alice, "UpdateNic", fmt.Sprintf(`{"NicId": %q, "SecurityGroupIds": [%q]}`, nic, r.place(alice).group),
+			apierror.NotInNet},
+		{"update of a link without its ID", alice, "UpdateNic", fmt.Sprintf(`{"NicId": %q, "LinkNic": {"DeleteOnVmDeletion": true}}`, primary),
+			apierror.MissingParameter},
+		{"update of another NIC's link", alice, "UpdateNic",
+			fmt.Sprintf(`{"NicId": %q, "LinkNic": {"DeleteOnVmDeletion": true, "LinkNicId": %q}}`, nic, link), apierror.NicLinkNotFound},
 		{"update of no NIC", alice, "UpdateNic", `{"NicId": "eni-00000000", "Description": "x"}`, apierror.NicNotFound},
 		{"update of another account's NIC", bob, "UpdateNic", fmt.Sprintf(`{"NicId": %q, "Description": "x"}`, nic), apierror.NicNotFound},
 		{"update of a service's NIC", alice, "UpdateNic", fmt.Sprintf(`{"NicId": %q, "Description": "x"}`, hidden), apierror.NicNotFound},
@@ -235,24 +247,31 @@ func TestNicRefusals(t *testing.T) {
 		{"deletion of a linked NIC", alice, "DeleteNic", fmt.Sprintf(`{"NicId": %q}`, primary), apierror.InUse},
 
 		{"link without a number", alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q}`, nic, vm), apierror.MissingParameter},
-		{"link as the primary one", alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q, "DeviceNumber": 0}`, nic, vm), apierror.InvalidValue},
-		{"link beyond the last device", alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q, "DeviceNumber": 8}`, nic, vm), apierror.InvalidValue},
+		{"link as the primary one", alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q, "DeviceNumber": 0}`, nic, vm),
+			apierror.InvalidValue},
+		{"link beyond the last device", alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q, "DeviceNumber": 8}`, nic, vm),
+			apierror.InvalidValue},
 		{"link to no VM", alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": "i-00000000", "DeviceNumber": 1}`, nic), apierror.VmNotFound},
 		{"link of no NIC", alice, "LinkNic", fmt.Sprintf(`{"NicId": "eni-00000000", "VmId": %q, "DeviceNumber": 1}`, vm), apierror.NicNotFound},
-		{"link to another account's VM", bob, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q, "DeviceNumber": 1}`, r.nic(bob, his.subnet), vm), apierror.VmNotFound},
-		{"link of a service's NIC", alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q, "DeviceNumber": 1}`, hidden, vm), apierror.NicNotFound},
+		{"link to another account's VM", bob, "LinkNic",
+			fmt.Sprintf(`{"NicId": %q, "VmId": %q, "DeviceNumber": 1}`, r.nic(bob, his.subnet), vm), apierror.VmNotFound},
+		{"link of a service's NIC", alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q, "DeviceNumber": 1}`, hidden, vm),
+			apierror.NicNotFound},
 		{"link of a linked NIC", alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q, "DeviceNumber": 1}`, primary, vm), apierror.InUse},
-		{"link in another Net", alice, "LinkNic", fmt.Sprintf(`{"NicId": %q, "VmId": %q, "DeviceNumber": 1}`, r.nic(alice, r.place(alice).subnet), vm), apierror.InvalidParameter},
+		{"link in another Net", alice, "LinkNic",
+			fmt.Sprintf(`{"NicId": %q, "VmId": %q, "DeviceNumber": 1}`, r.nic(alice, r.place(alice).subnet), vm), apierror.InvalidParameter},
 
 		{"unlink of no link", alice, "UnlinkNic", `{"LinkNicId": "eni-attach-00000000"}`, apierror.NicLinkNotFound},
 		{"unlink of another account's", bob, "UnlinkNic", fmt.Sprintf(`{"LinkNicId": %q}`, link), apierror.NicLinkNotFound},
 		{"unlink of the primary one", alice, "UnlinkNic", fmt.Sprintf(`{"LinkNicId": %q}`, link), apierror.InvalidParameter},
 		{"unlink by the NIC's ID", alice, "UnlinkNic", fmt.Sprintf(`{"LinkNicId": %q}`, nic), apierror.InvalidID},
 
-		{"addresses and a number", alice, "LinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "PrivateIps": ["10.0.0.99"], "SecondaryPrivateIpCount": 1}`, nic), apierror.IncompatibleParameters},
+		{"addresses and a number", alice, "LinkPrivateIps",
+			fmt.Sprintf(`{"NicId": %q, "PrivateIps": ["10.0.0.99"], "SecondaryPrivateIpCount": 1}`, nic), apierror.IncompatibleParameters},
 		{"no addresses at all", alice, "LinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "SecondaryPrivateIpCount": 0}`, nic), apierror.InvalidValue},
 		{"fewer addresses", alice, "LinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "SecondaryPrivateIpCount": -2}`, nic), apierror.InvalidValue},
-		{"too many addresses", alice, "LinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "SecondaryPrivateIpCount": 50000}`, nic), apierror.TooManyPrivateIps},
+		{"too many addresses", alice, "LinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "SecondaryPrivateIpCount": 50000}`, nic),
+			apierror.TooManyPrivateIps},
 		{"what is no address", alice, "LinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "PrivateIps": ["295.0.1.35"]}`, nic), apierror.InvalidIP},
 		{"an address elsewhere", alice, "LinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "PrivateIps": ["10.0.1.35"]}`, nic), apierror.InvalidValue},
 		{"a reserved address", alice, "LinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "PrivateIps": ["10.0.0.1"]}`, nic), apierror.InvalidValue},
@@ -261,10 +280,14 @@ func TestNicRefusals(t *testing.T) {
 		{"addresses for a service's NIC", alice, "LinkPrivateIps", fmt.Sprintf(`{"NicId": %q}`, hidden), apierror.NicNotFound},
 
 		{"unlink of no addresses", alice, "UnlinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "PrivateIps": []}`, nic), apierror.MissingParameter},
-		{"unlink of addresses it has not", alice, "UnlinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "PrivateIps": ["10.0.0.99"]}`, nic), apierror.PrivateIpsNotLinked},
-		{"unlink of the primary address", alice, "UnlinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "PrivateIps": [%q]}`, nic, addresses(r.read(alice, nic))[0]), apierror.InvalidParameter},
-		{"unlink of addresses of no NIC", alice, "UnlinkPrivateIps", `{"NicId": "eni-00000000", "PrivateIps": ["10.0.0.99"]}`, apierror.NicNotFound},
-		{"unlink of addresses of a service's NIC", alice, "UnlinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "PrivateIps": ["10.0.0.99"]}`, hidden), apierror.NicNotFound},
+		{"unlink of addresses it has not", alice, "UnlinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "PrivateIps": ["10.0.0.99"]}`, nic),
+			apierror.PrivateIpsNotLinked},
+		{"unlink of the primary address", alice, "UnlinkPrivateIps",
+			fmt.Sprintf(`{"NicId": %q, "PrivateIps": [%q]}`, nic, addresses(r.read(alice, nic))[0]), apierror.InvalidParameter},
+		{"unlink of addresses of no NIC", alice, "UnlinkPrivateIps", `{"NicId": "eni-00000000", "PrivateIps": ["10.0.0.99"]}`,
+			apierror.NicNotFound},
+		{"unlink of addresses of a service's NIC", alice, "UnlinkPrivateIps", fmt.Sprintf(`{"NicId": %q, "PrivateIps": ["10.0.0.99"]}`, hidden),
+			apierror.NicNotFound},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) { r.Refuse(test.want, test.account, test.action, test.body) })
@@ -308,12 +331,14 @@ func TestUpdateNic(t *testing.T) {
 	p := r.place(alice)
 	vm, nic := r.vm(alice, p.subnet)
 	link := r.read(alice, nic)["LinkNic"].(map[string]any)["LinkNicId"]
-	updated := r.One(alice, "UpdateNic", `{"NicId": %q, "Description": "a card", "SecurityGroupIds": [%q, %q, %q]}`, nic, p.other, p.group, p.other)
+	updated := r.One(alice, "UpdateNic", `{"NicId": %q, "Description": "a card", "SecurityGroupIds": [%q, %q, %q]}`, nic, p.other, p.group,
+		p.other)
 	if updated["Description"] != "a card" || len(updated["SecurityGroups"].([]any)) != 2 {
 		t.Errorf("got %v", updated)
 	}
 	updated = r.One(alice, "UpdateNic", `{"NicId": %q, "LinkNic": {"DeleteOnVmDeletion": false, "LinkNicId": %q}}`, nic, link)
-	want := map[string]any{"DeleteOnVmDeletion": false, "DeviceNumber": 0.0, "LinkNicId": link, "State": "attached", "VmAccountId": alice, "VmId": vm}
+	want := map[string]any{"DeleteOnVmDeletion": false, "DeviceNumber": 0.0, "LinkNicId": link, "State": "attached", "VmAccountId": alice,
+		"VmId": vm}
 	if got := updated["LinkNic"].(map[string]any); fmt.Sprint(got) != fmt.Sprint(want) || updated["Description"] != "a card" {
 		t.Errorf("the link is %v, want %v", got, want)
 	}
@@ -333,8 +358,10 @@ func TestNicSecurityGroupQuota(t *testing.T) {
 	third := r.group(alice, p.net, "db")
 	nic := r.nic(alice, p.subnet)
 	r.Call(alice, "UpdateNic", `{"NicId": %q, "SecurityGroupIds": [%q, %q]}`, nic, p.group, p.other)
-	r.Refuse(apierror.TooManyNicSecurityGroups, alice, "UpdateNic", `{"NicId": %q, "SecurityGroupIds": [%q, %q, %q]}`, nic, p.group, p.other, third)
-	r.Refuse(apierror.TooManyNicSecurityGroups, alice, "CreateNic", `{"SubnetId": %q, "SecurityGroupIds": [%q, %q, %q]}`, p.subnet, p.group, p.other, third)
+	r.Refuse(apierror.TooManyNicSecurityGroups, alice, "UpdateNic", `{"NicId": %q, "SecurityGroupIds": [%q, %q, %q]}`, nic, p.group, p.other,
+		third)
+	r.Refuse(apierror.TooManyNicSecurityGroups, alice, "CreateNic", `{"SubnetId": %q, "SecurityGroupIds": [%q, %q, %q]}`, p.subnet, p.group,
+		p.other, third)
 	if used := r.meter(alice, "vm_sg_limit"); used != 2 {
 		t.Errorf("of vm_sg_limit, %d are used", used)
 	}
@@ -409,7 +436,8 @@ func TestNicFilters(t *testing.T) {
 		{fmt.Sprintf(`{"LinkNicVmIds": [%q]}`, vm), []string{second}},
 		{fmt.Sprintf(`{"LinkPublicIpAccountIds": [%q]}`, alice), []string{third}},
 		{fmt.Sprintf(`{"LinkPublicIpLinkPublicIpIds": [%q, %q]}`, eipassoc, otherLink), []string{third}},
-		{fmt.Sprintf(`{"LinkPublicIpPublicDnsNames": ["ows-%s.test-1.compute.example.com"]}`, strings.ReplaceAll(other.Text("PublicIp"), ".", "-")), []string{third}},
+		{fmt.Sprintf(`{"LinkPublicIpPublicDnsNames": ["ows-%s.test-1.compute.example.com"]}`,
+			strings.ReplaceAll(other.Text("PublicIp"), ".", "-")), []string{third}},
 		{fmt.Sprintf(`{"LinkPublicIpPublicIpIds": [%q, %q]}`, ip["PublicIpId"], other["PublicIpId"]), []string{third}},
 		{fmt.Sprintf(`{"LinkPublicIpPublicIps": [%q, %q]}`, ip["PublicIp"], other["PublicIp"]), []string{third}},
 		{fmt.Sprintf(`{"MacAddresses": [%q]}`, mac), []string{third}},
@@ -607,14 +635,16 @@ func TestNicsOfNewVms(t *testing.T) {
 			_, nic := r.cloudVm(account)
 			n := r.show(account, nic)
 			ip := string(n.PrivateIps[0].PrivateIp)
-			if private[ip] || !strings.HasPrefix(ip, "10.") || n.NetId != "" || n.SubregionName != "test-1a" || n.SecurityGroups[0].SecurityGroupName != "default" {
+			if private[ip] || !strings.HasPrefix(ip,
+				"10.") || n.NetId != "" || n.SubregionName != "test-1a" || n.SecurityGroups[0].SecurityGroupName != "default" {
 				t.Errorf("a VM of the public Cloud has the NIC %+v", n)
 			}
 			private[ip] = true
 		}
 	}
 	r.Update(alice, func(tx *resource.Tx) error {
-		if _, err := here.AddCloudNic(tx, "i-00000001", "test-1a", []id.SecurityGroup{id.SecurityGroup(p.group)}); !apierror.NotInPublicCloud.Is(err) {
+		if _, err := here.AddCloudNic(tx, "i-00000001", "test-1a",
+			[]id.SecurityGroup{id.SecurityGroup(p.group)}); !apierror.NotInPublicCloud.Is(err) {
 			t.Errorf("a VM of the public Cloud in a group of a Net: %v", err)
 		}
 		n, err := here.AddCloudNic(tx, "i-00000001", "test-1a", []id.SecurityGroup{id.SecurityGroup(public)})
@@ -628,7 +658,8 @@ func TestNicsOfNewVms(t *testing.T) {
 			t.Errorf("it comes into a group of a Net: %v", err)
 		}
 
-		w := network.NewNic{SubnetId: id.Subnet(p.subnet), PrivateIps: []network.PrivateIpLight{{IsPrimary: true, PrivateIp: "10.0.0.10"}}, Secondary: 3}
+		w := network.NewNic{SubnetId: id.Subnet(p.subnet), PrivateIps: []network.PrivateIpLight{{IsPrimary: true, PrivateIp: "10.0.0.10"}},
+			Secondary: 3}
 		if n, err = w.Create(tx, here); err != nil {
 			return err
 		}

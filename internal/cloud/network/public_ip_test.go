@@ -154,12 +154,14 @@ func TestPublicIpRefusals(t *testing.T) {
 		{"link of nothing", alice, "LinkPublicIp", `{` + toNic + `}`, apierror.MissingParameter},
 		{"link to nothing", alice, "LinkPublicIp", to(free, `"VmId": ""`), apierror.MissingParameter},
 		{"link to two", alice, "LinkPublicIp", to(free, toNic+`, `+toVm), apierror.IncompatibleParameters},
-		{"link of two", alice, "LinkPublicIp", to(free, toNic+fmt.Sprintf(`, "PublicIp": %q`, free["PublicIp"])), apierror.IncompatibleParameters},
+		{"link of two", alice, "LinkPublicIp", to(free, toNic+fmt.Sprintf(`, "PublicIp": %q`, free["PublicIp"])),
+			apierror.IncompatibleParameters},
 		{"link of no public IP", alice, "LinkPublicIp", `{"PublicIpId": "eipalloc-00000000", ` + toNic + `}`, apierror.PublicIpNotFound},
 		{"link of no public address", alice, "LinkPublicIp", `{"PublicIp": "192.0.2.1", ` + toNic + `}`, apierror.PublicIpNotFound},
 		{"link of what is no address", alice, "LinkPublicIp", `{"PublicIp": "123", ` + toNic + `}`, apierror.InvalidIP},
 		{"link of another account's", alice, "LinkPublicIp", to(r.publicIp(bob), toNic), apierror.PublicIpNotFound},
-		{"link of another account's address", alice, "LinkPublicIp", fmt.Sprintf(`{"PublicIp": %q, %s}`, r.publicIp(bob)["PublicIp"], toNic), apierror.PublicIpNotFound},
+		{"link of another account's address", alice, "LinkPublicIp", fmt.Sprintf(`{"PublicIp": %q, %s}`, r.publicIp(bob)["PublicIp"], toNic),
+			apierror.PublicIpNotFound},
 		{"link of a lent address", alice, "LinkPublicIp", fmt.Sprintf(`{"PublicIp": %q, %s}`, lent.PublicIp, toNic), apierror.PublicIpNotFound},
 		{"link of a lent one", alice, "LinkPublicIp", fmt.Sprintf(`{"PublicIpId": %q, %s}`, lent.PublicIpId, toNic), apierror.PublicIpNotFound},
 		{"link to no NIC", alice, "LinkPublicIp", to(free, `"NicId": "eni-00000000"`), apierror.NicNotFound},
@@ -169,33 +171,40 @@ func TestPublicIpRefusals(t *testing.T) {
 		{"link to another account's VM", bob, "LinkPublicIp", to(free, toVm), apierror.VmNotFound},
 		{"link to a VM of several NICs", alice, "LinkPublicIp", to(free, fmt.Sprintf(`"VmId": %q`, double)), apierror.MissingParameter},
 		{"link to a private IP elsewhere", alice, "LinkPublicIp", to(free, toNic+`, "PrivateIp": "10.0.0.99"`), apierror.InvalidParameter},
-		{"link in a Net without an internet service", alice, "LinkPublicIp", to(free, fmt.Sprintf(`"NicId": %q`, r.nic(alice, closed.subnet))), apierror.GatewayNotLinked},
+		{"link in a Net without an internet service", alice, "LinkPublicIp", to(free, fmt.Sprintf(`"NicId": %q`, r.nic(alice, closed.subnet))),
+			apierror.GatewayNotLinked},
 		{"link of a linked one", alice, "LinkPublicIp", to(used, toVm), apierror.InUse},
 		{"link of a linked one, to another private IP", alice, "LinkPublicIp", to(used, toNic+`, "PrivateIp": "10.0.0.11"`), apierror.InUse},
-		{"link of a linked one in the public Cloud, if told so", alice, "LinkPublicIp", to(used, fmt.Sprintf(`"VmId": %q, "AllowRelink": false`, cloud)), apierror.InUse},
+		{"link of a linked one in the public Cloud, if told so", alice, "LinkPublicIp",
+			to(used, fmt.Sprintf(`"VmId": %q, "AllowRelink": false`, cloud)), apierror.InUse},
 		{"link to a private IP that has one", alice, "LinkPublicIp", to(spare, toNic), apierror.InUse},
 		{"link of a NAT service's", alice, "LinkPublicIp", to(nats, toNic+`, "AllowRelink": true`), apierror.InUse},
 		{"link of another service's", alice, "LinkPublicIp", to(locked, toNic+`, "AllowRelink": true`), apierror.PublicIpLocked},
 
 		{"unlink of nothing", alice, "UnlinkPublicIp", `{}`, apierror.MissingParameter},
-		{"unlink of two", alice, "UnlinkPublicIp", fmt.Sprintf(`{"PublicIp": %q, "LinkPublicIpId": %q}`, used["PublicIp"], link), apierror.IncompatibleParameters},
+		{"unlink of two", alice, "UnlinkPublicIp", fmt.Sprintf(`{"PublicIp": %q, "LinkPublicIpId": %q}`, used["PublicIp"], link),
+			apierror.IncompatibleParameters},
 		{"unlink of no link", alice, "UnlinkPublicIp", `{"LinkPublicIpId": "eipassoc-00000000"}`, apierror.PublicIpLinkNotFound},
 		{"unlink of no address", alice, "UnlinkPublicIp", `{"PublicIp": "192.0.2.1"}`, apierror.PublicIpNotFound},
-		{"unlink of what is not linked", alice, "UnlinkPublicIp", fmt.Sprintf(`{"PublicIp": %q}`, free["PublicIp"]), apierror.PublicIpLinkNotFound},
+		{"unlink of what is not linked", alice, "UnlinkPublicIp", fmt.Sprintf(`{"PublicIp": %q}`, free["PublicIp"]),
+			apierror.PublicIpLinkNotFound},
 		{"unlink of a lent one", alice, "UnlinkPublicIp", fmt.Sprintf(`{"PublicIp": %q}`, lent.PublicIp), apierror.PublicIpNotFound},
 		{"unlink of another account's", bob, "UnlinkPublicIp", fmt.Sprintf(`{"LinkPublicIpId": %q}`, link), apierror.PublicIpLinkNotFound},
-		{"unlink of another account's address", bob, "UnlinkPublicIp", fmt.Sprintf(`{"PublicIp": %q}`, used["PublicIp"]), apierror.PublicIpNotFound},
+		{"unlink of another account's address", bob, "UnlinkPublicIp", fmt.Sprintf(`{"PublicIp": %q}`, used["PublicIp"]),
+			apierror.PublicIpNotFound},
 		{"unlink of a NAT service's", alice, "UnlinkPublicIp", fmt.Sprintf(`{"PublicIp": %q}`, nats["PublicIp"]), apierror.InUse},
 		{"unlink of another service's", alice, "UnlinkPublicIp", `{"LinkPublicIpId": "eipassoc-00000001"}`, apierror.PublicIpLocked},
 
 		{"deletion of nothing", alice, "DeletePublicIp", `{}`, apierror.MissingParameter},
-		{"deletion of two", alice, "DeletePublicIp", fmt.Sprintf(`{"PublicIp": %q, "PublicIpId": %q}`, free["PublicIp"], free["PublicIpId"]), apierror.IncompatibleParameters},
+		{"deletion of two", alice, "DeletePublicIp", fmt.Sprintf(`{"PublicIp": %q, "PublicIpId": %q}`, free["PublicIp"], free["PublicIpId"]),
+			apierror.IncompatibleParameters},
 		{"deletion of no public IP", alice, "DeletePublicIp", `{"PublicIpId": "eipalloc-00000000"}`, apierror.PublicIpNotFound},
 		{"deletion of another account's", bob, "DeletePublicIp", fmt.Sprintf(`{"PublicIp": %q}`, free["PublicIp"]), apierror.PublicIpNotFound},
 		{"deletion of a lent one", alice, "DeletePublicIp", fmt.Sprintf(`{"PublicIp": %q}`, lent.PublicIp), apierror.PublicIpNotFound},
 		{"deletion of one linked in a Net", alice, "DeletePublicIp", fmt.Sprintf(`{"PublicIpId": %q}`, used["PublicIpId"]), apierror.InUse},
 		{"deletion of a NAT service's", alice, "DeletePublicIp", fmt.Sprintf(`{"PublicIpId": %q}`, nats["PublicIpId"]), apierror.InUse},
-		{"deletion of another service's", alice, "DeletePublicIp", fmt.Sprintf(`{"PublicIpId": %q}`, locked["PublicIpId"]), apierror.PublicIpLocked},
+		{"deletion of another service's", alice, "DeletePublicIp", fmt.Sprintf(`{"PublicIpId": %q}`, locked["PublicIpId"]),
+			apierror.PublicIpLocked},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) { r.Refuse(test.want, test.account, test.action, test.body) })
@@ -228,7 +237,8 @@ func TestLinkPublicIp(t *testing.T) {
 	}
 
 	// It moves, if told so, and stands for one private IP only.
-	moved := r.Call(alice, "LinkPublicIp", `{"PublicIp": %q, "NicId": %q, "PrivateIp": "10.0.0.11", "AllowRelink": true}`, address, nic).Text("LinkPublicIpId")
+	moved := r.Call(alice, "LinkPublicIp", `{"PublicIp": %q, "NicId": %q, "PrivateIp": "10.0.0.11", "AllowRelink": true}`, address,
+		nic).Text("LinkPublicIpId")
 	shown = r.read(alice, nic)
 	if moved == link || shown["LinkPublicIp"] != nil || shown["PrivateIps"].([]any)[1].(map[string]any)["LinkPublicIp"] == nil || r.read(alice, primary)["LinkPublicIp"] != nil {
 		t.Errorf("after it moved, the NIC shows %v", shown)
@@ -312,10 +322,12 @@ func TestLentPublicIps(t *testing.T) {
 	p := r.place(alice)
 	before := r.nic(alice, p.subnet)
 	r.Call(alice, "UpdateSubnet", `{"SubnetId": %q, "MapPublicIpOnLaunch": true}`, p.subnet)
-	made := r.One(alice, "CreateNic", `{"SubnetId": %q, "PrivateIps": [{"IsPrimary": true, "PrivateIp": "10.0.0.10"}, {"PrivateIp": "10.0.0.11"}]}`, p.subnet)
+	made := r.One(alice, "CreateNic", `{"SubnetId": %q, "PrivateIps": [{"IsPrimary": true, "PrivateIp": "10.0.0.10"},
+		{"PrivateIp": "10.0.0.11"}]}`, p.subnet)
 	lent := made["LinkPublicIp"].(map[string]any)
 	address := lent["PublicIp"].(string)
-	want := map[string]any{"PublicDnsName": "ows-" + strings.ReplaceAll(address, ".", "-") + ".test-1.compute.example.com", "PublicIp": address}
+	want := map[string]any{"PublicDnsName": "ows-" + strings.ReplaceAll(address, ".", "-") + ".test-1.compute.example.com",
+		"PublicIp": address}
 	if fmt.Sprint(lent) != fmt.Sprint(want) || r.read(alice, before)["LinkPublicIp"] != nil {
 		t.Errorf("the NIC has %v, want %v", lent, want)
 	}
@@ -367,7 +379,8 @@ func TestPublicIpsInThePublicCloud(t *testing.T) {
 	ip := r.publicIp(alice)
 	link := r.linkIp(alice, ip.Text("PublicIpId"), fmt.Sprintf(`"VmId": %q`, vm))
 	has(nic, ip.Text("PublicIp"), true)
-	r.Shows(r.readIp(alice, ip.Text("PublicIpId")), `{"PublicIpId": %q, "PublicIp": %q, "LinkPublicIpId": %q, "NicId": %q, "NicAccountId": %q, "VmId": %q,
+	r.Shows(r.readIp(alice, ip.Text("PublicIpId")),
+		`{"PublicIpId": %q, "PublicIp": %q, "LinkPublicIpId": %q, "NicId": %q, "NicAccountId": %q, "VmId": %q,
 		"PrivateIp": %q, "Tags": []}`, ip["PublicIpId"], ip["PublicIp"], link, nic, alice, vm, r.show(alice, nic).PrivateIps[0].PrivateIp)
 	r.Selects(r.List(alice, "ReadNics", `{}`), "NicId")
 	if n := r.taken(); n != 2 {

@@ -26,7 +26,8 @@ func (r *region) tableByHand(account, net string, byHand ...api.CIDR) (table str
 			{CreationMethod: network.ByCreateRouteTable, DestinationIpRange: n.IpRange, GatewayId: "local"},
 		}}
 		for _, destination := range byHand {
-			t.Routes = append(t.Routes, network.Route{CreationMethod: network.ByCreateRoute, DestinationIpRange: destination, GatewayId: "igw-12345678"})
+			t.Routes = append(t.Routes, network.Route{CreationMethod: network.ByCreateRoute, DestinationIpRange: destination,
+				GatewayId: "igw-12345678"})
 		}
 		defer func() { table = string(t.RouteTableId) }()
 		return network.RouteTables.Insert(tx, t)
@@ -41,7 +42,8 @@ func propagating(table, gateway string, enable bool) string {
 func (r *region) propagate(account, table, gateway string, enable bool) {
 	r.Helper()
 	got := r.One(account, "UpdateRoutePropagation", propagating(table, gateway, enable))
-	if from := fmt.Sprint(got["RoutePropagatingVirtualGateways"]); enable != (from == fmt.Sprintf("[map[VirtualGatewayId:%s]]", gateway)) || !enable && from != "[]" {
+	if from := fmt.Sprint(got["RoutePropagatingVirtualGateways"]); enable != (from == fmt.Sprintf("[map[VirtualGatewayId:%s]]",
+		gateway)) || !enable && from != "[]" {
 		r.Errorf("the table takes over the routes of %s", from)
 	}
 }

@@ -52,7 +52,8 @@ func TestMainRouteTable(t *testing.T) {
 	link := object(main["LinkRouteTables"].([]any)[0].(map[string]any))
 	r.Shows(main, `{"RouteTableId": %q, "NetId": %q, "Tags": [], "RoutePropagatingVirtualGateways": [],
 		"LinkRouteTables": [{"LinkRouteTableId": %q, "RouteTableId": %[1]q, "Main": true, "NetId": %[2]q}],
-		"Routes": [{"DestinationIpRange": "10.0.0.0/16", "GatewayId": "local", "CreationMethod": "CreateRouteTable", "State": "active"}]}`, main["RouteTableId"], net, link["LinkRouteTableId"])
+		"Routes": [{"DestinationIpRange": "10.0.0.0/16", "GatewayId": "local", "CreationMethod": "CreateRouteTable", "State": "active"}]}`,
+		main["RouteTableId"], net, link["LinkRouteTableId"])
 
 	r.Refuse(apierror.InUse, alice, "DeleteRouteTable", `{"RouteTableId": %q}`, main["RouteTableId"])
 	r.Refuse(apierror.InvalidParameter, alice, "UnlinkRouteTable", `{"LinkRouteTableId": %q}`, link["LinkRouteTableId"])
@@ -68,7 +69,8 @@ func TestRouteTable(t *testing.T) {
 	made := r.One(alice, "CreateRouteTable", `{"NetId": %q}`, net)
 	table := made.Text("RouteTableId")
 	want := fmt.Sprintf(`{"RouteTableId": %q, "NetId": %q, "Tags": [], "RoutePropagatingVirtualGateways": [], "LinkRouteTables": [],
-		"Routes": [{"DestinationIpRange": "10.0.0.0/16", "GatewayId": "local", "CreationMethod": "CreateRouteTable", "State": "active"}]}`, table, net)
+		"Routes": [{"DestinationIpRange": "10.0.0.0/16", "GatewayId": "local", "CreationMethod": "CreateRouteTable", "State": "active"}]}`,
+		table, net)
 	r.Shows(made, want)
 	r.Shows(r.List(alice, "ReadRouteTables", `{"Filters": {"RouteTableIds": [%q]}}`, table)[0], want)
 
@@ -77,7 +79,8 @@ func TestRouteTable(t *testing.T) {
 	r.Shows(r.links(alice, table)[0], `{"LinkRouteTableId": %q, "RouteTableId": %q, "SubnetId": %q, "Main": false}`, link, table, subnet)
 	r.Selects(r.links(alice, table), "SubnetId", subnet, other)
 	r.Refuse(apierror.SubnetLinked, alice, "LinkRouteTable", `{"RouteTableId": %q, "SubnetId": %q}`, table, subnet)
-	r.Refuse(apierror.SubnetLinked, alice, "LinkRouteTable", `{"RouteTableId": %q, "SubnetId": %q}`, r.mainTable(alice, net)["RouteTableId"], subnet)
+	r.Refuse(apierror.SubnetLinked, alice, "LinkRouteTable", `{"RouteTableId": %q, "SubnetId": %q}`, r.mainTable(alice, net)["RouteTableId"],
+		subnet)
 	r.Refuse(apierror.InUse, alice, "DeleteRouteTable", `{"RouteTableId": %q}`, table)
 
 	// A Subnet takes its link along.
@@ -157,15 +160,22 @@ func TestRouteTableRefusals(t *testing.T) {
 		{"deletion of no table", alice, "DeleteRouteTable", `{"RouteTableId": "rtb-00000000"}`, apierror.RouteTableNotFound},
 		{"deletion of another account's table", bob, "DeleteRouteTable", fmt.Sprintf(`{"RouteTableId": %q}`, far), apierror.RouteTableNotFound},
 		{"deletion of what is no table", alice, "DeleteRouteTable", fmt.Sprintf(`{"RouteTableId": %q}`, link), apierror.InvalidID},
-		{"link of no table", alice, "LinkRouteTable", fmt.Sprintf(`{"RouteTableId": "rtb-00000000", "SubnetId": %q}`, there), apierror.RouteTableNotFound},
-		{"link to no Subnet", alice, "LinkRouteTable", fmt.Sprintf(`{"RouteTableId": %q, "SubnetId": "subnet-00000000"}`, table), apierror.SubnetNotFound},
-		{"link to another Net's Subnet", alice, "LinkRouteTable", fmt.Sprintf(`{"RouteTableId": %q, "SubnetId": %q}`, table, there), apierror.InvalidParameter},
+		{"link of no table", alice, "LinkRouteTable", fmt.Sprintf(`{"RouteTableId": "rtb-00000000", "SubnetId": %q}`, there),
+			apierror.RouteTableNotFound},
+		{"link to no Subnet", alice, "LinkRouteTable", fmt.Sprintf(`{"RouteTableId": %q, "SubnetId": "subnet-00000000"}`, table),
+			apierror.SubnetNotFound},
+		{"link to another Net's Subnet", alice, "LinkRouteTable", fmt.Sprintf(`{"RouteTableId": %q, "SubnetId": %q}`, table, there),
+			apierror.InvalidParameter},
 		{"another account's link", bob, "UnlinkRouteTable", fmt.Sprintf(`{"LinkRouteTableId": %q}`, link), apierror.RouteTableLinkNotFound},
 		{"no link", alice, "UnlinkRouteTable", `{"LinkRouteTableId": ""}`, apierror.RouteTableLinkNotFound},
-		{"move of no link", alice, "UpdateRouteTableLink", fmt.Sprintf(`{"LinkRouteTableId": "rtbassoc-00000000", "RouteTableId": %q}`, table), apierror.RouteTableLinkNotFound},
-		{"move of no link to no table", alice, "UpdateRouteTableLink", `{"LinkRouteTableId": "rtbassoc-00000000", "RouteTableId": "rtb-00000000"}`, apierror.RouteTableNotFound},
-		{"move to no table", alice, "UpdateRouteTableLink", fmt.Sprintf(`{"LinkRouteTableId": %q, "RouteTableId": "rtb-00000000"}`, link), apierror.RouteTableNotFound},
-		{"move to another Net's table", alice, "UpdateRouteTableLink", fmt.Sprintf(`{"LinkRouteTableId": %q, "RouteTableId": %q}`, link, far), apierror.InvalidParameter},
+		{"move of no link", alice, "UpdateRouteTableLink", fmt.Sprintf(`{"LinkRouteTableId": "rtbassoc-00000000", "RouteTableId": %q}`, table),
+			apierror.RouteTableLinkNotFound},
+		{"move of no link to no table", alice, "UpdateRouteTableLink",
+			`{"LinkRouteTableId": "rtbassoc-00000000", "RouteTableId": "rtb-00000000"}`, apierror.RouteTableNotFound},
+		{"move to no table", alice, "UpdateRouteTableLink", fmt.Sprintf(`{"LinkRouteTableId": %q, "RouteTableId": "rtb-00000000"}`, link),
+			apierror.RouteTableNotFound},
+		{"move to another Net's table", alice, "UpdateRouteTableLink", fmt.Sprintf(`{"LinkRouteTableId": %q, "RouteTableId": %q}`, link, far),
+			apierror.InvalidParameter},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) { r.Refuse(test.want, test.account, test.action, test.body) })

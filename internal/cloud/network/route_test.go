@@ -78,7 +78,8 @@ func (r *region) targets(account string) (has routeTargets) {
 	has.table = r.table(account, has.net)
 	has.subnet = r.subnet(account, has.net, "10.0.0.0/24")
 	has.service, has.gateway = r.linkInternet(account, has.net), r.placeGateway(account, has.net)
-	r.Call(account, "CreateRoute", `{"RouteTableId": %q, "DestinationIpRange": "198.51.100.0/24", "GatewayId": %q}`, r.mainTable(account, has.net)["RouteTableId"], has.service)
+	r.Call(account, "CreateRoute", `{"RouteTableId": %q, "DestinationIpRange": "198.51.100.0/24", "GatewayId": %q}`,
+		r.mainTable(account, has.net)["RouteTableId"], has.service)
 	has.nat = r.nat(account, has.subnet)
 	has.peering = r.placePeering(account, network.PeeringActive, has.net, r.net(account, "10.1.0.0/16"))
 	has.nic, has.vm = r.placeNic(account, has.subnet, "10.0.0.8", ""), "i-0000000a"
@@ -95,13 +96,19 @@ func TestRoute(t *testing.T) {
 		shown        object // beyond what all routes show
 		wanted       driver.Route
 	}{
-		{"internet service", fmt.Sprintf(`"GatewayId": %q`, has.service), object{"GatewayId": has.service}, driver.Route{Target: driver.ToInternet, ID: has.service}},
-		{"virtual gateway", fmt.Sprintf(`"GatewayId": %q`, has.gateway), object{"GatewayId": has.gateway}, driver.Route{Target: driver.ToGateway, ID: has.gateway}},
-		{"NAT service", fmt.Sprintf(`"NatServiceId": %q`, has.nat), object{"NatServiceId": has.nat}, driver.Route{Target: driver.ToNat, ID: has.nat}},
-		{"Net peering", fmt.Sprintf(`"NetPeeringId": %q`, has.peering), object{"NetPeeringId": has.peering}, driver.Route{Target: driver.ToPeering, ID: has.peering}},
+		{"internet service", fmt.Sprintf(`"GatewayId": %q`, has.service), object{"GatewayId": has.service},
+			driver.Route{Target: driver.ToInternet, ID: has.service}},
+		{"virtual gateway", fmt.Sprintf(`"GatewayId": %q`, has.gateway), object{"GatewayId": has.gateway},
+			driver.Route{Target: driver.ToGateway, ID: has.gateway}},
+		{"NAT service", fmt.Sprintf(`"NatServiceId": %q`, has.nat), object{"NatServiceId": has.nat},
+			driver.Route{Target: driver.ToNat, ID: has.nat}},
+		{"Net peering", fmt.Sprintf(`"NetPeeringId": %q`, has.peering), object{"NetPeeringId": has.peering},
+			driver.Route{Target: driver.ToPeering, ID: has.peering}},
 		{"NIC", fmt.Sprintf(`"NicId": %q`, has.nic), object{"NicId": has.nic}, driver.Route{Target: driver.ToNic, ID: has.nic}},
-		{"NIC of a VM", fmt.Sprintf(`"NicId": %q`, has.vmNic), object{"NicId": has.vmNic, "VmId": has.vm, "VmAccountId": alice}, driver.Route{Target: driver.ToNic, ID: has.vmNic}},
-		{"VM", fmt.Sprintf(`"VmId": %q`, has.vm), object{"NicId": has.vmNic, "VmId": has.vm, "VmAccountId": alice}, driver.Route{Target: driver.ToNic, ID: has.vmNic}},
+		{"NIC of a VM", fmt.Sprintf(`"NicId": %q`, has.vmNic), object{"NicId": has.vmNic, "VmId": has.vm, "VmAccountId": alice},
+			driver.Route{Target: driver.ToNic, ID: has.vmNic}},
+		{"VM", fmt.Sprintf(`"VmId": %q`, has.vm), object{"NicId": has.vmNic, "VmId": has.vm, "VmAccountId": alice},
+			driver.Route{Target: driver.ToNic, ID: has.vmNic}},
 		{"VM, the rest empty", fmt.Sprintf(`"VmId": %q, "GatewayId": "", "NatServiceId": "", "NetPeeringId": "", "NicId": ""`, has.vm),
 			object{"NicId": has.vmNic, "VmId": has.vm, "VmAccountId": alice}, driver.Route{Target: driver.ToNic, ID: has.vmNic}},
 	}
@@ -125,7 +132,8 @@ func TestRoute(t *testing.T) {
 					t.Errorf("%s raised the generation of the Net from %d to %d", action, before, after)
 				}
 			}
-			if diff := cmp.Diff(test.wanted, r.worldRoute(has.net, has.table, destination), cmpopts.EquateComparable(test.wanted.Destination)); diff != "" {
+			if diff := cmp.Diff(test.wanted, r.worldRoute(has.net, has.table, destination),
+				cmpopts.EquateComparable(test.wanted.Destination)); diff != "" {
 				t.Errorf("in the driver (-want +got):\n%s", diff)
 			}
 			r.Refuse(apierror.RouteExists, alice, "CreateRoute", body)
@@ -309,7 +317,8 @@ func TestRouteRefusals(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		table.Routes = append(table.Routes, network.Route{CreationMethod: network.ByRoutePropagation, DestinationIpRange: "172.16.0.0/12", GatewayId: has.gateway})
+		table.Routes = append(table.Routes, network.Route{CreationMethod: network.ByRoutePropagation, DestinationIpRange: "172.16.0.0/12",
+			GatewayId: has.gateway})
 		return network.RouteTables.Put(tx, table)
 	})
 	tests := []struct {
@@ -319,23 +328,29 @@ func TestRouteRefusals(t *testing.T) {
 		{"no target", "192.0.2.0/24", `"DryRun": false`, apierror.MissingParameter, 0},
 		{"no target for a route that is there", "0.0.0.0/0", `"DryRun": false`, 0, apierror.MissingParameter},
 		{"empty targets", "192.0.2.0/24", `"GatewayId": "", "VmId": ""`, apierror.MissingParameter, 0},
-		{"two targets", "0.0.0.0/0", fmt.Sprintf(`"GatewayId": %q, "NatServiceId": %q`, has.service, has.nat), apierror.InvalidParameterSet, apierror.InvalidParameterSet},
+		{"two targets", "0.0.0.0/0", fmt.Sprintf(`"GatewayId": %q, "NatServiceId": %q`, has.service, has.nat), apierror.InvalidParameterSet,
+			apierror.InvalidParameterSet},
 		{"the same destination", "0.0.0.0/0", fmt.Sprintf(`"NatServiceId": %q`, has.nat), apierror.RouteExists, 0},
 		{"the range of the Net", "10.0.0.0/16", fmt.Sprintf(`"NatServiceId": %q`, has.nat), apierror.RouteExists, apierror.InvalidParameter},
 		{"a part of the Net", "10.0.9.0/24", fmt.Sprintf(`"NatServiceId": %q`, has.nat), apierror.InvalidParameter, apierror.RouteNotFound},
 		{"no route", "192.0.2.0/24", fmt.Sprintf(`"NatServiceId": %q`, has.nat), 0, apierror.RouteNotFound},
 		{"a propagated route", "172.16.0.0/12", fmt.Sprintf(`"NatServiceId": %q`, has.nat), 0, apierror.InvalidParameter},
 		{"no range", "everywhere", fmt.Sprintf(`"NatServiceId": %q`, has.nat), apierror.InvalidBlock, apierror.InvalidBlock},
-		{"unknown internet service", "0.0.0.0/0", `"GatewayId": "igw-00000000"`, apierror.InternetServiceNotFound, apierror.InternetServiceNotFound},
-		{"another Net's internet service", "0.0.0.0/0", fmt.Sprintf(`"GatewayId": %q`, far.service), apierror.GatewayNotFound, apierror.GatewayNotFound},
+		{"unknown internet service", "0.0.0.0/0", `"GatewayId": "igw-00000000"`, apierror.InternetServiceNotFound,
+			apierror.InternetServiceNotFound},
+		{"another Net's internet service", "0.0.0.0/0", fmt.Sprintf(`"GatewayId": %q`, far.service), apierror.GatewayNotFound,
+			apierror.GatewayNotFound},
 		{"unknown virtual gateway", "0.0.0.0/0", `"GatewayId": "vgw-00000000"`, apierror.VirtualGatewayNotFound, apierror.VirtualGatewayNotFound},
-		{"another Net's virtual gateway", "0.0.0.0/0", fmt.Sprintf(`"GatewayId": %q`, far.gateway), apierror.GatewayNotFound, apierror.GatewayNotFound},
+		{"another Net's virtual gateway", "0.0.0.0/0", fmt.Sprintf(`"GatewayId": %q`, far.gateway), apierror.GatewayNotFound,
+			apierror.GatewayNotFound},
 		{"local", "0.0.0.0/0", `"GatewayId": "local"`, apierror.InvalidID, apierror.InvalidID},
 		{"malformed gateway", "0.0.0.0/0", `"GatewayId": "vgw-1"`, apierror.MalformedID, apierror.MalformedID},
 		{"unknown NAT service", "0.0.0.0/0", `"NatServiceId": "nat-00000000"`, apierror.NatServiceNotFound, apierror.NatServiceNotFound},
-		{"another Net's NAT service", "0.0.0.0/0", fmt.Sprintf(`"NatServiceId": %q`, far.nat), apierror.InvalidParameter, apierror.InvalidParameter},
+		{"another Net's NAT service", "0.0.0.0/0", fmt.Sprintf(`"NatServiceId": %q`, far.nat), apierror.InvalidParameter,
+			apierror.InvalidParameter},
 		{"unknown Net peering", "0.0.0.0/0", `"NetPeeringId": "pcx-00000000"`, network.NetPeerings.NotFound, network.NetPeerings.NotFound},
-		{"another Net's peering", "0.0.0.0/0", fmt.Sprintf(`"NetPeeringId": %q`, far.peering), apierror.InvalidParameter, apierror.InvalidParameter},
+		{"another Net's peering", "0.0.0.0/0", fmt.Sprintf(`"NetPeeringId": %q`, far.peering), apierror.InvalidParameter,
+			apierror.InvalidParameter},
 		{"unknown NIC", "0.0.0.0/0", `"NicId": "eni-00000000"`, network.Nics.NotFound, network.Nics.NotFound},
 		{"a service's NIC", "0.0.0.0/0", fmt.Sprintf(`"NicId": %q`, hidden), network.Nics.NotFound, network.Nics.NotFound},
 		{"another Net's NIC", "0.0.0.0/0", fmt.Sprintf(`"NicId": %q`, far.nic), apierror.InvalidParameter, apierror.InvalidParameter},
@@ -375,7 +390,8 @@ func TestRouteBeforePropagatedOnes(t *testing.T) {
 			return err
 		}
 		for _, destination := range []api.CIDR{"192.0.2.0/24", "203.0.113.0/24"} {
-			table.Routes = append(table.Routes, network.Route{CreationMethod: network.ByRoutePropagation, DestinationIpRange: destination, GatewayId: has.gateway})
+			table.Routes = append(table.Routes, network.Route{CreationMethod: network.ByRoutePropagation, DestinationIpRange: destination,
+				GatewayId: has.gateway})
 		}
 		return network.RouteTables.Put(tx, table)
 	})
@@ -391,7 +407,8 @@ func TestRouteBeforePropagatedOnes(t *testing.T) {
 	r.Selects(routes, "DestinationIpRange", "10.0.0.0/16", "192.0.2.0/24", "203.0.113.0/24")
 
 	// Propagated ones do not count: two others are there.
-	r.Refuse(apierror.TooManyRouteTables, alice, "CreateRoute", `{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0", "NatServiceId": %q}`, has.table, has.nat)
+	r.Refuse(apierror.TooManyRouteTables, alice, "CreateRoute",
+		`{"RouteTableId": %q, "DestinationIpRange": "0.0.0.0/0", "NatServiceId": %q}`, has.table, has.nat)
 	r.Update(alice, func(tx *resource.Tx) error {
 		for _, meter := range network.Meters() {
 			for typ, use := range meter.Read(tx) {
@@ -473,7 +490,8 @@ func TestRouteToAnUnlinkedInternetService(t *testing.T) {
 	link("LinkInternetService", other)
 	state(read(), network.RouteBlackhole, driver.Blackhole)
 	r.Refuse(apierror.GatewayNotFound, alice, "UpdateRoute", body)
-	r.Refuse(apierror.GatewayNotFound, alice, "CreateRoute", `{"RouteTableId": %q, "DestinationIpRange": "192.0.2.0/24", "GatewayId": %q}`, table, service)
+	r.Refuse(apierror.GatewayNotFound, alice, "CreateRoute", `{"RouteTableId": %q, "DestinationIpRange": "192.0.2.0/24", "GatewayId": %q}`,
+		table, service)
 }
 
 // Of a Subnet's table and the main one, the driver is told the one that counts.
@@ -496,7 +514,8 @@ func TestSubnetsTableInTheWorld(t *testing.T) {
 	check(map[string]string{linked: main.Text("RouteTableId"), free: main.Text("RouteTableId")})
 	link := r.linkTable(alice, table, linked)
 	check(map[string]string{linked: table, free: main.Text("RouteTableId")})
-	r.Call(alice, "UpdateRouteTableLink", `{"LinkRouteTableId": %q, "RouteTableId": %q}`, r.links(alice, main.Text("RouteTableId"))[0]["LinkRouteTableId"], other)
+	r.Call(alice, "UpdateRouteTableLink", `{"LinkRouteTableId": %q, "RouteTableId": %q}`,
+		r.links(alice, main.Text("RouteTableId"))[0]["LinkRouteTableId"], other)
 	check(map[string]string{linked: table, free: other})
 	r.Call(alice, "UnlinkRouteTable", `{"LinkRouteTableId": %q}`, link)
 	check(map[string]string{linked: other, free: other})

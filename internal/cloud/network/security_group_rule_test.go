@@ -71,16 +71,19 @@ func TestSecurityGroupRule(t *testing.T) {
 	// Several, of which those for the same traffic become one.
 	create("Inbound", fmt.Sprintf(`"Rules": [
 		{"IpProtocol": "udp", "FromPortRange": 0, "ToPortRange": 65535, "IpRanges": ["10.0.2.0/24", "10.0.1.0/24"]},
-		{"IpProtocol": "6", "FromPortRange": 443, "ToPortRange": 443, "SecurityGroupsMembers": [{"SecurityGroupId": %q}], "IpRanges": ["10.0.1.0/24"]},
+		{"IpProtocol": "6", "FromPortRange": 443, "ToPortRange": 443, "SecurityGroupsMembers": [{"SecurityGroupId": %q}],
+			"IpRanges": ["10.0.1.0/24"]},
 		{"IpProtocol": "50", "FromPortRange": 1, "ToPortRange": 2, "IpRanges": ["10.0.1.0/24"]}]`, other))
 	r.has(alice, group, "Inbound", `[
-		{"IpProtocol": "tcp", "FromPortRange": 443, "ToPortRange": 443, "IpRanges": ["10.0.0.0/24", "10.0.1.0/24"], "SecurityGroupsMembers": [`+member+`]},
+		{"IpProtocol": "tcp", "FromPortRange": 443, "ToPortRange": 443, "IpRanges": ["10.0.0.0/24", "10.0.1.0/24"],
+			"SecurityGroupsMembers": [`+member+`]},
 		{"IpProtocol": "udp", "FromPortRange": 0, "ToPortRange": 65535, "IpRanges": ["10.0.2.0/24", "10.0.1.0/24"]},
 		{"IpProtocol": "50", "FromPortRange": -1, "ToPortRange": -1, "IpRanges": ["10.0.1.0/24"]}]`)
 
 	// A part of a rule goes, then the rest.
 	remove("Inbound", fmt.Sprintf(`"Rules": [
-		{"IpProtocol": "tcp", "FromPortRange": 443, "ToPortRange": 443, "SecurityGroupsMembers": [{"SecurityGroupId": %q}], "IpRanges": ["10.0.0.0/24"]},
+		{"IpProtocol": "tcp", "FromPortRange": 443, "ToPortRange": 443, "SecurityGroupsMembers": [{"SecurityGroupId": %q}],
+			"IpRanges": ["10.0.0.0/24"]},
 		{"IpProtocol": "50", "IpRanges": ["10.0.1.0/24"]}]`, other))
 	r.has(alice, group, "Inbound", `[
 		{"IpProtocol": "tcp", "FromPortRange": 443, "ToPortRange": 443, "IpRanges": ["10.0.1.0/24"]},
@@ -95,10 +98,12 @@ func TestSecurityGroupRule(t *testing.T) {
 	r.has(alice, group, "Outbound", `[{"IpProtocol": "tcp", "FromPortRange": 22, "ToPortRange": 22, "IpRanges": ["10.0.0.0/24"]}]`)
 
 	// Outbound rules may lead to services.
-	create("Outbound", fmt.Sprintf(`"Rules": [{"IpProtocol": "tcp", "FromPortRange": 443, "ToPortRange": 443, "ServiceIds": [%q]}]`, r.someService()))
+	create("Outbound", fmt.Sprintf(`"Rules": [{"IpProtocol": "tcp", "FromPortRange": 443, "ToPortRange": 443, "ServiceIds": [%q]}]`,
+		r.someService()))
 	r.has(alice, group, "Outbound", fmt.Sprintf(`[{"IpProtocol": "tcp", "FromPortRange": 22, "ToPortRange": 22, "IpRanges": ["10.0.0.0/24"]},
 		{"IpProtocol": "tcp", "FromPortRange": 443, "ToPortRange": 443, "ServiceIds": [%q]}]`, r.someService()))
-	remove("Outbound", fmt.Sprintf(`"Rules": [{"IpProtocol": "tcp", "FromPortRange": 443, "ToPortRange": 443, "ServiceIds": [%q]}]`, r.someService()))
+	remove("Outbound", fmt.Sprintf(`"Rules": [{"IpProtocol": "tcp", "FromPortRange": 443, "ToPortRange": 443, "ServiceIds": [%q]}]`,
+		r.someService()))
 }
 
 func TestSecurityGroupRuleKeepsItsID(t *testing.T) {
@@ -109,7 +114,8 @@ func TestSecurityGroupRuleKeepsItsID(t *testing.T) {
 		return object(o["InboundRules"].([]any)[0].(map[string]any)).Text("SecurityGroupRuleId")
 	}
 	one := r.One(alice, "CreateSecurityGroupRule", ask(group, "Inbound", `"IpRange": "10.0.0.0/24"`))
-	two := r.One(alice, "CreateSecurityGroupRule", ask(group, "Inbound", `"Rules": [{"SecurityGroupRuleId": "sgr-00000000", "IpRanges": ["10.0.1.0/24"]}]`))
+	two := r.One(alice, "CreateSecurityGroupRule",
+		ask(group, "Inbound", `"Rules": [{"SecurityGroupRuleId": "sgr-00000000", "IpRanges": ["10.0.1.0/24"]}]`))
 	three := r.One(alice, "DeleteSecurityGroupRule", ask(group, "Inbound", `"IpRange": "10.0.0.0/24"`))
 	if id := first(one); first(two) != id || first(three) != id {
 		t.Errorf("the rule is called %s, then %s, then %s", id, first(two), first(three))
@@ -130,35 +136,56 @@ func TestSecurityGroupRuleTraffic(t *testing.T) {
 	}{
 		{name: "nothing said", said: `"IpRange": "0.0.0.0/0"`, want: want{"-1", -1, -1}},
 		{name: "all protocols", said: `"IpProtocol": "-1", "IpRange": "0.0.0.0/0"`, want: want{"-1", -1, -1}},
-		{name: "all protocols with ports", said: `"IpProtocol": "-1", "FromPortRange": 1, "ToPortRange": 65535, "IpRange": "0.0.0.0/0"`, want: want{"-1", -1, -1}},
+		{name: "all protocols with ports", said: `"IpProtocol": "-1", "FromPortRange": 1, "ToPortRange": 65535, "IpRange": "0.0.0.0/0"`,
+			want: want{"-1", -1, -1}},
 		{name: "no protocol in a list", said: `"Rules": [{"IpProtocol": "", "IpRanges": ["0.0.0.0/0"]}]`, want: want{"-1", -1, -1}},
-		{name: "all ports", said: `"IpProtocol": "tcp", "FromPortRange": 0, "ToPortRange": 65535, "IpRange": "0.0.0.0/0"`, want: want{"tcp", 0, 65535}},
+		{name: "all ports", said: `"IpProtocol": "tcp", "FromPortRange": 0, "ToPortRange": 65535, "IpRange": "0.0.0.0/0"`,
+			want: want{"tcp", 0, 65535}},
 		{name: "port 0", said: `"IpProtocol": "tcp", "FromPortRange": 0, "ToPortRange": 0, "IpRange": "0.0.0.0/0"`, want: want{"tcp", 0, 0}},
-		{name: "the first port left out", said: `"Rules": [{"IpProtocol": "udp", "ToPortRange": 65535, "IpRanges": ["0.0.0.0/0"]}]`, want: want{"udp", 0, 65535}},
+		{name: "the first port left out", said: `"Rules": [{"IpProtocol": "udp", "ToPortRange": 65535, "IpRanges": ["0.0.0.0/0"]}]`,
+			want: want{"udp", 0, 65535}},
 		{name: "tcp without ports", said: `"IpProtocol": "tcp", "IpRange": "0.0.0.0/0"`, want: want{"tcp", 0, 65535}},
-		{name: "udp without ports", said: `"Rules": [{"IpProtocol": "17", "IpRanges": ["0.0.0.0/0"]}]`, want: want{"udp", 0, 65535}, public: true},
-		{name: "tcp by its number", said: `"IpProtocol": "6", "FromPortRange": 1, "ToPortRange": 2, "IpRange": "0.0.0.0/0"`, want: want{"tcp", 1, 2}, public: true},
-		{name: "udp by its number", said: `"IpProtocol": "17", "FromPortRange": 1, "ToPortRange": 2, "IpRange": "0.0.0.0/0"`, want: want{"udp", 1, 2}},
-		{name: "icmp by its number", said: `"IpProtocol": "1", "FromPortRange": 8, "ToPortRange": 0, "IpRange": "0.0.0.0/0"`, want: want{"icmp", 8, 0}},
-		{name: "all of icmp", said: `"IpProtocol": "icmp", "FromPortRange": -1, "ToPortRange": -1, "IpRange": "0.0.0.0/0"`, want: want{"icmp", -1, -1}},
-		{name: "all codes of a type", said: `"IpProtocol": "icmp", "FromPortRange": 3, "ToPortRange": -1, "IpRange": "0.0.0.0/0"`, want: want{"icmp", 3, -1}},
-		{name: "the highest type and code", said: `"IpProtocol": "icmp", "FromPortRange": 255, "ToPortRange": 255, "IpRange": "0.0.0.0/0"`, want: want{"icmp", 255, 255}},
-		{name: "another protocol", said: `"IpProtocol": "255", "FromPortRange": 7, "ToPortRange": 7, "IpRange": "0.0.0.0/0"`, want: want{"255", -1, -1}},
+		{name: "udp without ports", said: `"Rules": [{"IpProtocol": "17", "IpRanges": ["0.0.0.0/0"]}]`, want: want{"udp", 0, 65535},
+			public: true},
+		{name: "tcp by its number", said: `"IpProtocol": "6", "FromPortRange": 1, "ToPortRange": 2, "IpRange": "0.0.0.0/0"`,
+			want: want{"tcp", 1, 2}, public: true},
+		{name: "udp by its number", said: `"IpProtocol": "17", "FromPortRange": 1, "ToPortRange": 2, "IpRange": "0.0.0.0/0"`,
+			want: want{"udp", 1, 2}},
+		{name: "icmp by its number", said: `"IpProtocol": "1", "FromPortRange": 8, "ToPortRange": 0, "IpRange": "0.0.0.0/0"`,
+			want: want{"icmp", 8, 0}},
+		{name: "all of icmp", said: `"IpProtocol": "icmp", "FromPortRange": -1, "ToPortRange": -1, "IpRange": "0.0.0.0/0"`,
+			want: want{"icmp", -1, -1}},
+		{name: "all codes of a type", said: `"IpProtocol": "icmp", "FromPortRange": 3, "ToPortRange": -1, "IpRange": "0.0.0.0/0"`,
+			want: want{"icmp", 3, -1}},
+		{name: "the highest type and code", said: `"IpProtocol": "icmp", "FromPortRange": 255, "ToPortRange": 255, "IpRange": "0.0.0.0/0"`,
+			want: want{"icmp", 255, 255}},
+		{name: "another protocol", said: `"IpProtocol": "255", "FromPortRange": 7, "ToPortRange": 7, "IpRange": "0.0.0.0/0"`,
+			want: want{"255", -1, -1}},
 
-		{name: "another protocol in the public Cloud", said: `"IpProtocol": "50", "IpRange": "0.0.0.0/0"`, public: true, refused: apierror.InvalidProtocol},
+		{name: "another protocol in the public Cloud", said: `"IpProtocol": "50", "IpRange": "0.0.0.0/0"`, public: true,
+			refused: apierror.InvalidProtocol},
 		{name: "a protocol that no packet has", said: `"IpProtocol": "256", "IpRange": "0.0.0.0/0"`, refused: apierror.InvalidProtocol},
 		{name: "a protocol with a zero before it", said: `"IpProtocol": "06", "IpRange": "0.0.0.0/0"`, refused: apierror.InvalidProtocol},
 		{name: "a protocol with a sign", said: `"IpProtocol": "+6", "IpRange": "0.0.0.0/0"`, refused: apierror.InvalidProtocol},
 		{name: "an unknown name", said: `"IpProtocol": "http", "IpRange": "0.0.0.0/0"`, refused: apierror.InvalidProtocol},
-		{name: "capitals", said: `"IpProtocol": "TCP", "FromPortRange": 1, "ToPortRange": 2, "IpRange": "0.0.0.0/0"`, refused: apierror.InvalidProtocol},
-		{name: "tcp without the last port", said: `"IpProtocol": "tcp", "FromPortRange": 22, "IpRange": "0.0.0.0/0"`, refused: apierror.InvalidPorts},
-		{name: "ports in the wrong order", said: `"IpProtocol": "tcp", "FromPortRange": 23, "ToPortRange": 22, "IpRange": "0.0.0.0/0"`, refused: apierror.InvalidPorts},
-		{name: "a port that is too high", said: `"IpProtocol": "udp", "FromPortRange": 1, "ToPortRange": 65536, "IpRange": "0.0.0.0/0"`, refused: apierror.InvalidPorts},
-		{name: "a negative port", said: `"IpProtocol": "udp", "FromPortRange": -2, "ToPortRange": 1, "IpRange": "0.0.0.0/0"`, refused: apierror.InvalidPorts},
-		{name: "a type that is too high", said: `"IpProtocol": "icmp", "FromPortRange": 256, "ToPortRange": 0, "IpRange": "0.0.0.0/0"`, refused: apierror.InvalidPorts},
-		{name: "a code that is too high", said: `"IpProtocol": "icmp", "FromPortRange": 0, "ToPortRange": 256, "IpRange": "0.0.0.0/0"`, refused: apierror.InvalidPorts},
-		{name: "a negative code", said: `"IpProtocol": "icmp", "FromPortRange": 0, "ToPortRange": -2, "IpRange": "0.0.0.0/0"`, refused: apierror.InvalidPorts},
-		{name: "all types and one code", said: `"IpProtocol": "icmp", "FromPortRange": -1, "ToPortRange": 0, "IpRange": "0.0.0.0/0"`, refused: apierror.InvalidPorts},
+		{name: "capitals", said: `"IpProtocol": "TCP", "FromPortRange": 1, "ToPortRange": 2, "IpRange": "0.0.0.0/0"`,
+			refused: apierror.InvalidProtocol},
+		{name: "tcp without the last port", said: `"IpProtocol": "tcp", "FromPortRange": 22, "IpRange": "0.0.0.0/0"`,
+			refused: apierror.InvalidPorts},
+		{name: "ports in the wrong order", said: `"IpProtocol": "tcp", "FromPortRange": 23, "ToPortRange": 22, "IpRange": "0.0.0.0/0"`,
+			refused: apierror.InvalidPorts},
+		{name: "a port that is too high", said: `"IpProtocol": "udp", "FromPortRange": 1, "ToPortRange": 65536, "IpRange": "0.0.0.0/0"`,
+			refused: apierror.InvalidPorts},
+		{name: "a negative port", said: `"IpProtocol": "udp", "FromPortRange": -2, "ToPortRange": 1, "IpRange": "0.0.0.0/0"`,
+			refused: apierror.InvalidPorts},
+		{name: "a type that is too high", said: `"IpProtocol": "icmp", "FromPortRange": 256, "ToPortRange": 0, "IpRange": "0.0.0.0/0"`,
+			refused: apierror.InvalidPorts},
+		{name: "a code that is too high", said: `"IpProtocol": "icmp", "FromPortRange": 0, "ToPortRange": 256, "IpRange": "0.0.0.0/0"`,
+			refused: apierror.InvalidPorts},
+		{name: "a negative code", said: `"IpProtocol": "icmp", "FromPortRange": 0, "ToPortRange": -2, "IpRange": "0.0.0.0/0"`,
+			refused: apierror.InvalidPorts},
+		{name: "all types and one code", said: `"IpProtocol": "icmp", "FromPortRange": -1, "ToPortRange": 0, "IpRange": "0.0.0.0/0"`,
+			refused: apierror.InvalidPorts},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -218,18 +245,24 @@ func TestSecurityGroupRuleRefusals(t *testing.T) {
 		{"a rule for nobody", both, inNet, "Inbound", `"Rules": [{"IpProtocol": "-1"}]`, apierror.MissingParameter},
 		{"a member that says nothing", both, inNet, "Inbound", members(``), apierror.MissingParameter},
 		{"a member that is an account", both, public, "Inbound", members(`"AccountId": %q`, bob), apierror.MissingParameter},
-		{"both forms", both, inNet, "Inbound", `"IpRange": "10.0.2.0/24", "Rules": [{"IpRanges": ["10.0.3.0/24"]}]`, apierror.InvalidParameterSet},
-		{"a protocol and a list", both, inNet, "Inbound", `"IpProtocol": "50", "Rules": [{"IpRanges": ["10.0.3.0/24"]}]`, apierror.InvalidParameterSet},
+		{"both forms", both, inNet, "Inbound", `"IpRange": "10.0.2.0/24", "Rules": [{"IpRanges": ["10.0.3.0/24"]}]`,
+			apierror.InvalidParameterSet},
+		{"a protocol and a list", both, inNet, "Inbound", `"IpProtocol": "50", "Rules": [{"IpRanges": ["10.0.3.0/24"]}]`,
+			apierror.InvalidParameterSet},
 		{"bits after the prefix", both, inNet, "Inbound", `"IpRange": "10.0.0.1/24"`, apierror.InvalidBlock},
 		{"an IPv6 range", both, inNet, "Inbound", `"Rules": [{"IpRanges": ["::/0"]}]`, apierror.InvalidBlock},
 		{"no range", both, inNet, "Inbound", `"IpRange": "everywhere"`, apierror.InvalidBlock},
-		{"services that send", both, inNet, "Inbound", fmt.Sprintf(`"Rules": [{"ServiceIds": [%q]}]`, r.someService()), apierror.InvalidParameter},
+		{"services that send", both, inNet, "Inbound", fmt.Sprintf(`"Rules": [{"ServiceIds": [%q]}]`, r.someService()),
+			apierror.InvalidParameter},
 
-		{"a range and a group", create, inNet, "Inbound", fmt.Sprintf(`"IpRange": "10.0.2.0/24", "SecurityGroupNameToLink": %q`, inNet), apierror.InvalidParameterSet},
-		{"an account without its group", create, public, "Inbound", fmt.Sprintf(`"SecurityGroupAccountIdToLink": %q`, bob), apierror.MissingParameter},
+		{"a range and a group", create, inNet, "Inbound", fmt.Sprintf(`"IpRange": "10.0.2.0/24", "SecurityGroupNameToLink": %q`, inNet),
+			apierror.InvalidParameterSet},
+		{"an account without its group", create, public, "Inbound", fmt.Sprintf(`"SecurityGroupAccountIdToLink": %q`, bob),
+			apierror.MissingParameter},
 		{"the same again", create, inNet, "Inbound", `"IpRange": "10.0.0.0/24"`, apierror.DuplicateRule},
 		{"a part again", create, inNet, "Inbound", `"Rules": [{"IpRanges": ["10.0.2.0/24", "10.0.1.0/24"]}]`, apierror.DuplicateRule},
-		{"twice at once", create, inNet, "Inbound", `"Rules": [{"IpRanges": ["10.0.2.0/24"]}, {"IpRanges": ["10.0.2.0/24"]}]`, apierror.DuplicateRule},
+		{"twice at once", create, inNet, "Inbound", `"Rules": [{"IpRanges": ["10.0.2.0/24"]}, {"IpRanges": ["10.0.2.0/24"]}]`,
+			apierror.DuplicateRule},
 		{"a member again", create, inNet, "Inbound", members(`"SecurityGroupId": %q, "SecurityGroupName": "web"`, inNet), apierror.DuplicateRule},
 		{"a member again by name", create, public, "Inbound", members(`"SecurityGroupName": "web"`), apierror.DuplicateRule},
 		{"no such service", create, inNet, "Outbound", `"Rules": [{"ServiceIds": ["pl-00000000"]}]`, apierror.ServiceNotFound},
@@ -239,20 +272,27 @@ func TestSecurityGroupRuleRefusals(t *testing.T) {
 		{"a name in a Net", create, inNet, "Inbound", members(`"SecurityGroupName": "web"`), apierror.InvalidParameter},
 		{"a name in a Net to link", create, inNet, "Inbound", `"SecurityGroupNameToLink": "db"`, apierror.InvalidParameter},
 		{"another account's group as a member", create, public, "Inbound", members(`"SecurityGroupId": %q`, his), apierror.MemberNotFound},
-		{"another account's group said to be the own", create, public, "Inbound", members(`"AccountId": %q, "SecurityGroupId": %q`, alice, his), apierror.MemberNotFound},
-		{"another account's group in a Net", create, inNet, "Inbound", members(`"AccountId": %q, "SecurityGroupId": %q`, bob, his), apierror.MemberNotFound},
-		{"an absent account's group in a Net", create, inNet, "Inbound", members(`"AccountId": "000000000009", "SecurityGroupId": "sg-00000000"`), apierror.MemberNotFound},
-		{"a member of another name", create, public, "Inbound", members(`"SecurityGroupId": %q, "SecurityGroupName": "db"`, public), apierror.MemberNotFound},
+		{"another account's group said to be the own", create, public, "Inbound", members(`"AccountId": %q, "SecurityGroupId": %q`, alice, his),
+			apierror.MemberNotFound},
+		{"another account's group in a Net", create, inNet, "Inbound", members(`"AccountId": %q, "SecurityGroupId": %q`, bob, his),
+			apierror.MemberNotFound},
+		{"an absent account's group in a Net", create, inNet, "Inbound",
+			members(`"AccountId": "000000000009", "SecurityGroupId": "sg-00000000"`), apierror.MemberNotFound},
+		{"a member of another name", create, public, "Inbound", members(`"SecurityGroupId": %q, "SecurityGroupName": "db"`, public),
+			apierror.MemberNotFound},
 		{"a member of another Net", create, inNet, "Inbound", members(`"SecurityGroupId": %q`, elsewhere), apierror.NotInNet},
 		{"a member for the public Cloud in a Net", create, inNet, "Inbound", members(`"SecurityGroupId": %q`, public), apierror.NotInNet},
 		{"a member of a Net in the public Cloud", create, public, "Inbound", members(`"SecurityGroupId": %q`, inNet), apierror.NotInPublicCloud},
 
-		{"other ports", remove, inNet, "Inbound", `"IpProtocol": "tcp", "FromPortRange": 1, "ToPortRange": 2, "IpRange": "10.0.0.0/24"`, apierror.RuleNotFound},
+		{"other ports", remove, inNet, "Inbound", `"IpProtocol": "tcp", "FromPortRange": 1, "ToPortRange": 2, "IpRange": "10.0.0.0/24"`,
+			apierror.RuleNotFound},
 		{"another range", remove, inNet, "Inbound", `"IpRange": "10.0.2.0/24"`, apierror.RuleNotFound},
-		{"one that is there and one that is not", remove, inNet, "Inbound", `"Rules": [{"IpRanges": ["10.0.0.0/24", "10.0.2.0/24"]}]`, apierror.RuleNotFound},
+		{"one that is there and one that is not", remove, inNet, "Inbound", `"Rules": [{"IpRanges": ["10.0.0.0/24", "10.0.2.0/24"]}]`,
+			apierror.RuleNotFound},
 		{"the other direction", remove, inNet, "Outbound", `"IpRange": "10.0.0.0/24"`, apierror.RuleNotFound},
 		{"another member", remove, public, "Inbound", `"SecurityGroupNameToUnlink": "db"`, apierror.RuleNotFound},
-		{"another account's member", remove, public, "Inbound", fmt.Sprintf(`"SecurityGroupAccountIdToUnlink": %q, "SecurityGroupNameToUnlink": "web"`, bob), apierror.RuleNotFound},
+		{"another account's member", remove, public, "Inbound",
+			fmt.Sprintf(`"SecurityGroupAccountIdToUnlink": %q, "SecurityGroupNameToUnlink": "web"`, bob), apierror.RuleNotFound},
 	}
 	for _, test := range tests {
 		for _, action := range test.actions {
@@ -276,10 +316,13 @@ func TestSecurityGroupMembers(t *testing.T) {
 	link(`"Rules": [{"SecurityGroupsMembers": [{"AccountId": %q, "SecurityGroupId": "sg-12345678", "SecurityGroupName": "any"}]}]`, bob)
 	want := func(more string) string {
 		return fmt.Sprintf(`[{"IpProtocol": "-1", "FromPortRange": -1, "ToPortRange": -1, "SecurityGroupsMembers": [%s
-			{"AccountId": %q, "SecurityGroupId": %q, "SecurityGroupName": "web"}, {"AccountId": %q, "SecurityGroupName": "web"}]}]`, more, alice, group, bob)
+			{"AccountId": %q, "SecurityGroupId": %q, "SecurityGroupName": "web"}, {"AccountId": %q, "SecurityGroupName": "web"}]}]`, more, alice,
+			group, bob)
 	}
-	r.Refuse(apierror.DuplicateRule, alice, "CreateSecurityGroupRule", ask(group, "Inbound", fmt.Sprintf(`"SecurityGroupAccountIdToLink": %q, "SecurityGroupNameToLink": "web"`, bob)))
-	r.Refuse(apierror.DuplicateRule, alice, "CreateSecurityGroupRule", ask(group, "Inbound", fmt.Sprintf(`"SecurityGroupAccountIdToLink": %q, "SecurityGroupNameToLink": "sg-12345678"`, bob)))
+	r.Refuse(apierror.DuplicateRule, alice, "CreateSecurityGroupRule",
+		ask(group, "Inbound", fmt.Sprintf(`"SecurityGroupAccountIdToLink": %q, "SecurityGroupNameToLink": "web"`, bob)))
+	r.Refuse(apierror.DuplicateRule, alice, "CreateSecurityGroupRule",
+		ask(group, "Inbound", fmt.Sprintf(`"SecurityGroupAccountIdToLink": %q, "SecurityGroupNameToLink": "sg-12345678"`, bob)))
 	r.Refuse(apierror.SecurityGroupInUse, alice, "DeleteSecurityGroup", `{"SecurityGroupId": %q}`, db)
 
 	unlink := func(rest string, args ...any) {
@@ -341,8 +384,11 @@ func TestSecurityGroupRuleQuotas(t *testing.T) {
 	r.uses(alice, "sg_rule_limit", 2)
 	r.uses(alice, "vpc_sg_rule_limit", 2)
 	r.Call(alice, "CreateSecurityGroupRule", ask(inNet, "Inbound", `"IpRange": "10.0.0.0/24"`))
-	r.Refuse(apierror.TooManyRules, alice, "CreateSecurityGroupRule", ask(inNet, "Outbound", fmt.Sprintf(`"Rules": [{"IpRanges": ["10.0.0.0/24"], "SecurityGroupsMembers": [{"SecurityGroupId": %q}], "ServiceIds": [%q]}]`, inNet, r.someService())))
-	r.Call(alice, "CreateSecurityGroupRule", ask(inNet, "Outbound", fmt.Sprintf(`"Rules": [{"SecurityGroupsMembers": [{"SecurityGroupId": %q}], "ServiceIds": [%q]}]`, inNet, r.someService())))
+	r.Refuse(apierror.TooManyRules, alice, "CreateSecurityGroupRule", ask(inNet, "Outbound",
+		fmt.Sprintf(`"Rules": [{"IpRanges": ["10.0.0.0/24"], "SecurityGroupsMembers": [{"SecurityGroupId": %q}], "ServiceIds": [%q]}]`, inNet,
+			r.someService())))
+	r.Call(alice, "CreateSecurityGroupRule", ask(inNet, "Outbound",
+		fmt.Sprintf(`"Rules": [{"SecurityGroupsMembers": [{"SecurityGroupId": %q}], "ServiceIds": [%q]}]`, inNet, r.someService())))
 	r.uses(alice, "sg_rule_limit", 2)
 	r.uses(alice, "vpc_sg_rule_limit", 4)
 }
@@ -374,8 +420,10 @@ func TestSecurityGroupsReachTheWorld(t *testing.T) {
 	first := driver.SecurityGroup{ID: standard, Inbound: []driver.Rule{own}, Outbound: []driver.Rule{all}}
 	has(first, driver.SecurityGroup{ID: web, Outbound: []driver.Rule{all}})
 
-	r.Call(alice, "CreateSecurityGroupRule", ask(web, "Inbound", `"IpProtocol": "tcp", "FromPortRange": 80, "ToPortRange": 81, "IpRange": "0.0.0.0/0"`))
-	r.Call(alice, "CreateSecurityGroupRule", ask(web, "Outbound", fmt.Sprintf(`"Rules": [{"IpProtocol": "50", "ServiceIds": [%q]}]`, r.someService())))
+	r.Call(alice, "CreateSecurityGroupRule", ask(web, "Inbound",
+		`"IpProtocol": "tcp", "FromPortRange": 80, "ToPortRange": 81, "IpRange": "0.0.0.0/0"`))
+	r.Call(alice, "CreateSecurityGroupRule", ask(web, "Outbound",
+		fmt.Sprintf(`"Rules": [{"IpProtocol": "50", "ServiceIds": [%q]}]`, r.someService())))
 	r.Call(alice, "DeleteSecurityGroupRule", ask(web, "Outbound", `"IpRange": "0.0.0.0/0"`))
 	has(first, driver.SecurityGroup{
 		ID:       web,
@@ -420,8 +468,10 @@ func TestPublicGroupsReachTheWorld(t *testing.T) {
 	second := driver.PublicGroup{Account: alice, ID: web, Name: "web"}
 	has(first, second)
 
-	r.Call(alice, "CreateSecurityGroupRule", ask(web, "Inbound", fmt.Sprintf(`"Rules": [{"IpProtocol": "tcp", "FromPortRange": 80, "ToPortRange": 81,
-		"IpRanges": ["0.0.0.0/0"], "SecurityGroupsMembers": [{"SecurityGroupName": "default"}, {"AccountId": %q, "SecurityGroupName": "theirs"}, {"AccountId": %[1]q, "SecurityGroupId": "sg-00000001"}]}]`, bob)))
+	r.Call(alice, "CreateSecurityGroupRule", ask(web, "Inbound",
+		fmt.Sprintf(`"Rules": [{"IpProtocol": "tcp", "FromPortRange": 80, "ToPortRange": 81,
+		"IpRanges": ["0.0.0.0/0"], "SecurityGroupsMembers": [{"SecurityGroupName": "default"}, {"AccountId": %q, "SecurityGroupName": "theirs"},
+			{"AccountId": %[1]q, "SecurityGroupId": "sg-00000001"}]}]`, bob)))
 	second.Inbound = []driver.Rule{{
 		Protocol: "tcp", From: 80, To: 81, Ranges: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")},
 		Groups: []driver.GroupName{{Account: alice, ID: standard}, {Account: bob, Name: "theirs"}, {Account: bob, ID: "sg-00000001"}},
@@ -429,7 +479,8 @@ func TestPublicGroupsReachTheWorld(t *testing.T) {
 	has(first, second)
 
 	drivers.Fail(func(string) error { return errors.New("the network is away") })
-	r.Call(alice, "DeleteSecurityGroupRule", ask(web, "Inbound", `"IpProtocol": "tcp", "FromPortRange": 80, "ToPortRange": 81, "IpRange": "0.0.0.0/0"`))
+	r.Call(alice, "DeleteSecurityGroupRule", ask(web, "Inbound",
+		`"IpProtocol": "tcp", "FromPortRange": 80, "ToPortRange": 81, "IpRange": "0.0.0.0/0"`))
 	r.settle(loops)
 	drivers.Fail(nil)
 	second.Inbound[0].Ranges = nil
@@ -449,8 +500,10 @@ func TestSecurityGroupRulesAddUp(t *testing.T) {
 		r.welcome()
 		group := r.group(alice, r.net(alice, "10.0.0.0/16"), "group")
 		r.Call(alice, "DeleteSecurityGroupRule", ask(group, "Outbound", `"IpRange": "0.0.0.0/0"`))
-		ends := []string{`"IpRanges": ["10.0.0.0/24"]`, `"IpRanges": ["10.0.1.0/24"]`, fmt.Sprintf(`"SecurityGroupsMembers": [{"SecurityGroupId": %q}]`, group)}
-		kinds := []string{`"IpProtocol": "-1"`, `"IpProtocol": "tcp", "FromPortRange": 1, "ToPortRange": 2`, `"IpProtocol": "icmp", "FromPortRange": 8, "ToPortRange": 0`}
+		ends := []string{`"IpRanges": ["10.0.0.0/24"]`, `"IpRanges": ["10.0.1.0/24"]`,
+			fmt.Sprintf(`"SecurityGroupsMembers": [{"SecurityGroupId": %q}]`, group)}
+		kinds := []string{`"IpProtocol": "-1"`, `"IpProtocol": "tcp", "FromPortRange": 1, "ToPortRange": 2`,
+			`"IpProtocol": "icmp", "FromPortRange": 8, "ToPortRange": 0`}
 		has := map[string]bool{}
 		t.Repeat(map[string]func(*rapid.T){
 			"change": func(t *rapid.T) {
@@ -522,8 +575,10 @@ func TestDeleteSecurityGroupRuleTwiceInOneCall(t *testing.T) {
 	r.Refuse(apierror.RuleNotFound, alice, "DeleteSecurityGroupRule", ask(group, "Inbound", `"Rules": [
 		{"IpRanges": ["10.0.0.0/24"]}, {"IpRanges": ["10.0.0.0/24"]}, {"IpRanges": ["10.0.9.0/24"]}]`))
 	r.Call(alice, "DeleteSecurityGroupRule", ask(group, "Inbound", fmt.Sprintf(`"Rules": [
-		{"IpProtocol": "tcp", "FromPortRange": 80, "ToPortRange": 80, "IpRanges": ["10.0.0.0/24"], "SecurityGroupsMembers": [{"SecurityGroupId": %q}]},
-		{"IpProtocol": "6", "FromPortRange": 80, "ToPortRange": 80, "IpRanges": ["10.0.0.0/24", "10.0.0.0/24"], "SecurityGroupsMembers": [{"SecurityGroupName": "db"}]},
+		{"IpProtocol": "tcp", "FromPortRange": 80, "ToPortRange": 80, "IpRanges": ["10.0.0.0/24"],
+			"SecurityGroupsMembers": [{"SecurityGroupId": %q}]},
+		{"IpProtocol": "6", "FromPortRange": 80, "ToPortRange": 80, "IpRanges": ["10.0.0.0/24", "10.0.0.0/24"],
+			"SecurityGroupsMembers": [{"SecurityGroupName": "db"}]},
 		{"IpRanges": ["10.0.0.0/24"]}, {"IpRanges": ["10.0.0.0/24"]}]`, member)))
 	r.has(alice, group, "Inbound", `[{"IpProtocol": "tcp", "FromPortRange": 80, "ToPortRange": 80, "IpRanges": ["10.0.1.0/24"]}]`)
 }
@@ -534,13 +589,15 @@ func TestSecurityGroupRefusalsNameTheParameter(t *testing.T) {
 	r := setup(t)
 	public := r.group(alice, "", "web")
 	for name, test := range map[string]struct{ said, want string }{
-		"a rule of several": {`"Rules": [{"IpRanges": ["10.0.0.0/24"]}, {"IpProtocol": "tcp", "FromPortRange": 1, "IpRanges": ["10.0.0.0/24"]}]`, "Rules.1: tcp needs a FromPortRange"},
-		"a rule by itself":  {`"IpProtocol": "tcp", "FromPortRange": 1, "IpRange": "10.0.0.0/24"`, "tcp needs a FromPortRange"},
-		"a type of ICMP":    {`"IpProtocol": "icmp", "FromPortRange": 256, "IpRange": "10.0.0.0/24"`, "icmp needs a type as FromPortRange"},
-		"a protocol":        {`"IpProtocol": "50", "IpRange": "10.0.0.0/24"`, "The IpProtocol 50"},
+		"a rule of several": {`"Rules": [{"IpRanges": ["10.0.0.0/24"]}, {"IpProtocol": "tcp", "FromPortRange": 1,
+			"IpRanges": ["10.0.0.0/24"]}]`, "Rules.1: tcp needs a FromPortRange"},
+		"a rule by itself": {`"IpProtocol": "tcp", "FromPortRange": 1, "IpRange": "10.0.0.0/24"`, "tcp needs a FromPortRange"},
+		"a type of ICMP":   {`"IpProtocol": "icmp", "FromPortRange": 256, "IpRange": "10.0.0.0/24"`, "icmp needs a type as FromPortRange"},
+		"a protocol":       {`"IpProtocol": "50", "IpRange": "10.0.0.0/24"`, "The IpProtocol 50"},
 	} {
 		for _, action := range []string{"CreateSecurityGroupRule", "DeleteSecurityGroupRule"} {
-			if _, err := r.Try(alice, action, ask(public, "Inbound", test.said)); err == nil || !strings.HasPrefix(apierror.From(err).Details, test.want) {
+			if _, err := r.Try(alice, action, ask(public, "Inbound", test.said)); err == nil || !strings.HasPrefix(apierror.From(err).Details,
+				test.want) {
 				t.Errorf("%s with %s is refused with %v, want %q", action, name, err, test.want)
 			}
 		}

@@ -17,7 +17,8 @@ import (
 // answers its ID.
 func (r *region) group(account, net, name string) string {
 	r.Helper()
-	return r.One(account, "CreateSecurityGroup", `{"NetId": %q, "SecurityGroupName": %q, "Description": "a group"}`, net, name).Text("SecurityGroupId")
+	return r.One(account, "CreateSecurityGroup", `{"NetId": %q, "SecurityGroupName": %q, "Description": "a group"}`, net,
+		name).Text("SecurityGroupId")
 }
 
 // groups lists the security groups of a Net.
@@ -90,7 +91,8 @@ func TestDefaultSecurityGroups(t *testing.T) {
 		r.Refuse(apierror.DefaultSecurityGroup, alice, "DeleteSecurityGroup", `{"SecurityGroupId": %q}`, group["SecurityGroupId"])
 	}
 	r.Refuse(apierror.DefaultSecurityGroup, alice, "DeleteSecurityGroup", `{"SecurityGroupName": "default"}`)
-	r.Refuse(apierror.SecurityGroupNameTaken, alice, "CreateSecurityGroup", `{"NetId": %q, "SecurityGroupName": "default", "Description": "d"}`, net)
+	r.Refuse(apierror.SecurityGroupNameTaken, alice, "CreateSecurityGroup",
+		`{"NetId": %q, "SecurityGroupName": "default", "Description": "d"}`, net)
 
 	// It goes with its Net, if nothing but the Net has it.
 	other := r.group(alice, net, "other")
@@ -133,10 +135,12 @@ func TestSecurityGroupRefusals(t *testing.T) {
 		{"deletion of nothing", alice, "DeleteSecurityGroup", `{}`, apierror.MissingParameter},
 		{"deletion of no group", alice, "DeleteSecurityGroup", `{"SecurityGroupId": "sg-00000000"}`, apierror.SecurityGroupNotFound},
 		{"deletion of what is no group", alice, "DeleteSecurityGroup", fmt.Sprintf(`{"SecurityGroupId": %q}`, net), apierror.InvalidID},
-		{"deletion of another account's group", bob, "DeleteSecurityGroup", fmt.Sprintf(`{"SecurityGroupId": %q}`, group), apierror.SecurityGroupNotFound},
+		{"deletion of another account's group", bob, "DeleteSecurityGroup", fmt.Sprintf(`{"SecurityGroupId": %q}`, group),
+			apierror.SecurityGroupNotFound},
 		{"deletion by another account's name", bob, "DeleteSecurityGroup", `{"SecurityGroupName": "public"}`, apierror.SecurityGroupNotFound},
 		{"deletion by a name in a Net", alice, "DeleteSecurityGroup", `{"SecurityGroupName": "web"}`, apierror.SecurityGroupNotFound},
-		{"deletion by an ID and another's name", alice, "DeleteSecurityGroup", fmt.Sprintf(`{"SecurityGroupId": %q, "SecurityGroupName": "web"}`, public), apierror.SecurityGroupNotFound},
+		{"deletion by an ID and another's name", alice, "DeleteSecurityGroup",
+			fmt.Sprintf(`{"SecurityGroupId": %q, "SecurityGroupName": "web"}`, public), apierror.SecurityGroupNotFound},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) { r.Refuse(test.want, test.account, test.action, test.body) })
@@ -179,7 +183,8 @@ func TestSecurityGroupQuotas(t *testing.T) {
 	first := r.group(alice, "", "first") // beside the default one
 	refused := func(net string) {
 		t.Helper()
-		r.Refuse(apierror.TooManySecurityGroups, alice, "CreateSecurityGroup", `{"NetId": %q, "SecurityGroupName": "more", "Description": "d"}`, net)
+		r.Refuse(apierror.TooManySecurityGroups, alice, "CreateSecurityGroup", `{"NetId": %q, "SecurityGroupName": "more", "Description": "d"}`,
+			net)
 	}
 	refused("")
 	net, other := r.net(alice, "10.0.0.0/16"), r.net(alice, "10.0.0.0/16")
@@ -201,12 +206,14 @@ func TestSecurityGroupFilters(t *testing.T) {
 	net := r.net(alice, "10.0.0.0/16")
 	standard, own := r.List(alice, "ReadSecurityGroups", `{}`)[0].Text("SecurityGroupId"), r.groups(alice, net)[0].Text("SecurityGroupId")
 	r.Call(alice, "DeleteSecurityGroupRule", `{"SecurityGroupId": %q, "Flow": "Outbound", "IpRange": "0.0.0.0/0"}`, own)
-	first := r.One(alice, "CreateSecurityGroup", `{"NetId": %q, "SecurityGroupName": "first", "Description": "the first"}`, net).Text("SecurityGroupId")
+	first := r.One(alice, "CreateSecurityGroup", `{"NetId": %q, "SecurityGroupName": "first", "Description": "the first"}`,
+		net).Text("SecurityGroupId")
 	second := r.group(alice, net, "second")
 	for _, flow := range []string{"Inbound", "Outbound"} {
 		r.Call(alice, "CreateSecurityGroupRule", `{"SecurityGroupId": %q, "Flow": %q, "Rules": [
 			{"IpProtocol": "tcp", "FromPortRange": 80, "ToPortRange": 81, "IpRanges": ["192.0.2.0/24"]},
-			{"IpProtocol": "udp", "FromPortRange": 53, "ToPortRange": 54, "SecurityGroupsMembers": [{"SecurityGroupId": %q}]}]}`, first, flow, second)
+			{"IpProtocol": "udp", "FromPortRange": 53, "ToPortRange": 54, "SecurityGroupsMembers": [{"SecurityGroupId": %q}]}]}`, first, flow,
+			second)
 	}
 	r.Tag(alice, second, api.Tag{Key: "env", Value: "test"})
 	type row struct {

@@ -72,7 +72,8 @@ func TestSubnetRanges(t *testing.T) {
 			}
 			made := r.One(alice, "CreateSubnet", body)
 			if made["IpRange"] != test.ipRange || made["AvailableIpsCount"] != test.available {
-				t.Errorf("a Subnet of %s is %v with %v addresses available, want %v", test.ipRange, made["IpRange"], made["AvailableIpsCount"], test.available)
+				t.Errorf("a Subnet of %s is %v with %v addresses available, want %v", test.ipRange, made["IpRange"], made["AvailableIpsCount"],
+					test.available)
 			}
 		})
 	}
@@ -108,10 +109,12 @@ func TestSubnetRefusals(t *testing.T) {
 		{"no Net", alice, "CreateSubnet", `{"IpRange": "10.0.1.0/24"}`, apierror.MissingParameter},
 		{"unknown Net", alice, "CreateSubnet", `{"NetId": "vpc-00000000", "IpRange": "10.0.1.0/24"}`, apierror.NetNotFound},
 		{"another account's Net", bob, "CreateSubnet", fmt.Sprintf(`{"NetId": %q, "IpRange": "10.0.1.0/24"}`, net), apierror.NetNotFound},
-		{"unknown Subregion", alice, "CreateSubnet", fmt.Sprintf(`{"NetId": %q, "IpRange": "10.0.1.0/24", "SubregionName": "test-1z"}`, net), apierror.SubregionNotFound},
+		{"unknown Subregion", alice, "CreateSubnet", fmt.Sprintf(`{"NetId": %q, "IpRange": "10.0.1.0/24", "SubregionName": "test-1z"}`, net),
+			apierror.SubregionNotFound},
 		{"update without a value", alice, "UpdateSubnet", fmt.Sprintf(`{"SubnetId": %q}`, subnet), apierror.MissingParameter},
 		{"update of no Subnet", alice, "UpdateSubnet", `{"SubnetId": "subnet-00000000", "MapPublicIpOnLaunch": true}`, apierror.SubnetNotFound},
-		{"update of another account's Subnet", bob, "UpdateSubnet", fmt.Sprintf(`{"SubnetId": %q, "MapPublicIpOnLaunch": true}`, subnet), apierror.SubnetNotFound},
+		{"update of another account's Subnet", bob, "UpdateSubnet", fmt.Sprintf(`{"SubnetId": %q, "MapPublicIpOnLaunch": true}`, subnet),
+			apierror.SubnetNotFound},
 		{"deletion of no Subnet", alice, "DeleteSubnet", `{"SubnetId": "subnet-00000000"}`, apierror.SubnetNotFound},
 		{"deletion of another account's Subnet", bob, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, subnet), apierror.SubnetNotFound},
 		{"deletion of what is no Subnet", alice, "DeleteSubnet", fmt.Sprintf(`{"SubnetId": %q}`, net), apierror.InvalidID},

@@ -98,9 +98,12 @@ func TestTunnelLoop(t *testing.T) {
 	vpn := r.vpn(alice, e, "192.168.0.0/16", "172.16.0.0/12")
 	r.Call(alice, "DeleteVpnConnectionRoute", routing(vpn, "172.16.0.0/12"))
 	r.Call(alice, "UpdateVpnConnection", `{"VpnConnectionId": %q, "VpnOptions": {"TunnelInsideIpRange": "169.254.254.6/30",
-		"Phase1Options": {"IkeVersions": ["ikev2"], "Phase1DhGroupNumbers": [14], "Phase1EncryptionAlgorithms": ["AES256"], "Phase1IntegrityAlgorithms": ["SHA2-256"],
-			"Phase1LifetimeSeconds": 7200, "DpdTimeoutAction": "restart", "DpdTimeoutSeconds": 40, "ReplayWindowSize": 128, "StartupAction": "start"},
-		"Phase2Options": {"Phase2DhGroupNumbers": [5], "Phase2EncryptionAlgorithms": ["AES128"], "Phase2IntegrityAlgorithms": ["SHA1"], "Phase2LifetimeSeconds": 1800, "PreSharedKey": "hunter2"}}}`, vpn)
+		"Phase1Options": {"IkeVersions": ["ikev2"], "Phase1DhGroupNumbers": [14], "Phase1EncryptionAlgorithms": ["AES256"],
+			"Phase1IntegrityAlgorithms": ["SHA2-256"],
+			"Phase1LifetimeSeconds": 7200, "DpdTimeoutAction": "restart", "DpdTimeoutSeconds": 40, "ReplayWindowSize": 128,
+				"StartupAction": "start"},
+		"Phase2Options": {"Phase2DhGroupNumbers": [5], "Phase2EncryptionAlgorithms": ["AES128"], "Phase2IntegrityAlgorithms": ["SHA1"],
+			"Phase2LifetimeSeconds": 1800, "PreSharedKey": "hunter2"}}}`, vpn)
 	r.linkGateway(alice, e.virtual, net)
 	r.settle(loops)
 	c := r.connection(alice, vpn)
@@ -117,7 +120,8 @@ func TestTunnelLoop(t *testing.T) {
 		DpdAction: "restart", DpdTimeout: 40 * time.Second, StartUp: "start", IkeVersions: []string{"ikev2"}, ReplayWindow: 128,
 	}
 	in := func() driver.Tunnel { return drivers.has[vpn].Tunnel }
-	comparing := cmp.Options{cmpopts.IgnoreFields(driver.Tunnel{}, "Generation"), cmp.Comparer(func(a, b netip.Addr) bool { return a == b }), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })}
+	comparing := cmp.Options{cmpopts.IgnoreFields(driver.Tunnel{}, "Generation"), cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
+		cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })}
 	drivers.change(func() {
 		if diff := cmp.Diff(want, in(), comparing); diff != "" {
 			t.Errorf("the tunnel in the driver (-want +got)\n%s", diff)

@@ -29,7 +29,8 @@ func (r *region) ends(account string) ends {
 }
 
 func (e ends) joined(static bool) string {
-	return fmt.Sprintf(`{"VirtualGatewayId": %q, "ClientGatewayId": %q, "ConnectionType": "ipsec.1", "StaticRoutesOnly": %t}`, e.virtual, e.client, static)
+	return fmt.Sprintf(`{"VirtualGatewayId": %q, "ClientGatewayId": %q, "ConnectionType": "ipsec.1", "StaticRoutesOnly": %t}`, e.virtual,
+		e.client, static)
 }
 
 // vpn makes a connection with static routes and answers its ID.
@@ -60,7 +61,8 @@ func TestCreateVpnConnection(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
 	e := r.ends(alice)
-	got := r.One(alice, "CreateVpnConnection", `{"VirtualGatewayId": %q, "ClientGatewayId": %q, "ConnectionType": "ipsec.1"}`, e.virtual, e.client)
+	got := r.One(alice, "CreateVpnConnection", `{"VirtualGatewayId": %q, "ClientGatewayId": %q, "ConnectionType": "ipsec.1"}`, e.virtual,
+		e.client)
 	config, key := got.Text("ClientGatewayConfiguration"), got.At("VpnOptions", "Phase2Options", "PreSharedKey").(string)
 	inside, outside := got.At("VpnOptions", "TunnelInsideIpRange").(string), got.At("VgwTelemetries", 0, "OutsideIpAddress").(string)
 	if len(key) != 32 || !strings.HasPrefix(inside, "169.254.254.") || !strings.HasSuffix(inside, "/30") || outside == "" {
@@ -70,7 +72,8 @@ func TestCreateVpnConnection(t *testing.T) {
 	r.Shows(got, `{
 		"VpnConnectionId": %q, "VirtualGatewayId": %q, "ClientGatewayId": %q, "ConnectionType": "ipsec.1",
 		"State": "pending", "StaticRoutesOnly": false, "Routes": [], "Tags": [],
-		"VgwTelemetries": [{"State": "DOWN", "StateDescription": "IPSEC IS DOWN", "AcceptedRouteCount": 0, "LastStateChangeDate": "2026-11-20T10:00:00.000Z", "OutsideIpAddress": %q}],
+		"VgwTelemetries": [{"State": "DOWN", "StateDescription": "IPSEC IS DOWN", "AcceptedRouteCount": 0,
+			"LastStateChangeDate": "2026-11-20T10:00:00.000Z", "OutsideIpAddress": %q}],
 		"VpnOptions": {
 			"TunnelInsideIpRange": %q,
 			"Phase1Options": {
@@ -123,7 +126,8 @@ func TestClientGatewayConfiguration(t *testing.T) {
 	e := r.ends(alice)
 	vpn := r.vpn(alice, e)
 	r.Call(alice, "UpdateVpnConnection", `{"VpnConnectionId": %q, "VpnOptions": {"TunnelInsideIpRange": "169.254.254.22/30",
-		"Phase1Options": {"Phase1EncryptionAlgorithms": ["AES256-GCM-16"], "Phase1IntegrityAlgorithms": ["SHA2-384"], "Phase1DhGroupNumbers": [20], "DpdTimeoutSeconds": 60},
+		"Phase1Options": {"Phase1EncryptionAlgorithms": ["AES256-GCM-16"], "Phase1IntegrityAlgorithms": ["SHA2-384"],
+			"Phase1DhGroupNumbers": [20], "DpdTimeoutSeconds": 60},
 		"Phase2Options": {"PreSharedKey": "a <b> & 'c'", "Phase2EncryptionAlgorithms": ["AES256", "AES128"], "Phase2DhGroupNumbers": [5]}}}`, vpn)
 	c := r.connection(alice, vpn)
 	got := c.Text("ClientGatewayConfiguration")
@@ -260,18 +264,21 @@ func TestVpnOptions(t *testing.T) {
 		"an unknown option":       {apierror.UnknownParameter, `{"Phase3Options": {}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r.With(t).Refuse(refused.code, alice, "UpdateVpnConnection", fmt.Sprintf(`{"VpnConnectionId": %q, "VpnOptions": %s}`, vpn, refused.options))
+			r.With(t).Refuse(refused.code, alice, "UpdateVpnConnection",
+				fmt.Sprintf(`{"VpnConnectionId": %q, "VpnOptions": %s}`, vpn, refused.options))
 		})
 	}
 
-	_, err := r.Try(alice, "UpdateVpnConnection", `{"VpnConnectionId": %q, "VpnOptions": {"Phase2Options": {"PreSharedKey": "hunter\\"2"}}}`, vpn)
+	_, err := r.Try(alice, "UpdateVpnConnection", `{"VpnConnectionId": %q, "VpnOptions": {"Phase2Options": {"PreSharedKey": "hunter\\"2"}}}`,
+		vpn)
 	if err == nil || strings.Contains(err.Error(), "hunter") {
 		t.Errorf("a key that cannot be used is told: %v", err)
 	}
 
 	// What a change does not say stays; each option can be changed.
 	before := r.connection(alice, vpn)["VpnOptions"]
-	for _, nothing := range []string{`{}`, `{"Phase1Options": {}, "Phase2Options": {}}`, `{"Phase1Options": {"IkeVersions": [], "DpdTimeoutSeconds": 0, "StartupAction": ""}, "TunnelInsideIpRange": ""}`} {
+	for _, nothing := range []string{`{}`, `{"Phase1Options": {}, "Phase2Options": {}}`,
+		`{"Phase1Options": {"IkeVersions": [], "DpdTimeoutSeconds": 0, "StartupAction": ""}, "TunnelInsideIpRange": ""}`} {
 		r.Call(alice, "UpdateVpnConnection", `{"VpnConnectionId": %q, "VpnOptions": %s}`, vpn, nothing)
 		if diff := cmp.Diff(before, r.connection(alice, vpn)["VpnOptions"]); diff != "" {
 			t.Errorf("%s changes (-before +after)\n%s", nothing, diff)
@@ -279,9 +286,11 @@ func TestVpnOptions(t *testing.T) {
 	}
 	want := `{
 		"TunnelInsideIpRange": "169.254.254.255/30",
-		"Phase1Options": {"DpdTimeoutAction": "restart", "DpdTimeoutSeconds": 31, "IkeVersions": ["ikev2"], "Phase1LifetimeSeconds": 1000, "Phase1DhGroupNumbers": [24, 2],
+		"Phase1Options": {"DpdTimeoutAction": "restart", "DpdTimeoutSeconds": 31, "IkeVersions": ["ikev2"], "Phase1LifetimeSeconds": 1000,
+			"Phase1DhGroupNumbers": [24, 2],
 			"Phase1EncryptionAlgorithms": ["AES256"], "Phase1IntegrityAlgorithms": ["SHA2-512"], "ReplayWindowSize": 64, "StartupAction": "start"},
-		"Phase2Options": {"Phase2DhGroupNumbers": [5], "Phase2EncryptionAlgorithms": ["AES256"], "Phase2IntegrityAlgorithms": ["SHA2-512"], "Phase2LifetimeSeconds": 900, "PreSharedKey": "hunter2"}
+		"Phase2Options": {"Phase2DhGroupNumbers": [5], "Phase2EncryptionAlgorithms": ["AES256"], "Phase2IntegrityAlgorithms": ["SHA2-512"],
+			"Phase2LifetimeSeconds": 900, "PreSharedKey": "hunter2"}
 	}`
 	r.Call(alice, "UpdateVpnConnection", `{"VpnConnectionId": %q, "VpnOptions": %s}`, vpn, want)
 	r.Shows(object(r.connection(alice, vpn)["VpnOptions"].(map[string]any)), want)
@@ -291,7 +300,8 @@ func TestVpnOptions(t *testing.T) {
 	// The key is sealed wherever it is kept, and printed by nobody.
 	r.Update(alice, func(tx *resource.Tx) error {
 		c, err := network.VpnConnections.Get(tx, id.VpnConnection(vpn))
-		if printed := fmt.Sprintf("%v %+v %#v %s", c.VpnOptions, *c.VpnOptions.Phase2Options, *c.VpnOptions.Phase2Options, jsonOf(t, c.VpnOptions)); strings.Contains(printed, "hunter") {
+		if printed := fmt.Sprintf("%v %+v %#v %s", c.VpnOptions, *c.VpnOptions.Phase2Options, *c.VpnOptions.Phase2Options,
+			jsonOf(t, c.VpnOptions)); strings.Contains(printed, "hunter") {
 			t.Errorf("the key is printed: %s", printed)
 		}
 		return err
@@ -335,18 +345,23 @@ func TestUpdateVpnConnectionEnds(t *testing.T) {
 		code apierror.Code
 		body string
 	}{
-		"joined already":          {apierror.VpnConnectionExists, fmt.Sprintf(`{"VpnConnectionId": %q, "ClientGatewayId": %q}`, vpn, third.client)},
-		"joined to another":       {apierror.VpnConnectionExists, fmt.Sprintf(`{"VpnConnectionId": %q, "VirtualGatewayId": %q}`, lone, second.virtual)},
-		"no such client gateway":  {apierror.ClientGatewayNotFound, fmt.Sprintf(`{"VpnConnectionId": %q, "ClientGatewayId": %q}`, vpn, e.client)},
-		"no such virtual gateway": {apierror.VirtualGatewayNotFound, fmt.Sprintf(`{"VpnConnectionId": %q, "VirtualGatewayId": "vgw-00000000"}`, vpn)},
-		"no such connection":      {apierror.VpnConnectionNotFound, `{"VpnConnectionId": "vpn-00000000"}`},
-		"too many connections": {apierror.TooManyVirtualGatewayLinks, fmt.Sprintf(`{"VpnConnectionId": %q, "VirtualGatewayId": %q, "ClientGatewayId": %q, "VpnOptions": {"TunnelInsideIpRange": %q}}`,
-			lone, second.virtual, r.clientGateway(alice, 65000, "192.0.2.3"), r.freeInside(alice, vpn, other))},
+		"joined already": {apierror.VpnConnectionExists,
+			fmt.Sprintf(`{"VpnConnectionId": %q, "ClientGatewayId": %q}`, vpn, third.client)},
+		"joined to another": {apierror.VpnConnectionExists,
+			fmt.Sprintf(`{"VpnConnectionId": %q, "VirtualGatewayId": %q}`, lone, second.virtual)},
+		"no such client gateway": {apierror.ClientGatewayNotFound, fmt.Sprintf(`{"VpnConnectionId": %q, "ClientGatewayId": %q}`, vpn, e.client)},
+		"no such virtual gateway": {apierror.VirtualGatewayNotFound,
+			fmt.Sprintf(`{"VpnConnectionId": %q, "VirtualGatewayId": "vgw-00000000"}`, vpn)},
+		"no such connection": {apierror.VpnConnectionNotFound, `{"VpnConnectionId": "vpn-00000000"}`},
+		"too many connections": {apierror.TooManyVirtualGatewayLinks,
+			fmt.Sprintf(`{"VpnConnectionId": %q, "VirtualGatewayId": %q, "ClientGatewayId": %q, "VpnOptions": {"TunnelInsideIpRange": %q}}`,
+				lone, second.virtual, r.clientGateway(alice, 65000, "192.0.2.3"), r.freeInside(alice, vpn, other))},
 	} {
 		t.Run(name, func(t *testing.T) { r.With(t).Refuse(refused.code, alice, "UpdateVpnConnection", refused.body) })
 	}
 	r.Refuse(apierror.VpnConnectionNotFound, bob, "UpdateVpnConnection", about("VpnConnectionId", vpn))
-	r.Refuse(apierror.TooManyVirtualGatewayLinks, alice, "CreateVpnConnection", ends{second.virtual, r.clientGateway(alice, 1, "192.0.2.9")}.joined(true))
+	r.Refuse(apierror.TooManyVirtualGatewayLinks, alice, "CreateVpnConnection",
+		ends{second.virtual, r.clientGateway(alice, 1, "192.0.2.9")}.joined(true))
 }
 
 // freeInside is a range that none of the connections has.
@@ -368,7 +383,8 @@ func TestVpnConnectionRoutes(t *testing.T) {
 	r := setup(t, map[string]int{"static_route_limit": 2})
 	e := r.ends(alice)
 	vpn := r.vpn(alice, e, "192.168.0.0/16")
-	dynamic := r.One(alice, "CreateVpnConnection", ends{e.virtual, r.clientGateway(alice, 65000, "192.0.2.2")}.joined(false)).Text("VpnConnectionId")
+	dynamic := r.One(alice, "CreateVpnConnection",
+		ends{e.virtual, r.clientGateway(alice, 65000, "192.0.2.2")}.joined(false)).Text("VpnConnectionId")
 	routes := func(want ...string) {
 		t.Helper()
 		got := []string{}
@@ -469,7 +485,8 @@ func TestDeleteVpnConnection(t *testing.T) {
 
 	// It is shown for an hour without its secret, and holds nothing.
 	c := r.connection(alice, vpn)
-	if c.Text("State") != "deleted" || c.Text("ClientGatewayConfiguration") != "" || c.At("VpnOptions", "Phase2Options", "PreSharedKey") != "" || c.At("Routes", 0, "State") != "deleted" {
+	if c.Text("State") != "deleted" || c.Text("ClientGatewayConfiguration") != "" || c.At("VpnOptions", "Phase2Options",
+		"PreSharedKey") != "" || c.At("Routes", 0, "State") != "deleted" {
 		t.Errorf("the deleted connection is %v", c)
 	}
 	for _, action := range []string{"DeleteVpnConnection", "UpdateVpnConnection"} {
@@ -533,7 +550,8 @@ func TestVpnMeters(t *testing.T) {
 	r := setup(t)
 	e := r.ends(alice)
 	r.vpn(alice, e, "192.168.0.0/16", "172.16.0.0/12")
-	most := r.vpn(alice, ends{e.virtual, r.clientGateway(alice, 65000, "192.0.2.2")}, "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "0.0.0.0/0")
+	most := r.vpn(alice, ends{e.virtual, r.clientGateway(alice, 65000, "192.0.2.2")}, "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16",
+		"0.0.0.0/0")
 	r.Call(alice, "DeleteVpnConnectionRoute", routing(most, "0.0.0.0/0"))
 	r.Update(alice, func(tx *resource.Tx) error {
 		c, err := network.VpnConnections.Get(tx, id.VpnConnection(most))
