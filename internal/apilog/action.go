@@ -21,8 +21,9 @@ type ReadApiLogsRequest struct {
 	api.Page
 }
 
-// FiltersApiLog selects calls. With neither date, the calls of the last 48 hours
-// are listed; with one of them, those of the 2 days after or before it.
+// FiltersApiLog selects calls. With neither date, the calls of the last 48
+// hours are listed; with one of them, the calls of the 2 days after or before
+// it.
 type FiltersApiLog struct {
 	QueryAccessKeys []string // The access keys that signed the calls.
 	// The names of the APIs that were called. The name of the main API is

@@ -362,7 +362,7 @@ func quote(s string) string {
 
 // Unproven reduces r to what is kept of a call whose caller was not
 // authenticated: about 2 kB, whatever was sent, and a note in place of the
-// body. The sizes stay those of the request.
+// body. The sizes stay the request's.
 func (r *Record) Unproven() {
 	r.HeaderRaw = cut(r.HeaderRaw, maxUnproven)
 	r.UserAgent = cut(r.UserAgent, maxUnprovenAgent)

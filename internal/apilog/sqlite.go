@@ -341,7 +341,7 @@ func fill(conn *sqlite.Conn, s *search, p *page) error {
 	stmt.BindInt64(2, s.from.Date)
 	stmt.BindInt64(3, s.from.Seq)
 	stmt.BindInt64(4, s.until)
-	stmt.BindInt64(5, int64(p.room()+1)) // one more tells whether the page is the last
+	stmt.BindInt64(5, int64(p.room()+1)) // one more shows whether another page follows
 	for i, set := range sets {
 		stmt.BindText(6+i, set)
 	}

@@ -27,8 +27,8 @@ const (
 
 // Lessor gives leases to the nodes of a region.
 type Lessor interface {
-	// Lease returns those of the names that the node now holds. No other node
-	// holds them for the given life, counted from the call or later.
+	// Lease returns the names that the node now holds. No other node holds them
+	// for the given life, counted from the call or later.
 	Lease(ctx context.Context, node string, names []string, life time.Duration) (held []string, err error)
 	// Release returns all leases of the node.
 	Release(ctx context.Context, node string) error

@@ -47,7 +47,8 @@ type opsHarness struct {
 
 func newOpsHarness(t *testing.T) *opsHarness {
 	b := &opsHarness{T: t, disks: &resource.Kind[Disk, diskID]{Name: "Disk"}}
-	b.db = resource.Open(resource.Options{Kinds: []resource.Any{b.disks}, Now: func() time.Time { return start }, Rand: rand.NewChaCha8([32]byte{})})
+	b.db = resource.Open(resource.Options{Kinds: []resource.Any{b.disks}, Now: func() time.Time { return start },
+		Rand: rand.NewChaCha8([32]byte{})})
 	t.Cleanup(func() { b.db.Close() })
 	said := func(what string) func(*resource.Tx, *Disk) error {
 		return func(tx *resource.Tx, d *Disk) error {
@@ -163,7 +164,8 @@ func (b *opsHarness) want(id diskID, requeueAfter time.Time, err error, said str
 	b.Helper()
 	d := b.get(id)
 	if err != nil || !requeueAfter.IsZero() || d == nil || d.Said != said || d.ObservedGeneration != applied {
-		b.Errorf("the call returns %v and %v, and the disk is %+v, want that it %q with the generation %d applied", requeueAfter, err, d, said, applied)
+		b.Errorf("the call returns %v and %v, and the disk is %+v, want that it %q with the generation %d applied", requeueAfter, err, d, said,
+			applied)
 	}
 }
 
@@ -184,7 +186,10 @@ func TestOps(t *testing.T) {
 	requeueAfter, err = b.reconcile(id, "inspect1")
 	b.want(id, requeueAfter, err, "is broken", 1)
 	var found []string
-	if err := b.loop.Observe(t.Context(), func(account, id string, drift bool) { found = append(found, fmt.Sprint(account, id, drift)) }); err != nil || len(found) != 1 || b.loop.Kind() != resource.Any(b.disks) {
+	if err := b.loop.Observe(t.Context(), func(account, id string,
+		drift bool) {
+		found = append(found, fmt.Sprint(account, id, drift))
+	}); err != nil || len(found) != 1 || b.loop.Kind() != resource.Any(b.disks) {
 		t.Errorf("it observes %q, %v", found, err)
 	}
 }
@@ -222,7 +227,8 @@ func TestOpsThatAreNotDone(t *testing.T) {
 	b := newOpsHarness(t)
 	id := b.insert(Disk{Size: 1})
 	b.ensure = func(int) error { return driver.Later{At: start.Add(time.Second)} }
-	if requeueAfter, err := b.reconcile(id, "ensure1"); err != nil || !requeueAfter.Equal(start.Add(time.Second)) || b.get(id).Said != "will have 1 half in 1s" || b.get(id).ObservedGeneration != 0 {
+	if requeueAfter, err := b.reconcile(id, "ensure1"); err != nil || !requeueAfter.Equal(start.Add(time.Second)) ||
+		b.get(id).Said != "will have 1 half in 1s" || b.get(id).ObservedGeneration != 0 {
 		t.Errorf("what is under way returns %v and %v, and the disk is %+v", requeueAfter, err, b.get(id))
 	}
 	b.ensure = func(int) error { return errors.New("a fuse has blown") }

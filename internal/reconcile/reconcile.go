@@ -74,7 +74,7 @@ type Options struct {
 	ResyncEvery time.Duration
 
 	// Mine reports whether this node runs the loops of an account; nil: it runs
-	// those of all accounts.
+	// the loops of all accounts.
 	Mine func(account string) bool
 
 	// Count is called for each outcome; nil: outcomes are not counted. loop is

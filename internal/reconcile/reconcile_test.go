@@ -741,11 +741,13 @@ func TestDeletedResourcesArePurged(t *testing.T) {
 	remove(second)
 
 	if next := h.waitIdle(r); next != keep-time.Minute || !known(first) || !known(second) {
-		t.Fatalf("deleted a minute ago: known %t, deleted now: known %t, next purge in %s; want both, and %s", known(first), known(second), next, keep-time.Minute)
+		t.Fatalf("deleted a minute ago: known %t, deleted now: known %t, next purge in %s; want both, and %s", known(first), known(second),
+			next, keep-time.Minute)
 	}
 	h.clock.Advance(keep - time.Minute)
 	if next := h.waitIdle(r); next != time.Minute || known(first) || !known(second) {
-		t.Fatalf("deleted an hour ago: known %t, later: known %t, next purge in %s; want the later one, and 1m", known(first), known(second), next)
+		t.Fatalf("deleted an hour ago: known %t, later: known %t, next purge in %s; want the later one, and 1m", known(first), known(second),
+			next)
 	}
 	h.clock.Advance(time.Minute)
 	if next := h.waitIdle(r); next != 0 || known(second) || !known(stays) {

@@ -162,8 +162,8 @@ func (r *Reconciler) resync(ctx context.Context, l *loop) (requeueAfter time.Tim
 // the journal, and few enough to be held in memory.
 const viewBatch = 100
 
-// eachSnapshot calls each with the current snapshot of those accounts whose
-// loops run on this node.
+// eachSnapshot calls each with the current snapshot of the accounts whose loops
+// run on this node.
 func (r *Reconciler) eachSnapshot(ctx context.Context, accounts []string, each func(*store.Snapshot)) error {
 	accounts = slices.DeleteFunc(accounts, func(account string) bool { return !r.Mine(account) })
 	for some := range slices.Chunk(accounts, viewBatch) {

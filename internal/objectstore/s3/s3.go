@@ -229,7 +229,7 @@ func explain(b objectstore.Bucket, err error) error {
 		return err
 	}
 	if errors.Is(err, errNoCredentials) {
-		return apierror.StoreUnreachable.Errorf("The region has no credentials of its own for the object store: give those of the " +
+		return apierror.StoreUnreachable.Errorf("The region has no credentials of its own for the object store: give the credentials of the " +
 			"bucket in OsuApiKey.")
 	}
 	answer, ok := errors.AsType[smithy.APIError](err)
