@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// request is a signed call of an action by the owner of an account, as bytes
-// to be sent as they are, for about five minutes. Its headers are those that a
-// client in Go sends.
+// request returns a signed call of an action by the owner of an account, as
+// bytes that can be sent for about five minutes. It has the headers of a client
+// in Go.
 func request(addr string, account int, action, body string, now time.Time) []byte {
 	stamp := now.UTC().Format("20060102T150405Z")
 	scope := stamp[:8] + "/" + regionName + "/oapi/aws4_request"
@@ -43,8 +43,8 @@ func hexSum(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// client calls over one connection, and does as little as it can: what it
-// costs is taken from the same machine.
+// client makes calls over one connection, as cheaply as possible, because it
+// runs on the measured machine.
 type client struct {
 	conn   net.Conn
 	buffer []byte
@@ -55,8 +55,8 @@ func dial(addr string) (*client, error) {
 	return &client{conn, make([]byte, 64<<10)}, err
 }
 
-// call sends a request and answers the body of a response that says OK. It is
-// good until the next call.
+// call sends a request and returns the body of a response with the status 200.
+// The body is valid until the next call.
 func (c *client) call(request []byte) ([]byte, error) {
 	if _, err := c.conn.Write(request); err != nil {
 		return nil, err
@@ -83,12 +83,12 @@ func (c *client) call(request []byte) ([]byte, error) {
 		}
 	}
 	if !bytes.HasPrefix(c.buffer, []byte("HTTP/1.1 200 ")) {
-		return nil, fmt.Errorf("the answer is %s", c.buffer[:read])
+		return nil, fmt.Errorf("the response is %s", c.buffer[:read])
 	}
 	return c.buffer[end:read], nil
 }
 
-// none asks for a list, again and again, until there is nothing in it.
+// none repeats a call until the list in its response is empty.
 func (c *client) none(addr string, account int, action, body, list string) error {
 	for {
 		text, err := c.call(request(addr, account, action, body, time.Now()))
@@ -102,22 +102,22 @@ func (c *client) none(addr string, account int, action, body, list string) error
 func contentLength(header []byte) (int, error) {
 	_, rest, found := bytes.Cut(header, []byte("\r\nContent-Length: "))
 	if !found {
-		return 0, errors.New("the answer does not say its length")
+		return 0, errors.New("the response has no Content-Length")
 	}
 	value, _, _ := bytes.Cut(rest, []byte("\r\n"))
 	return strconv.Atoi(string(value))
 }
 
-// target is a server and the requests that it is sent.
+// target is a server and the requests to send to it.
 type target struct {
 	*process
 	addr     string
 	requests [][]byte
 }
 
-// load has a number of clients, spread over the targets, send their target's
-// requests in turn, until the time is over. It answers how many calls were made
-// in which time.
+// load makes a number of clients, spread over the targets, send their target's
+// requests in turn for a while. It returns the number of calls and the time
+// that they took.
 func load(clients int, each time.Duration, targets ...target) (calls int, took time.Duration, err error) {
 	all := make([]*client, clients)
 	for i := range all {

@@ -9,12 +9,11 @@ import (
 	"time"
 )
 
-// A network of an account that is large: so many Nets, each divided into so many
-// Subnets.
+// A large network of an account: its number of Nets, and of Subnets in each.
 const dividedNets, dividedInto = 500, 20
 
 // divide divides the Nets of an account into Subnets, a Subnet of each Net at a
-// time, and measures what the first two of each cost, and the last two.
+// time, and measures the cost of the first two of each, and of the last two.
 func (b *bench) divide() (err error) {
 	data, err := os.MkdirTemp(b.dir, "dividing-")
 	if err != nil {
@@ -37,7 +36,7 @@ func (b *bench) divide() (err error) {
 	)
 }
 
-// someNets makes the Nets, and answers their IDs.
+// someNets creates the Nets, and returns their IDs.
 func someNets(p *process) (ids []string, err error) {
 	c, err := dial(p.Public)
 	if err != nil {
@@ -58,8 +57,8 @@ func someNets(p *process) (ids []string, err error) {
 	return ids, nil
 }
 
-// subnets makes some more Subnets in each Net, and measures what that costs
-// until the driver has them.
+// subnets creates some more Subnets in each Net, and measures the cost until
+// the driver has them.
 func (b *bench) subnets(name string, p *process, nets []string, from, to int) error {
 	var requests [][]byte
 	for i := from; i < to; i++ {
@@ -85,7 +84,7 @@ func (b *bench) subnets(name string, p *process, nets []string, from, to int) er
 	return err
 }
 
-// available waits until no Subnet is pending any more.
+// available waits until no Subnet is pending.
 func available(p *process) error {
 	c, err := dial(p.Public)
 	if err != nil {
@@ -95,7 +94,7 @@ func available(p *process) error {
 	return c.none(p.Public, 0, "ReadSubnets", `{"Filters":{"States":["pending"]},"ResultsPerPage":1}`, "Subnets")
 }
 
-// each has the clients send the requests, each once.
+// each makes the clients send each request once.
 func each(addr string, requests [][]byte) error {
 	errs := make([]error, clients)
 	var running sync.WaitGroup

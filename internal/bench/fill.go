@@ -18,8 +18,8 @@ import (
 	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
-// contents is what a region holds before it is measured. Ids, keys and secrets
-// follow from numbers, so that the process that calls knows them.
+// contents is the content of a region before it is measured. IDs, keys and
+// secrets follow from numbers, so that the calling process knows them.
 type contents struct {
 	accounts int // number 0 is the root account
 	nets     int // of each account
@@ -37,7 +37,7 @@ func accountID(n int) id.Account { return id.Account(fmt.Sprintf("%012d", n+1)) 
 func accessKey(n int) string     { return fmt.Sprintf("BENCH%015d", n) }
 func netID(n int) id.Net         { return id.Net(fmt.Sprintf("vpc-%08x", n)) }
 
-// define defines the flags that hand the contents to the process of a region.
+// define defines the flags that pass the contents to the process of a region.
 func (c *contents) define(flags *flag.FlagSet) {
 	flags.IntVar(&c.accounts, "accounts", 0, "")
 	flags.IntVar(&c.nets, "nets", 0, "")
@@ -53,7 +53,7 @@ func (c contents) args() []string {
 	}
 }
 
-// fill makes the contents, past the API.
+// fill creates the contents, bypassing the API.
 func (c contents) fill(ctx context.Context, db *resource.DB) error {
 	facts := catalog.NewRegion(regionName, "bastide.localhost")
 	var next atomic.Int64
@@ -77,7 +77,7 @@ func (c contents) fill(ctx context.Context, db *resource.DB) error {
 func (c contents) addAccount(ctx context.Context, db *resource.DB, facts catalog.Region, n int) error {
 	owner := accountID(n)
 	if n == 0 {
-		return nil // the region has made it
+		return nil // the region has created it
 	}
 	return db.Update(ctx, resource.Caller{Account: string(owner)}, func(tx *resource.Tx) error {
 		_, err := cloud.NewAccount(tx, facts, iam.NewAccount{AccountId: owner, Email: fmt.Sprintf("owner-%d@bastide.localhost", n)})

@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// grown is what was measured of the region with many accounts.
+// grown is the result for the region with many accounts.
 type grown struct {
 	resources int
-	document  int             // bytes of the average one
-	restarts  []time.Duration // from the start of the process to its first answer
-	load      time.Duration   // of one account, when it is called first
-	// bytes of memory that it held at most, with all accounts loaded and called
+	document  int             // average size in bytes
+	restarts  []time.Duration // from the start of the process to its first response
+	load      time.Duration   // of one account, at its first call
+	// maximum resident memory in bytes, with all accounts loaded and called
 	peak int64
 }
 
-// grow measures a region with many accounts: how it starts, what it takes when
-// all of them are in memory, and what a call costs before and after.
+// grow measures a region with many accounts: its start, its memory with all of
+// them loaded, and the cost of a call before and after.
 func (b *bench) grow(ctx context.Context) (err error) {
 	c := contents{accounts: b.accounts, nets: 100, subnets: 9, tags: 10}
 	b.grown.resources = c.accounts * c.nets * (1 + c.subnets)
@@ -68,7 +68,7 @@ func (b *bench) grow(ctx context.Context) (err error) {
 	return err
 }
 
-// first makes one call of an account.
+// first makes one call by an account.
 func first(p *process, account int) error {
 	c, err := dial(p.Public)
 	if err != nil {
@@ -79,7 +79,7 @@ func first(p *process, account int) error {
 	return err
 }
 
-// compare reads Nets of the root account beside an echo, round by round.
+// compare reads Nets of the root account and calls the echo, alternately.
 func (b *bench) compare(name string, p *process) error {
 	for range b.rounds {
 		err := errors.Join(

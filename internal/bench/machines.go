@@ -8,14 +8,15 @@ import (
 	"time"
 )
 
-// A region with many VMs: so many in each of some accounts. VMs are read in the
-// root account and made in another one, where there are some more after each round.
+// A region with many VMs: the number of accounts, and of VMs in each. VMs are
+// read in the root account and created in another one, which has some more
+// after each round.
 const machineAccounts, machinesEach = 11, 10_000
 
-// launches is how many calls make VMs in a round.
+// launches is the number of CreateVms calls in a round.
 const launches = 3
 
-// readVms are calls of ReadVms by the root account.
+// readVms returns calls of ReadVms by the root account.
 func readVms(addr string, filters ...string) (requests [][]byte) {
 	for _, filter := range filters {
 		requests = append(requests, request(addr, 0, "ReadVms", `{"Filters":{`+filter+`}}`, time.Now()))
@@ -23,8 +24,8 @@ func readVms(addr string, filters ...string) (requests [][]byte) {
 	return requests
 }
 
-// byID, byTag and byState are filters that find one VM, the VMs of a cluster, and
-// those that are stopped.
+// byID, byTag and byState return filters that find one VM, the VMs of a
+// cluster, and the stopped VMs.
 func byID() (filters []string) {
 	for vm := range clients {
 		filters = append(filters, fmt.Sprintf(`"VmIds":["%s"]`, vmID(vm*machinesEach/clients)))
@@ -41,7 +42,7 @@ func byTag() (filters []string) {
 
 func byState() []string { return []string{`"VmStateNames":["stopped"]`} }
 
-// machines is a round.
+// machines measures one round.
 func (b *bench) machines(p *process) error {
 	return errors.Join(
 		b.call("vms-by-id", clients, target{p, p.Public, readVms(p.Public, byID()...)}),
@@ -52,9 +53,9 @@ func (b *bench) machines(p *process) error {
 	)
 }
 
-// launch makes VMs in the public Cloud, one call after the other, each once the VMs
-// of the one before it run. It counts the time that the region takes for the
-// calls by its own clock, and the CPU until the VMs run.
+// launch creates VMs in the public Cloud, by one call after the other, each
+// made when the VMs of the one before run. It measures the time of the calls by
+// the region's clock, and the CPU until the VMs run.
 func (b *bench) launch(name string, p *process, vms int) error {
 	const account = 1
 	c, err := dial(p.Public)
@@ -62,8 +63,7 @@ func (b *bench) launch(name string, p *process, vms int) error {
 		return err
 	}
 	defer c.conn.Close()
-	// What was measured before leaves garbage: to collect it costs more than so few
-	// calls.
+	// Garbage of earlier measurements costs more to collect than so few calls.
 	if _, err := p.get("/debug/pprof/heap?gc=1"); err != nil {
 		return err
 	}

@@ -44,7 +44,8 @@ func dispatch(ctx context.Context, args []string) error {
 	flag.BoolVar(&quick, "quick", false, "one short round, and a tenth of the accounts")
 	flag.StringVar(&only, "only", "", "measure one group only: `NAME` is serving, creating, dividing, machines, nodes or growing")
 	flag.StringVar(&write, "write", "", "`FILE` to write the result to")
-	flag.StringVar(&dir, "dir", "", "`DIR` to make the stores in, on the disk to be measured (default: that of temporary files, where a throwaway PostgreSQL is in any case)")
+	flag.StringVar(&dir, "dir", "", "`DIR` to make the stores in, on the disk to be measured (default: the directory of temporary files, "+
+		"where a throwaway PostgreSQL is in any case)")
 	flag.StringVar(&b.profiles, "profile", "", "`DIR` for CPU profiles of the servers, one per measurement")
 	flag.Parse()
 	if quick {

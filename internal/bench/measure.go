@@ -13,42 +13,42 @@ import (
 	"time"
 )
 
-// bench is a run: how it measures, and what it has measured so far.
+// bench is a run: its parameters, and its results so far.
 type bench struct {
 	rounds   int
-	each     time.Duration // of one measurement in a round
-	accounts int           // of the region that is large
+	each     time.Duration // duration of one measurement in a round
+	accounts int           // number of accounts of the large region
 	dir      string
-	profiles string // a directory, or empty
+	profiles string // directory; empty: none
 
 	begun   time.Time
-	busy    string // the machine's load average before that
+	busy    string // the machine's load average before the run
 	echo    *process
-	samples map[string][]sample // by name, one of each round
+	samples map[string][]sample // by name, one per round
 	grown   grown
-	shared  *shared // nil: nothing was measured on PostgreSQL
-	without string  // why not
+	shared  *shared // nil: PostgreSQL was not measured
+	without string  // the reason
 }
 
-// sample is what one measurement of a round found.
+// sample is the result of one measurement in a round.
 type sample struct {
 	calls int
-	rate  float64       // of calls per second
-	cpu   time.Duration // that the servers used for all of them
+	rate  float64       // calls per second
+	cpu   time.Duration // CPU time of the servers for all calls
 	took  time.Duration
 	spent spent // while the calls were made
 }
 
-// groups are what can be measured by itself.
+// groups are the parts of a run that -only selects.
 var groups = []string{"serving", "creating", "dividing", "machines", "nodes", "growing"}
 
-// clients is how many connections call at once, but where one does.
+// clients is the number of concurrent connections, except where a row says 1.
 const clients = 64
 
 // measure measures all groups, or the one of the given name.
 func (b *bench) measure(ctx context.Context, only string) (err error) {
 	if only != "" && !slices.Contains(groups, only) {
-		return fmt.Errorf("there is nothing called %q to measure: try %s", only, strings.Join(groups, ", "))
+		return fmt.Errorf("there is no group %q: try %s", only, strings.Join(groups, ", "))
 	}
 	wanted := func(group string) bool { return only == "" || only == group }
 	b.begun, b.busy, b.samples = time.Now(), loadAverage(), map[string][]sample{}
@@ -57,14 +57,14 @@ func (b *bench) measure(ctx context.Context, only string) (err error) {
 	}
 	defer func() { err = errors.Join(err, b.echo.stop()) }()
 
-	turns := []func() error{func() error { return b.call("echo", clients, target{b.echo, b.echo.Public, reads(b.echo.Public)}) }}
+	measurements := []func() error{func() error { return b.call("echo", clients, target{b.echo, b.echo.Public, reads(b.echo.Public)}) }}
 	if wanted("serving") {
 		p, err := start(append([]string{"region", "-data", filepath.Join(b.dir, "serving")}, contents{accounts: 1, nets: listed}.args()...)...)
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, p.stop()) }()
-		turns = append(turns,
+		measurements = append(measurements,
 			func() error { return b.call("read", clients, target{p, p.Public, reads(p.Public)}) },
 			func() error {
 				return b.call("read-unrecorded", clients, target{p, p.Unrecorded, reads(p.Unrecorded)})
@@ -73,18 +73,19 @@ func (b *bench) measure(ctx context.Context, only string) (err error) {
 		)
 	}
 	if wanted("creating") {
-		turns = append(turns, b.create, b.sync)
+		measurements = append(measurements, b.create, b.sync)
 	}
 	if wanted("dividing") {
-		turns = append(turns, b.divide)
+		measurements = append(measurements, b.divide)
 	}
 	if wanted("machines") {
-		p, err := start(append([]string{"region", "-data", filepath.Join(b.dir, "machines")}, contents{accounts: machineAccounts, nets: 1, vms: machinesEach}.args()...)...)
+		p, err := start(append([]string{"region", "-data", filepath.Join(b.dir, "machines")},
+			contents{accounts: machineAccounts, nets: 1, vms: machinesEach}.args()...)...)
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, p.stop()) }()
-		turns = append(turns, func() error { return b.machines(p) })
+		measurements = append(measurements, func() error { return b.machines(p) })
 	}
 	if wanted("nodes") {
 		end, err := b.share(ctx)
@@ -93,13 +94,13 @@ func (b *bench) measure(ctx context.Context, only string) (err error) {
 		}
 		defer func() { err = errors.Join(err, end()) }()
 		if b.shared != nil {
-			turns = append(turns, func() error { return b.compareNodes(ctx) })
+			measurements = append(measurements, func() error { return b.compareNodes(ctx) })
 		}
 	}
 	for round := range b.rounds {
 		fmt.Fprintf(os.Stderr, "round %d of %d\n", round+1, b.rounds)
-		for _, turn := range turns {
-			if err := errors.Join(turn(), ctx.Err()); err != nil {
+		for _, measurement := range measurements {
+			if err := errors.Join(measurement(), ctx.Err()); err != nil {
 				return err
 			}
 		}
@@ -110,14 +111,14 @@ func (b *bench) measure(ctx context.Context, only string) (err error) {
 	return nil
 }
 
-// call has clients call servers for a while.
+// call makes clients call servers for a while.
 func (b *bench) call(name string, clients int, targets ...target) error {
 	return b.callUntil(name, clients, func() error { return nil }, targets...)
 }
 
-// callUntil is call. What calls leave to be done, such as rows of the log and
-// steps of loops, is part of their cost; settled answers when it is done, as
-// far as it does not follow at once.
+// callUntil is call, followed by idle, which waits for the work that calls
+// leave behind, such as rows of the log and work of loops. That work is part of
+// their cost.
 func (b *bench) callUntil(name string, clients int, settled func() error, targets ...target) error {
 	profiled := b.profile(name, targets)
 	before, err := b.spent(targets)
@@ -144,8 +145,8 @@ func (b *bench) callUntil(name string, clients int, settled func() error, target
 	return profiled()
 }
 
-// profile takes CPU profiles of servers from now on, if it was asked for, and
-// answers how to wait for them.
+// profile starts CPU profiles of servers if they are requested, and returns a
+// function that waits for them.
 func (b *bench) profile(name string, targets []target) (done func() error) {
 	if b.profiles == "" {
 		return func() error { return nil }
@@ -164,17 +165,17 @@ func (b *bench) profile(name string, targets []target) (done func() error) {
 
 func (b *bench) add(name string, s sample) { b.samples[name] = append(b.samples[name], s) }
 
-// read is a call of ReadNets for one Net.
+// read returns a call of ReadNets for one Net.
 func read(addr string, account, net int) []byte {
 	return request(addr, account, "ReadNets", fmt.Sprintf(`{"Filters":{"NetIds":["%s"]}}`, netID(net)), time.Now())
 }
 
-// create is a call of CreateNet.
+// create returns a call of CreateNet.
 func create(addr string, account int) []byte {
 	return request(addr, account, "CreateNet", `{"IpRange":"10.0.0.0/16"}`, time.Now())
 }
 
-// reads are calls of read for the root account, as many as there are clients.
+// reads returns a read of the root account per client.
 func reads(addr string) (requests [][]byte) {
 	for net := range clients {
 		requests = append(requests, read(addr, 0, net))
@@ -182,10 +183,10 @@ func reads(addr string) (requests [][]byte) {
 	return requests
 }
 
-// The Nets of an account that are listed page by page.
+// The number of Nets that are listed page by page, and the size of a page.
 const listed, pageSize = 10_000, 100
 
-// page goes through all pages of a list.
+// page reads all pages of a list.
 func (b *bench) page(p *process) error {
 	pages, err := walk(p.Public)
 	if err != nil {
@@ -194,7 +195,7 @@ func (b *bench) page(p *process) error {
 	return b.clock("page", "ReadNets", target{p, p.Public, pages})
 }
 
-// clock has one client call for a while.
+// clock makes one client call for a while.
 func (b *bench) clock(name, action string, t target) error {
 	return b.timed(name, action, t, func() error {
 		_, _, err := load(1, b.each/2, t)
@@ -202,8 +203,8 @@ func (b *bench) clock(name, action string, t target) error {
 	})
 }
 
-// timed counts the time that the region takes for calls of an action by its own
-// clock, and its CPU.
+// timed measures the calls of an action by the region's clock, and their CPU
+// time.
 func (b *bench) timed(name, action string, t target, call func() error) error {
 	profiled := b.profile(name, []target{t})
 	before, err := t.usage()
@@ -227,8 +228,8 @@ func (b *bench) timed(name, action string, t target, call func() error) error {
 	return errors.Join(err, profiled())
 }
 
-// walk makes the calls that read a list, each with the token that the one
-// before it was given.
+// walk returns the calls that read a list, each with the token returned by the
+// one before.
 func walk(addr string) (pages [][]byte, err error) {
 	c, err := dial(addr)
 	if err != nil {
@@ -243,7 +244,7 @@ func walk(addr string) (pages [][]byte, err error) {
 		page := request(addr, 0, "ReadNets", fmt.Sprintf(`{"ResultsPerPage":%d,"NextPageToken":%q}`, pageSize, answer.NextPageToken), time.Now())
 		text, err := c.call(page)
 		if err != nil {
-			return nil, fmt.Errorf("walking through pages: %w", err)
+			return nil, fmt.Errorf("reading all pages: %w", err)
 		}
 		answer.NextPageToken = ""
 		if err := json.Unmarshal(text, &answer); err != nil {
@@ -257,7 +258,7 @@ func walk(addr string) (pages [][]byte, err error) {
 	return pages, nil
 }
 
-// create makes Nets in a new region, by one client and then by many.
+// create creates Nets in a new region, by one client and then by many.
 func (b *bench) create() (err error) {
 	data, err := os.MkdirTemp(b.dir, "creating-")
 	if err != nil {
@@ -276,8 +277,8 @@ func (b *bench) create() (err error) {
 	)
 }
 
-// sync appends to a file what a create appends to a journal, some pages, and
-// waits for the disk each time: with O_DSYNC a write returns when fdatasync
+// sync appends as much to a file as a create appends to a journal, some pages,
+// and waits for the disk each time: with O_DSYNC a write returns when fdatasync
 // after it would.
 func (b *bench) sync() error {
 	path := filepath.Join(b.dir, "sync")
@@ -298,5 +299,5 @@ func (b *bench) sync() error {
 	return nil
 }
 
-// synced is the size of a write that waits for the disk, in bytes.
+// synced is the size of a synchronous write in bytes.
 const synced = 3 * 4096

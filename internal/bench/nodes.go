@@ -17,25 +17,25 @@ import (
 	"github.com/bastide-cloud/bastide/internal/store/sqljournal/postgrestest"
 )
 
-// shared is a PostgreSQL server, and on it regions of one node, of two, and so
-// on. All of them run all the time, so that each has shared out its loops before
-// it is called; one that is not called does next to nothing.
+// shared is a PostgreSQL server with regions of one node, of two, and so on.
+// All of them run all the time, so that the loops of each are distributed
+// before it is called; an idle region costs almost nothing.
 type shared struct {
 	conn       *pgx.Conn
-	end        func() error // of the server, if it was started for this
+	end        func() error // stops the server, if this program started it
 	url        string
 	version    string
-	settings   string // those that decide when a commit is durable
-	postmaster int    // its process; 0: it is not on this machine
+	settings   string // the settings that determine when a commit is durable
+	postmaster int    // its process ID; 0: it is not on this machine
 	regions    []sharedRegion
 	schemas    []string
 
-	pgbench string // the program; empty: it was not found
-	script  string // what it is to run
-	row     int    // bytes of a row that it inserts, and of one that keeps a Net
+	pgbench string // path of the program; empty: not found
+	script  string // path of its script
+	row     int    // size in bytes of a row of a Net, and of the rows that it inserts
 }
 
-// sharedRegion is a region on a schema of its own.
+// sharedRegion is a region with its own schema.
 type sharedRegion struct {
 	schema string
 	nodes  []*process
@@ -43,16 +43,15 @@ type sharedRegion struct {
 
 const (
 	mostNodes = 3
-	// sharedAccounts is a prime number: each client comes to all of the
-	// accounts, and so do all nodes, as behind a proxy that spreads calls as
-	// they come.
+	// sharedAccounts is prime, so that each client and each node calls all
+	// accounts, as behind a proxy that spreads calls evenly.
 	sharedAccounts = 251
-	// The nodes of all regions, pgbench, and some more.
+	// For the nodes of all regions, pgbench, and some more.
 	neededConnections = 200
 )
 
-// share starts what is measured on PostgreSQL. Where there is no such server,
-// b.without says so.
+// share starts the regions on PostgreSQL. If there is no such server, it sets
+// b.without.
 func (b *bench) share(ctx context.Context) (end func() error, err error) {
 	s := &shared{}
 	s.url, s.end, err = postgrestest.Find()
@@ -89,7 +88,7 @@ func (s *shared) open(ctx context.Context, dir string) (err error) {
 		return err
 	}
 	if connections < neededConnections {
-		return fmt.Errorf("%w: it takes %d, and they need %d", errFewConnections, connections, neededConnections)
+		return fmt.Errorf("%w: it allows %d, and they need %d", errFewConnections, connections, neededConnections)
 	}
 	s.postmaster = postmaster(backend)
 	for n := range mostNodes {
@@ -101,7 +100,8 @@ func (s *shared) open(ctx context.Context, dir string) (err error) {
 	return s.prepareInserts(ctx, dir)
 }
 
-// addRegion starts a region of some nodes and has each node load all accounts.
+// addRegion starts a region of some nodes and makes each node load all
+// accounts.
 func (s *shared) addRegion(ctx context.Context, nodes int, data string) error {
 	url, schema, err := postgrestest.Schema(ctx, s.url)
 	if err != nil {
@@ -125,8 +125,8 @@ func (s *shared) addRegion(ctx context.Context, nodes int, data string) error {
 	return nil
 }
 
-// prepareInserts prepares what a create is compared with: pgbench inserts a row
-// as long as one that keeps a Net, and commits.
+// prepareInserts prepares the yardstick of creates: pgbench inserts a row as
+// long as the row of a Net, and commits.
 func (s *shared) prepareInserts(ctx context.Context, dir string) error {
 	path, ok := postgrestest.Program("pgbench")
 	if !ok {
@@ -149,7 +149,7 @@ func (s *shared) prepareInserts(ctx context.Context, dir string) error {
 	return os.WriteFile(s.script, []byte(insert), 0o600)
 }
 
-// close ends what was started, and leaves nothing of it on the server.
+// close stops everything that was started, and removes it from the server.
 func (s *shared) close() (err error) {
 	for _, r := range s.regions {
 		for _, p := range r.nodes {
@@ -157,7 +157,7 @@ func (s *shared) close() (err error) {
 		}
 	}
 	if s.conn != nil {
-		ctx := context.Background() // the caller's may have ended
+		ctx := context.Background() // the caller's context may have ended
 		for _, schema := range s.schemas {
 			_, failed := s.conn.Exec(ctx, "DROP SCHEMA "+schema+" CASCADE")
 			err = errors.Join(err, failed)
@@ -167,8 +167,8 @@ func (s *shared) close() (err error) {
 	return errors.Join(err, s.end())
 }
 
-// compareNodes is a round: reads and creates through one node, two, and so on,
-// beside the inserts of pgbench.
+// compareNodes measures one round: reads and creates through one node, two, and
+// so on, and the inserts of pgbench.
 func (b *bench) compareNodes(ctx context.Context) error {
 	if b.shared.pgbench != "" {
 		if err := b.inserts(ctx); err != nil {
@@ -200,7 +200,7 @@ func (b *bench) compareNodes(ctx context.Context) error {
 func readThrough(nodes int) string   { return fmt.Sprintf("read-through-%d", nodes) }
 func createThrough(nodes int) string { return fmt.Sprintf("create-through-%d", nodes) }
 
-// settled waits until loops have nothing left to do in a region.
+// waitIdle waits until the loops of a region are idle.
 func (s *shared) settled(ctx context.Context, schema string) error {
 	for left := 1; left > 0; time.Sleep(50 * time.Millisecond) {
 		if err := s.conn.QueryRow(ctx, "SELECT count(*) FROM "+schema+".account WHERE unsettled > 0").Scan(&left); err != nil {
@@ -210,14 +210,14 @@ func (s *shared) settled(ctx context.Context, schema string) error {
 	return nil
 }
 
-// inserts has pgbench insert rows.
+// inserts makes pgbench insert rows.
 func (b *bench) inserts(ctx context.Context) error {
 	before, err := b.spent(nil)
 	if err != nil {
 		return err
 	}
 	begun := time.Now()
-	// It takes whole seconds. Prepared statements are what a node uses, too.
+	// pgbench takes whole seconds. Nodes use prepared statements, too.
 	seconds := max(int(b.each.Seconds()), 1)
 	pgbench := exec.CommandContext(ctx, b.shared.pgbench, "--no-vacuum", "--protocol=prepared", "--client="+strconv.Itoa(clients),
 		"--jobs="+strconv.Itoa(min(runtime.NumCPU(), clients)), "--time="+strconv.Itoa(seconds), "--file="+b.shared.script, b.shared.url)
@@ -225,7 +225,7 @@ func (b *bench) inserts(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("pgbench: %w: %s", err, out)
 	}
-	took := time.Since(begun) // and not only what was asked for: it connects, too
+	took := time.Since(begun) // including the time to connect
 	after, err := b.spent(nil)
 	if err != nil {
 		return err
@@ -234,7 +234,7 @@ func (b *bench) inserts(ctx context.Context) error {
 	text, _, _ := strings.Cut(rest, " ")
 	rate, err := strconv.ParseFloat(text, 64)
 	if err != nil {
-		return fmt.Errorf("pgbench does not say its rate: %s", out)
+		return fmt.Errorf("pgbench printed no rate: %s", out)
 	}
 	spent := after.since(before)
 	spent.clients += pgbench.ProcessState.UserTime() + pgbench.ProcessState.SystemTime()

@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// process is a server in a process of its own.
+// process is a server in its own process.
 type process struct {
 	listeners
 	command *exec.Cmd
-	input   io.Closer // which ends the process
+	input   io.Closer // closing it ends the process
 }
 
 // start starts this program as a server and waits until it listens.
@@ -62,15 +62,15 @@ func (p *process) get(path string) ([]byte, error) {
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("the server answers %s to %s", response.Status, path)
+		return nil, fmt.Errorf("the server responds with %s to %s", response.Status, path)
 	}
 	return io.ReadAll(response.Body)
 }
 
-// errNoMetric says that the region has no such metric, or nothing to tell by it yet.
+// errNoMetric means that the region has no such metric, or no value for it yet.
 var errNoMetric = errors.New("the server has no such metric")
 
-// metric is the value of a metric, by its name and labels.
+// metric returns the value of a metric, by its name and labels.
 func (p *process) metric(name string) (float64, error) {
 	text, err := p.get("/metrics")
 	if err != nil {
@@ -84,12 +84,12 @@ func (p *process) metric(name string) (float64, error) {
 	return strconv.ParseFloat(value, 64)
 }
 
-// answered is how many calls of an action the region has answered, and in how
-// much time by its own clock.
+// answered returns how many calls of an action the region has served, and in
+// how much time by its own clock.
 func (p *process) answered(action string) (calls, seconds float64, err error) {
 	calls, err = p.metric(`bastide_call_seconds_count{action="` + action + `"}`)
 	switch {
-	case errors.Is(err, errNoMetric): // nobody has called it yet
+	case errors.Is(err, errNoMetric): // it was not called yet
 		return 0, 0, nil
 	case err != nil:
 		return 0, 0, err

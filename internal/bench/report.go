@@ -10,10 +10,11 @@ import (
 	"time"
 )
 
-// report is the document: how it was made, a table, and how to read it.
+// report returns the document: how it was made, a table, and how to read it.
 func (b *bench) report() string {
 	var out strings.Builder
-	fmt.Fprintf(&out, heading, strings.Join(os.Args[1:], " "), b.begun.Format(time.DateOnly), runtime.NumCPU(), processor(), runtime.Version(), runtime.GOOS, runtime.GOARCH, b.busy, b.rounds, b.each)
+	fmt.Fprintf(&out, heading, strings.Join(os.Args[1:], " "), b.begun.Format(time.DateOnly), runtime.NumCPU(), processor(),
+		runtime.Version(), runtime.GOOS, runtime.GOARCH, b.busy, b.rounds, b.each)
 	for _, r := range b.rows() {
 		fmt.Fprintf(&out, "| %s | %s | %s | %s | %s |\n", r.what, r.result, r.cpu, r.ratio, r.verdict())
 	}
@@ -38,32 +39,34 @@ set before the program was written.
 const explanation = `
 ## How to read it
 
-- **Ratios, not rates.** How many calls a second a machine makes says more of the machine than of the program. So everything is compared with something
-  that the same machine did seconds before or after, in the same of %d rounds. The ratio is the median of the rounds, with the lowest and the highest
-  in brackets. Where those are far apart, something else was running; CPU time is the better witness then.
-- **CPU per call** is that of the server's process over all rounds, with what a call leaves to be done: rows of the log, steps of loops, and garbage.
-- **The echo** is net/http with the settings of the region's listener. It is sent the same bytes, signature and all, and sends the body back.
-- **The client** is a process of its own on the same cores, and what it costs is in all rates alike. It sends bytes that were signed before and
-  looks at the length of an answer, and no further.
-- **The region** is what ` + "`bastide serve`" + ` runs, on SQLite and with its log of calls, but without throttling and quotas.
+- **Ratios, not rates.** The number of calls per second says more about the machine than about the program. So every rate is compared with
+  another one that the same machine had seconds before or after, in the same one of %d rounds. The ratio is the median of the rounds, with
+  the lowest and the highest in brackets. Where these are far apart, something else was running; CPU time is the better measure then.
+- **CPU per call** is the CPU time of the server's process over all rounds, including the work that calls leave behind: rows of the log,
+  work of loops, and garbage.
+- **The echo** is net/http with the settings of the region's listener. It gets the same bytes, including the
+  signature, and returns the body.
+- **The client** is a separate process on the same cores, and its cost is in all rates alike. It sends bytes that were signed before, and
+  of a response only reads the length.
+- **The region** is what ` + "`bastide serve`" + ` runs, on SQLite and with its API log, but without throttling and quotas.
 
 ## What is in it
 
-- **A signed read** is an echo, a signature, a strict decoding, a look into memory, an answer, and a row of the log of calls. Most of what the row
-  costs is not on the path of the call: SQLite writes the rows of a tenth of a second together, but on the same cores.
-- **A create** of a Net makes its main route table and its default security group, too. It is answered once the disk has them; creates that come at
-  the same time share the wait. Then a loop brings the Net to the driver,
-  and writes down that it has: a second transaction for each Net, which has its part in the CPU per call, and in the rate where the disk
-  or the cores are the bound. The wait for the disk is that of a file that grows, as the journal's log does.
-- **VMs** are read in an account where each has a NIC, a volume and three tags, and shown with all that. No index leads to a tag or to a state: all
-  VMs of the account are looked at. They are made in the public Cloud, from an image, by calls that come alone: each VM with its volume, its NIC, and a
-  private and a public address. What quotas count is added up as it comes and goes. The CPU per call is that until all VMs of
-  the call run: loops have a volume made for each, and then a machine, and write down that the driver has them.
-- **A restart** reads nothing of an account before it is called. The files are in the operating system's memory at that time, as they are after
-  an upgrade, but not after a power cut. The resources are Nets and Subnets with tags, %d bytes each in the journal, about as large as a VM.
-- **Other accounts** are not looked at by a call. What they cost it is a large heap: garbage collections pass over all of it, and memory that is
-  used again after a long while only has left the processor's caches. With so much the program keeps garbage to a small part of it; where calls
-  matter more, ` + "`GOGC=100`" + ` in its environment makes collections three times as rare.
+- **A signed read** is an echo, a signature, a strict decoding, a lookup in memory, a response, and a row of the API log. Most of the
+  row's cost is not on the path of the call: SQLite writes the rows of a tenth of a second together, but on the same cores.
+- **A create** of a Net creates its main route table and its default security group, too. It returns once the disk has them; creates that
+  come at the same time share the wait. Then a loop passes the Net to the driver and records that it is applied: a second transaction per
+  Net, which counts in the CPU per call, and in the rate where the disk or the cores are the limit. The wait for the disk is measured on a
+  growing file, like the journal's log.
+- **VMs** are read in an account where each has a NIC, a volume and three tags, and returned with all of them. Tags and states have no
+  index: the call visits all VMs of the account. VMs are created in the public Cloud, from an image, by one call at a time: each VM with
+  its volume, its NIC, and a private and a public address. The CPU per call is counted until all VMs of the call run: loops let the driver
+  create a volume and a machine for each, and record it.
+- **A restart** reads no account before its first call. The files are in the operating system's cache at that time, as after an upgrade,
+  but not after a power failure. The resources are Nets and Subnets with tags, %d bytes each in the journal, about as large as a VM.
+- **Other accounts** are not visited by a call, but they enlarge the heap: garbage collections pass over all of it, and less of it is in the
+  processor's caches. With a large heap the program limits garbage to a small part of it; where calls matter more,
+  ` + "`GOGC=100`" + ` in its environment makes collections three times less frequent.
 `
 
 // row is a line of the table.
@@ -76,7 +79,7 @@ type row struct {
 	met    bool
 }
 
-// verdict is how the result compares with the goal, if there is one.
+// verdict compares the result with the goal, if there is one.
 func (r row) verdict() string {
 	switch {
 	case r.goal == "":
@@ -87,7 +90,7 @@ func (r row) verdict() string {
 	return r.goal + ": **missed**"
 }
 
-// rows lists what was measured.
+// rows returns the rows of the table.
 func (b *bench) rows() []row {
 	rows := []row{b.rate("bare `net/http` echo, 64 clients", "echo")}
 	if b.has("read") {
@@ -117,8 +120,8 @@ func (b *bench) servingRows() []row {
 	logged := b.cpu("read") - b.cpu("read-unrecorded")
 	return []row{
 		b.ratio("signed `ReadNets` by id, 64 clients, to the echo", "read", "echo", 0.60),
-		b.ratio("the same without the log of calls, to the echo", "read-unrecorded", "echo", 0),
-		{what: "what the log of calls adds to a call", cpu: micros(logged), goal: "about 2 µs", met: logged < 3},
+		b.ratio("the same without the API log, to the echo", "read-unrecorded", "echo", 0),
+		{what: "what the API log adds to a call", cpu: micros(logged), goal: "about 2 µs", met: logged < 3},
 		b.clocked(fmt.Sprintf("a page of %d of %d Nets, by the region's clock", pageSize, listed), "page", 1),
 	}
 }
@@ -135,7 +138,8 @@ func (b *bench) dividingRows() []row {
 	first, last := b.cpu("divide-first"), b.cpu("divide-last")
 	growth := last / first
 	return []row{
-		b.rate(fmt.Sprintf("`CreateSubnet`, the first 2 in each of %d Nets of an account, until the driver has them", dividedNets), "divide-first"),
+		b.rate(fmt.Sprintf("`CreateSubnet`, the first 2 in each of %d Nets of an account, until the driver has them", dividedNets),
+			"divide-first"),
 		{
 			what:   fmt.Sprintf("the same, the last 2 of %d, to the first", dividedNets*dividedInto),
 			result: fmt.Sprintf("%.0f/s", median(b.rates("divide-last"))), cpu: micros(last),
@@ -149,7 +153,8 @@ func (b *bench) machinesRows() []row {
 		b.ratio(fmt.Sprintf("signed `ReadVms` by id, among %d VMs, with %d of other accounts loaded, 64 clients, to the echo",
 			machinesEach, machinesEach*(machineAccounts-1)), "vms-by-id", "echo", 0.55),
 		b.clocked(fmt.Sprintf("the same by a tag that %d of them have, 1 client, by the region's clock", clusterSize), "vms-by-tag", 2),
-		b.clocked(fmt.Sprintf("the same by a state that %d of them are in, 1 client, by the region's clock", machinesEach/stoppedOneIn), "vms-by-state", 0),
+		b.clocked(fmt.Sprintf("the same by a state that %d of them are in, 1 client, by the region's clock", machinesEach/stoppedOneIn),
+			"vms-by-state", 0),
 		b.clocked("`CreateVms` of 1 VM beside as many, durable, by the region's clock", "launch-1", 0),
 		b.clocked("`CreateVms` of 100 VMs, the same", "launch-100", 20),
 	}
@@ -170,7 +175,8 @@ func (b *bench) nodesRows() (rows []row) {
 		}
 		return b.ratio(what+", to `pgbench`", name, "insert", goal)
 	}
-	rows = append(rows, creates(fmt.Sprintf("PostgreSQL: `CreateNet`, durable, %d clients over %d accounts, 1 node", clients, sharedAccounts), createThrough(1), 0.50))
+	rows = append(rows, creates(fmt.Sprintf("PostgreSQL: `CreateNet`, durable, %d clients over %d accounts, 1 node", clients,
+		sharedAccounts), createThrough(1), 0.50))
 	for n := 2; n <= mostNodes; n++ {
 		rows = append(rows, creates(fmt.Sprintf("the same, %d nodes", n), createThrough(n), 0))
 	}
@@ -195,7 +201,7 @@ func (b *bench) growingRows() []row {
 	}
 }
 
-// rate is the row of a rate.
+// rate returns the row of a rate.
 func (b *bench) rate(what, name string) row {
 	r := row{what: what, result: fmt.Sprintf("%.0f/s", median(b.rates(name)))}
 	if used := b.cpu(name); used > 0 {
@@ -204,8 +210,8 @@ func (b *bench) rate(what, name string) row {
 	return r
 }
 
-// clocked is the row of the time that a call takes. The goal is in milliseconds;
-// 0 is none.
+// clocked returns the row of the duration of a call. The goal is in
+// milliseconds; 0 means no goal.
 func (b *bench) clocked(what, name string, goal float64) row {
 	took := 1000 / median(b.rates(name))
 	r := row{what: what, result: fmt.Sprintf("%.2f ms", took), cpu: micros(b.cpu(name))}
@@ -215,7 +221,8 @@ func (b *bench) clocked(what, name string, goal float64) row {
 	return r
 }
 
-// ratio is the row of a rate with its ratio to another. A goal of 0 is none.
+// ratio returns the row of a rate with its ratio to another. A goal of 0 means
+// no goal.
 func (b *bench) ratio(what, name, to string, goal float64) row {
 	r, ratios := b.rate(what, name), b.ratios(name, to)
 	r.ratio = fmt.Sprintf("**%.2f** (%.2f to %.2f)", median(ratios), slices.Min(ratios), slices.Max(ratios))
@@ -225,7 +232,7 @@ func (b *bench) ratio(what, name, to string, goal float64) row {
 	return r
 }
 
-// ratios are those of a rate to another, in each round.
+// ratios returns the ratio of two rates in each round.
 func (b *bench) ratios(name, to string) []float64 {
 	ratios := b.rates(name)
 	for i, s := range b.samples[to] {
@@ -234,7 +241,7 @@ func (b *bench) ratios(name, to string) []float64 {
 	return ratios
 }
 
-// rates are those of all rounds.
+// rates returns the rate of each round.
 func (b *bench) rates(name string) (rates []float64) {
 	for _, s := range b.samples[name] {
 		rates = append(rates, s.rate)
@@ -242,8 +249,8 @@ func (b *bench) rates(name string) (rates []float64) {
 	return rates
 }
 
-// cpu is what a call takes of the server's CPU, in microseconds, over all
-// rounds together: a garbage collection falls into one of many.
+// cpu returns the CPU time of the server per call, in microseconds, over all
+// rounds together, because a garbage collection falls into one of many.
 func (b *bench) cpu(name string) float64 {
 	calls, used := 0, time.Duration(0)
 	for _, s := range b.samples[name] {
@@ -259,7 +266,7 @@ func median[T cmp.Ordered](values []T) T {
 
 func micros(n float64) string { return fmt.Sprintf("%.0f µs", n) }
 
-// processor is the name of the processor, where the system says it.
+// processor returns the name of the processor, if the system provides it.
 func processor() string {
 	text, _ := os.ReadFile("/proc/cpuinfo")
 	_, rest, _ := strings.Cut(string(text), "model name")
@@ -268,8 +275,8 @@ func processor() string {
 	return cmp.Or(name, "of an unknown kind")
 }
 
-// loadAverage is how much the machine was asked to do in the last minute,
-// where the system says it.
+// loadAverage returns the load average of the last minute, if the system
+// provides it.
 func loadAverage() string {
 	text, _ := os.ReadFile("/proc/loadavg")
 	load, _, _ := strings.Cut(string(text), " ")

@@ -21,10 +21,11 @@ func TestSaturation(t *testing.T) {
 		{"every node helps", [][mostNodes]float64{{100, 150, 190}}, 0.5, 0.5, "still grows"},
 		{"one node takes all cores", [][mostNodes]float64{{100, 105, 90}}, 0.95, 0.8, "saturates at 1 of the nodes. There the"},
 		{"the cores are the bound", [][mostNodes]float64{{100, 105, 90}}, 0.95, 0.8, "what another node needs"},
-		{"others have the cores", [][mostNodes]float64{{100, 105, 90}}, 0.95, 0.6, "much of them was not to be had"},
-		{"something else is the bound", [][mostNodes]float64{{100, 150, 151}}, 0.5, 0.5, "So the cores are not the bound"},
+		{"others have the cores", [][mostNodes]float64{{100, 105, 90}}, 0.95, 0.6, "others used much of them"},
+		{"something else is the limit", [][mostNodes]float64{{100, 150, 151}}, 0.5, 0.5, "So the cores are not the limit"},
 		{"what helps again later does not count", [][mostNodes]float64{{100, 101, 200}}, 0.95, 0.9, "saturates at 1 of"},
-		{"rounds are compared each by itself", [][mostNodes]float64{{100, 150, 150}, {10, 15, 15}, {1000, 1500, 1500}}, 0.95, 0.9, "saturates at 2 of"},
+		{"rounds are compared each by itself", [][mostNodes]float64{{100, 150, 150}, {10, 15, 15}, {1000, 1500, 1500}}, 0.95, 0.9,
+			"saturates at 2 of"},
 		{"nobody knows", [][mostNodes]float64{{100, 101, 101}}, 0, 0, "is not known"},
 	}
 	for _, test := range tests {
@@ -49,8 +50,9 @@ func TestSaturation(t *testing.T) {
 func TestDatabaseBound(t *testing.T) {
 	t.Parallel()
 	b := &bench{samples: map[string][]sample{
-		"insert":         {{calls: 1000, spent: spent{database: 50 * time.Millisecond}}},
-		createThrough(1): {{calls: 100, spent: spent{database: 6 * time.Millisecond}}, {calls: 100, spent: spent{database: 14 * time.Millisecond}}},
+		"insert": {{calls: 1000, spent: spent{database: 50 * time.Millisecond}}},
+		createThrough(1): {{calls: 100, spent: spent{database: 6 * time.Millisecond}},
+			{calls: 100, spent: spent{database: 14 * time.Millisecond}}},
 	}}
 	const want = "takes 100 µs, and an insert of `pgbench` 50 µs"
 	if text := b.databaseBound(); !strings.Contains(text, want) || !strings.Contains(text, "about 0.50 of") {

@@ -27,25 +27,26 @@ import (
 // it listens.
 type listeners struct {
 	Public     string
-	Unrecorded string // the same region without the log of calls
-	Control    string // metrics, profiles and what the process has used
+	Unrecorded string // the same region without the API log
+	Control    string // metrics, profiles and resource usage
 }
 
-// usage is what a process has used so far.
+// usage is the resource usage of a process so far.
 type usage struct {
 	CPU  time.Duration
-	Peak int64 // bytes of memory that it held at most
+	Peak int64 // maximum resident memory in bytes
 }
 
-// transition is how long the driver takes for a step, such as making a disk.
+// transition is how long the driver takes for a change, such as creating a
+// disk.
 const transition = 200 * time.Millisecond
 
-// serveEcho is the yardstick: net/http and nothing else.
+// serveEcho serves the yardstick: net/http and nothing else.
 func serveEcho() error {
 	echo := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
-			return // the client went away
+			return // the client has disconnected
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(body)
@@ -56,14 +57,14 @@ func serveEcho() error {
 	})
 }
 
-// serveRegion is a region as bastide serves one, but for throttling and quotas,
-// which would get in the way.
+// serveRegion serves a region as bastide does, except for throttling and
+// quotas, which would get in the way.
 func serveRegion(ctx context.Context, args []string) (err error) {
 	var data, database string
 	var c contents
 	flags := flag.NewFlagSet("region", flag.ContinueOnError)
 	flags.StringVar(&data, "data", "", "`DIR` of the store")
-	flags.StringVar(&database, "postgres", "", "`URL` of a database that nodes share, in place of that store")
+	flags.StringVar(&database, "postgres", "", "`URL` of a database that nodes share, instead of that store")
 	c.define(flags)
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -83,8 +84,8 @@ func serveRegion(ctx context.Context, args []string) (err error) {
 		if err := c.fill(ctx, r.DB); err != nil {
 			return err
 		}
-		// The loops look at all of it once, and find that there is nothing to do.
-		// Neither that nor the garbage of the making is part of what is measured.
+		// The loops look at all of it once. Neither that nor the garbage of
+		// creating it may be measured.
 		if _, err := r.Loops.WaitIdle(ctx); err != nil {
 			return err
 		}
@@ -95,8 +96,8 @@ func serveRegion(ctx context.Context, args []string) (err error) {
 	return serve(map[string]http.Handler{"Public": r.Handler, "Unrecorded": server.New(unrecorded), "Control": r.Admin})
 }
 
-// serve serves handlers on listeners of their own until the standard input
-// ends, as it does at the latest with the process that started this one.
+// serve serves each handler on its own listener until the standard input ends,
+// at the latest with the process that started this one.
 func serve(handlers map[string]http.Handler) error {
 	failed := make(chan error, len(handlers)+1)
 	addresses := map[string]string{}
@@ -108,7 +109,7 @@ func serve(handlers map[string]http.Handler) error {
 		addresses[name] = l.Addr().String()
 		if name == "Control" {
 			mux := http.NewServeMux()
-			mux.HandleFunc("GET /usage", tellUsage)
+			mux.HandleFunc("GET /usage", serveUsage)
 			mux.Handle("/", h)
 			h = mux
 		}
@@ -124,17 +125,17 @@ func serve(handlers map[string]http.Handler) error {
 	return <-failed
 }
 
-func tellUsage(w http.ResponseWriter, _ *http.Request) {
+func serveUsage(w http.ResponseWriter, _ *http.Request) {
 	self, err := ownUsage()
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	// The client of an answer that cannot be written sees that.
+	// The client notices a response that cannot be written.
 	_ = json.NewEncoder(w).Encode(self)
 }
 
-// ownUsage is what this process has used.
+// ownUsage returns the resource usage of this process.
 func ownUsage() (usage, error) {
 	var self syscall.Rusage
 	err := syscall.Getrusage(syscall.RUSAGE_SELF, &self)

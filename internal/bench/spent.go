@@ -40,7 +40,7 @@ func (b *bench) spent(targets []target) (s spent, err error) {
 	return s, err
 }
 
-// tick is the unit in which Linux tells the CPU time of others.
+// tick is the unit of other processes' CPU time in Linux.
 const tick = 10 * time.Millisecond
 
 // family is the CPU time of a process and of its children, ended ones too.
@@ -62,7 +62,7 @@ func family(parent int) (used time.Duration, err error) {
 	return used, nil
 }
 
-// stat is what the system tells of a process.
+// stat returns what the system reports about a process.
 type stat struct {
 	id, parent int
 	name       string
