@@ -153,7 +153,8 @@ func (d *day) checkIsolation() {
 		})
 	}
 	at := func(c card) driver.Place {
-		return driver.Place{Account: c.account, Net: string(c.NetId), Nic: string(c.NicId), Address: netip.MustParseAddr(string(c.PrivateIps[0].PrivateIp))}
+		return driver.Place{Account: c.account, Net: string(c.NetId), Nic: string(c.NicId),
+			Address: netip.MustParseAddr(string(c.PrivateIps[0].PrivateIp))}
 	}
 	for _, from := range cards {
 		for _, to := range cards {
@@ -296,7 +297,8 @@ func (d *day) checkNics(name string) {
 					return err
 				}
 			}
-			if n.NetId != subnet.NetId || len(n.PrivateIps) == 0 || len(n.PrivateIps) > 30 || (len(n.SecurityGroups) == 0) != (n.Service != "" && n.LinkNic == nil) {
+			if n.NetId != subnet.NetId || len(n.PrivateIps) == 0 || len(n.PrivateIps) > 30 ||
+				(len(n.SecurityGroups) == 0) != (n.Service != "" && n.LinkNic == nil) {
 				d.w.t.Errorf("the NIC %s of %s is %+v", n.NicId, subnet.NetId, n)
 			}
 			for i, p := range n.PrivateIps {

@@ -78,7 +78,8 @@ type day struct {
 // limits are so low that a day reaches them.
 var limits = map[string]int{
 	"vpc_limit": 8, "subnet_limit": 7, "ip_limit": 7,
-	"volume_limit": 14, "volume_size_limit": 400, "vm_limit": 9, "core_limit": 14, "memory_limit": 60, "snapshot_limit": 4, "concurrent_snapshot_limit": 2, "image_export_limit": 3, "snapshot_export_limit": 2,
+	"volume_limit": 14, "volume_size_limit": 400, "vm_limit": 9, "core_limit": 14, "memory_limit": 60, "snapshot_limit": 4,
+	"concurrent_snapshot_limit": 2, "image_export_limit": 3, "snapshot_export_limit": 2,
 }
 
 func newDay(t *rapid.T, people ...string) *day {
@@ -95,7 +96,9 @@ func newDay(t *rapid.T, people ...string) *day {
 		if strings.HasPrefix(a.Name, "Create") {
 			often = 4
 		}
-		if slices.Contains([]string{"Net", "Subnet", "DhcpOption", "RouteTable", "NatService", "Nic", "PublicIp", "Volume", "Snapshot", "Image", "Vm"}, a.Family) { // where most rules are
+		// Most rules are in these families.
+		if slices.Contains([]string{"Net", "Subnet", "DhcpOption", "RouteTable", "NatService", "Nic", "PublicIp", "Volume", "Snapshot", "Image",
+			"Vm"}, a.Family) {
 			often *= 3
 		}
 		d.actions = append(d.actions, slices.Repeat([]string{a.Name}, often)...)
@@ -106,8 +109,9 @@ func newDay(t *rapid.T, people ...string) *day {
 			pool[key] = []string{value}
 		}
 		maps.Copy(pool, map[string][]string{
-			"api.CIDR":                        {"10.9.0.0/16", "10.9.0.0/17", "192.168.0.0/28", "8.8.8.0/24"},
-			"CreateSubnetRequest.IpRange":     {"10.9.1.0/24", "10.8.1.0/24", "10.9.1.128/25", "10.9.0.0/17", "10.8.200.0/28", "10.9.128.0/17", "10.9.0.0/16"},
+			"api.CIDR": {"10.9.0.0/16", "10.9.0.0/17", "192.168.0.0/28", "8.8.8.0/24"},
+			"CreateSubnetRequest.IpRange": {"10.9.1.0/24", "10.8.1.0/24", "10.9.1.128/25", "10.9.0.0/17", "10.8.200.0/28", "10.9.128.0/17",
+				"10.9.0.0/16"},
 			"api.IPRange":                     {"0.0.0.0/0", "192.0.2.0/24", "203.0.113.0/24"},
 			"api.IPv4":                        {"192.0.2.1", "192.0.2.2", "nowhere"},
 			".PrivateIp":                      {"10.8.0.100", "10.8.0.101", "10.8.0.102", "10.8.0.3", "10.9.1.5"},
@@ -148,7 +152,8 @@ func newDay(t *rapid.T, people ...string) *day {
 		d.pools[name], d.told[name] = pool, map[string]bool{}
 	}
 	for _, name := range d.people { // what is shared from the beginning
-		body := `{"SnapshotId": "` + d.pools[name]["id.Snapshot"][0] + `", "PermissionsToCreateVolume": {"Additions": {"GlobalPermission": true}}}`
+		body := `{"SnapshotId": "` + d.pools[name]["id.Snapshot"][0] + `", "PermissionsToCreateVolume": {"Additions": ` +
+			`{"GlobalPermission": true}}}`
 		d.tell(d.w.as(name).must("UpdateSnapshot", body).body["Snapshot"])
 	}
 	return d

@@ -19,7 +19,8 @@ func (w *testRegion) equipDisks(name string, made func(path, action, format stri
 	}
 	free := ready("Volume.VolumeId", "CreateVolume", `{"SubregionName": "eu-west-2a", "Size": 10}`)
 	snapshot := ready("Snapshot.SnapshotId", "CreateSnapshot", `{"VolumeId": %q, "Description": "daily"}`, free)
-	linked := ready("Volume.VolumeId", "CreateVolume", `{"SubregionName": "eu-west-2a", "SnapshotId": %q, "ClientToken": "token of %s"}`, snapshot, name)
+	linked := ready("Volume.VolumeId", "CreateVolume", `{"SubregionName": "eu-west-2a", "SnapshotId": %q, "ClientToken": "token of %s"}`,
+		snapshot, name)
 	vm := has["id.Vm"]
 	made("", "LinkVolume", `{"VolumeId": %q, "VmId": %q, "DeviceName": "/dev/xvdb"}`, linked, vm)
 	friend := id.Account("").Form().Random(w.options.Rand)

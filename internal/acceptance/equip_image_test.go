@@ -30,7 +30,8 @@ func (w *testRegion) equipImages(name string, made func(path, action, format str
 	made("", "CreateTags", `{"ResourceIds": [%q, %q], "Tags": [{"Key": "env", "Value": "test"}]}`, done, snapshotTask)
 	maps.Copy(has, belongings{
 		"FiltersVm.ImageIds": has["id.Image"], "FiltersVmTemplate.ImageIds": has["id.Image"],
-		"id.Image": image, "id.ImageExportTask": done, "id.SnapshotExportTask": snapshotTask, "CreateImageRequest.VmId": vm, "CreateImageRequest.FileLocation": w.bucket(name) + "/daily/" + done + ".json",
+		"id.Image": image, "id.ImageExportTask": done, "id.SnapshotExportTask": snapshotTask, "CreateImageRequest.VmId": vm,
+		"CreateImageRequest.FileLocation":            w.bucket(name) + "/daily/" + done + ".json",
 		"FiltersImage.PermissionsToLaunchAccountIds": friend, "FiltersImage.BlockDeviceMappingSnapshotIds": used,
 		"FiltersSnapshotExportTask.SnapshotIds": used,
 	})

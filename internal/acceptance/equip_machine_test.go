@@ -14,7 +14,8 @@ func (w *testRegion) equipSources(name string, made making, has belongings) {
 	w.update(name, func(tx *resource.Tx) error {
 		image := compute.Image{
 			ImageName: "an image", Architecture: compute.X86, RootDeviceName: string(compute.RootDevice),
-			BlockDeviceMappings: []compute.BlockDeviceMappingImage{{DeviceName: compute.RootDevice, Bsu: compute.BsuToCreate{VolumeSize: 10, DeleteOnVmDeletion: true}}},
+			BlockDeviceMappings: []compute.BlockDeviceMappingImage{{DeviceName: compute.RootDevice,
+				Bsu: compute.BsuToCreate{VolumeSize: 10, DeleteOnVmDeletion: true}}},
 		}
 		err := resource.Transition(tx, compute.Images, &image, compute.ImageRegistered)
 		has["id.Image"] = string(image.ImageId)
@@ -43,7 +44,8 @@ func (w *testRegion) equipVms(subnet string, made making, has belongings) {
 	w.t.Helper()
 	vm := func(ip, more string) string {
 		w.t.Helper()
-		return made("Vms.0.VmId", "CreateVms", `{"ImageId": %q, "SubnetId": %q, "PrivateIps": ["10.8.0.%s"], %s}`, has["id.Image"], subnet, ip, more)
+		return made("Vms.0.VmId", "CreateVms", `{"ImageId": %q, "SubnetId": %q, "PrivateIps": ["10.8.0.%s"], %s}`, has["id.Image"], subnet, ip,
+			more)
 	}
 	has["id.Vm"] = vm("8", `"VmType": "tinav5.c2r4p1"`)
 	has["LinkPublicIpRequest.VmId"] = vm("9", `"ClientToken": "a token"`)
@@ -55,11 +57,14 @@ func (w *testRegion) equipVms(subnet string, made making, has belongings) {
 	w.settleVms()
 	root := made("Vms.0.BlockDeviceMappings.0.Bsu.VolumeId", "ReadVms", `{"Filters": {"VmIds": [%q]}}`, stopped)
 	maps.Copy(has, belongings{
-		"UpdateVmRequest.VmId": stopped, "StartVmsRequest.VmIds": stopped, "FiltersVmsStopHistory.VmIds": stopped, "BsuToUpdateVm.VolumeId": root, "FiltersVm.BlockDeviceMappingVolumeIds": root,
-		"UpdateVmRequest.SecurityGroupIds": has["CreateNicRequest.SecurityGroupIds"], "NicForVmCreation.SecurityGroupIds": has["CreateNicRequest.SecurityGroupIds"],
-		"FiltersVm.NicSecurityGroupIds": has["CreateNicRequest.SecurityGroupIds"], "CreateVmGroupRequest.SecurityGroupIds": has["CreateNicRequest.SecurityGroupIds"],
-		"FiltersVmGroup.SecurityGroupIds": has["CreateNicRequest.SecurityGroupIds"],
-		"FiltersVm.ReservationIds":        made("Vms.0.ReservationId", "ReadVms", `{"Filters": {"VmIds": [%q]}}`, cloud),
+		"UpdateVmRequest.VmId": stopped, "StartVmsRequest.VmIds": stopped, "FiltersVmsStopHistory.VmIds": stopped,
+		"BsuToUpdateVm.VolumeId": root, "FiltersVm.BlockDeviceMappingVolumeIds": root,
+		"UpdateVmRequest.SecurityGroupIds":      has["CreateNicRequest.SecurityGroupIds"],
+		"NicForVmCreation.SecurityGroupIds":     has["CreateNicRequest.SecurityGroupIds"],
+		"FiltersVm.NicSecurityGroupIds":         has["CreateNicRequest.SecurityGroupIds"],
+		"CreateVmGroupRequest.SecurityGroupIds": has["CreateNicRequest.SecurityGroupIds"],
+		"FiltersVmGroup.SecurityGroupIds":       has["CreateNicRequest.SecurityGroupIds"],
+		"FiltersVm.ReservationIds":              made("Vms.0.ReservationId", "ReadVms", `{"Filters": {"VmIds": [%q]}}`, cloud),
 	})
 }
 
@@ -74,15 +79,19 @@ func (w *testRegion) equipMachines(made making, has belongings) {
 	made("", "LinkFlexibleGpu", `{"FlexibleGpuId": %q, "VmId": %q}`, linked, has["id.Vm"])
 	maps.Copy(has, belongings{
 		"id.FlexibleGpu": gpu(), "UnlinkFlexibleGpuRequest.FlexibleGpuId": linked,
-		"id.DedicatedGroup": made("DedicatedGroup.DedicatedGroupId", "CreateDedicatedGroup", `{"CpuGeneration": 5, "Name": "ours", "SubregionName": "eu-west-2a"}`),
-		"id.ProductType":    product, "FiltersProductType.ProductTypeIds": product,
+		"id.DedicatedGroup": made("DedicatedGroup.DedicatedGroupId", "CreateDedicatedGroup",
+			`{"CpuGeneration": 5, "Name": "ours", "SubregionName": "eu-west-2a"}`),
+		"id.ProductType": product, "FiltersProductType.ProductTypeIds": product,
 		"id.VmTemplate": made("VmTemplate.VmTemplateId", "CreateVmTemplate",
-			`{"CpuCores": 2, "CpuGeneration": "v5", "ImageId": %q, "Ram": 4, "VmTemplateName": "small", "Tags": [{"Key": "env", "Value": "test"}]}`, has["id.Image"]),
+			`{"CpuCores": 2, "CpuGeneration": "v5", "ImageId": %q, "Ram": 4, "VmTemplateName": "small", "Tags": [{"Key": "env", `+
+				`"Value": "test"}]}`, has["id.Image"]),
 		"DeleteVmTemplateRequest.VmTemplateId": made("VmTemplate.VmTemplateId", "CreateVmTemplate",
 			`{"CpuCores": 2, "CpuGeneration": "v5", "ImageId": %q, "Ram": 4, "VmTemplateName": "idle"}`, has["id.Image"]),
 	})
 	has["network.Tenancy"], has["compute.Tenancy"] = has["id.DedicatedGroup"], has["id.DedicatedGroup"]
-	has["id.VmGroup"] = made("VmGroup.VmGroupId", "CreateVmGroup", `{"SecurityGroupIds": [%q], "SubnetId": %q, "VmCount": 1, "VmGroupName": "herd", "VmTemplateId": %q, "Tags": [{"Key": "env", "Value": "test"}]}`,
+	has["id.VmGroup"] = made("VmGroup.VmGroupId", "CreateVmGroup",
+		`{"SecurityGroupIds": [%q], "SubnetId": %q, "VmCount": 1, "VmGroupName": "herd", "VmTemplateId": %q, "Tags": [{"Key": `+
+			`"env", "Value": "test"}]}`,
 		has["CreateVmGroupRequest.SecurityGroupIds"], has["id.Subnet"], has["id.VmTemplate"])
 	w.settleVms()
 	made("", "CreateTags", `{"ResourceIds": [%q, %q, %q], "Tags": [{"Key": "env", "Value": "test"}]}`, linked, has["id.Keypair"], has["id.Vm"])

@@ -27,7 +27,8 @@ func (w *testRegion) equipNetworks(name string, made making, has belongings) {
 	w.equipPeerings(net, made, has)
 	w.equipRoutes(name, net, outer, made, has)
 	made("", "CreateTags", `{"ResourceIds": [%q, %q, %q, %q, %q, %q, %q, %q], "Tags": [{"Key": "env", "Value": "test"}]}`,
-		net, set, has["id.Subnet"], has["id.RouteTable"], has["id.InternetService"], has["id.NatService"], has["id.NetPeering"], has["id.NetAccessPoint"])
+		net, set, has["id.Subnet"], has["id.RouteTable"], has["id.InternetService"], has["id.NatService"], has["id.NetPeering"],
+		has["id.NetAccessPoint"])
 }
 
 // equipGroups makes security groups: in the public Cloud one that nothing names,
@@ -35,10 +36,12 @@ func (w *testRegion) equipNetworks(name string, made making, has belongings) {
 // itself.
 func (w *testRegion) equipGroups(name, net string, made making, has belongings) {
 	group := func(net, name string) string {
-		return made("SecurityGroup.SecurityGroupId", "CreateSecurityGroup", `{"NetId": %q, "SecurityGroupName": %q, "Description": "a group"}`, net, name)
+		return made("SecurityGroup.SecurityGroupId", "CreateSecurityGroup", `{"NetId": %q, "SecurityGroupName": %q, "Description": "a group"}`,
+			net, name)
 	}
 	member, ruled, idle, inNet := group("", name+"-web"), group("", name+"-db"), group("", name+"-idle"), group(net, name+"-web")
-	made("", "CreateSecurityGroupRule", `{"SecurityGroupId": %q, "Flow": "Inbound", "Rules": [{"IpRanges": ["10.9.0.0/16"], "SecurityGroupsMembers": [{"SecurityGroupId": %q}]}]}`, ruled, member)
+	made("", "CreateSecurityGroupRule", `{"SecurityGroupId": %q, "Flow": "Inbound", "Rules": [{"IpRanges": ["10.9.0.0/16"], `+
+		`"SecurityGroupsMembers": [{"SecurityGroupId": %q}]}]}`, ruled, member)
 	made("", "CreateSecurityGroupRule", `{"SecurityGroupId": %[1]q, "Flow": "Outbound", "SecurityGroupNameToLink": %[1]q}`, inNet)
 	maps.Copy(has, belongings{
 		"id.SecurityGroup": member,
@@ -82,7 +85,8 @@ func (w *testRegion) equipNics(name, net string, made making, has belongings) {
 		"DeleteSubnetRequest.SubnetId": made("Subnet.SubnetId", "CreateSubnet", `{"NetId": %q, "IpRange": "10.8.5.0/24"}`, net),
 		"CreateNicRequest.SubnetId":    subnet, "FiltersNic.NetIds": net,
 
-		"id.Nic": free, "UpdateNicRequest.NicId": linked, "FiltersPublicIp.NicIds": linked, "FiltersVm.NicNicIds": linked, "FiltersVm.NetIds": net, "FiltersVm.NicNetIds": net,
+		"id.Nic": free, "UpdateNicRequest.NicId": linked, "FiltersPublicIp.NicIds": linked, "FiltersVm.NicNicIds": linked,
+		"FiltersVm.NetIds": net, "FiltersVm.NicNetIds": net,
 		"id.LinkNic": made("LinkNicId", "LinkNic", `{"NicId": %q, "VmId": %q, "DeviceNumber": 1}`, linked, has["id.Vm"]),
 
 		"id.PublicIp":                        unused,
@@ -103,7 +107,8 @@ func (w *testRegion) equipGateways(net string, made making, has belongings) {
 	}
 	linked, used := gateway(), client("192.0.2.1")
 	made("", "LinkVirtualGateway", `{"VirtualGatewayId": %q, "NetId": %q}`, linked, net)
-	vpn := made("VpnConnection.VpnConnectionId", "CreateVpnConnection", `{"VirtualGatewayId": %q, "ClientGatewayId": %q, "ConnectionType": "ipsec.1", "StaticRoutesOnly": true}`, linked, used)
+	vpn := made("VpnConnection.VpnConnectionId", "CreateVpnConnection",
+		`{"VirtualGatewayId": %q, "ClientGatewayId": %q, "ConnectionType": "ipsec.1", "StaticRoutesOnly": true}`, linked, used)
 	made("", "CreateVpnConnectionRoute", `{"VpnConnectionId": %q, "DestinationIpRange": "10.77.0.0/16"}`, vpn)
 	table := made("RouteTable.RouteTableId", "CreateRouteTable", `{"NetId": %q}`, net)
 	made("", "UpdateRoutePropagation", `{"RouteTableId": %q, "VirtualGatewayId": %q, "Enable": true}`, table, linked)
@@ -170,9 +175,11 @@ func (w *testRegion) equipRoutes(name, net, outer string, made making, has belon
 	} {
 		made("", "CreateRoute", `{"RouteTableId": %q, "DestinationIpRange": %q, %s}`, busy, destination, target)
 	}
-	far, unlinked := made("InternetService.InternetServiceId", "CreateInternetService", `{}`), made("InternetService.InternetServiceId", "CreateInternetService", `{}`)
+	far, unlinked := made("InternetService.InternetServiceId", "CreateInternetService", `{}`),
+		made("InternetService.InternetServiceId", "CreateInternetService", `{}`)
 	made("", "LinkInternetService", `{"InternetServiceId": %q, "NetId": %q}`, far, outer)
-	point := made("NetAccessPoint.NetAccessPointId", "CreateNetAccessPoint", `{"NetId": %q, "ServiceName": "com.outscale.eu-west-2.api", "RouteTableIds": [%q]}`, net, busy)
+	point := made("NetAccessPoint.NetAccessPointId", "CreateNetAccessPoint",
+		`{"NetId": %q, "ServiceName": "com.outscale.eu-west-2.api", "RouteTableIds": [%q]}`, net, busy)
 	maps.Copy(has, belongings{
 		"id.RouteTable": free, "id.LinkRouteTable": link, "id.InternetService": unlinked, "id.NatService": nat, "id.NetAccessPoint": point,
 

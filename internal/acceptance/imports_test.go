@@ -205,18 +205,21 @@ var rules = []rule{
 		why: "who may call follows from accounts, users and keys alone",
 	},
 	{
-		of:  []string{"internal/auth"},
-		not: []string{"internal/wire/...", "internal/server", "internal/apilog", "internal/reconcile", "internal/driver/...", "internal/region", "internal/store/..."},
+		of: []string{"internal/auth"},
+		not: []string{"internal/wire/...", "internal/server", "internal/apilog", "internal/reconcile", "internal/driver/...", "internal/region",
+			"internal/store/..."},
 		why: "the gate says who calls and whether they may, and nothing of how it came, is kept or is carried out",
 	},
 	{
-		of:  []string{"internal/apilog"},
-		not: append([]string{"internal/auth", "internal/wire/...", "internal/server", "internal/reconcile", "internal/driver/...", "internal/region"}, families...),
+		of: []string{"internal/apilog"},
+		not: append([]string{"internal/auth", "internal/wire/...", "internal/server", "internal/reconcile", "internal/driver/...",
+			"internal/region"}, families...),
 		why: "a call is recorded alike whatever it asks and whoever refuses it",
 	},
 	{
-		of:  []string{"internal/reconcile"},
-		not: append([]string{"internal/api", "internal/auth", "internal/wire/...", "internal/server", "internal/apilog", "internal/driver/*", "internal/region"}, append(slices.Clone(families), webPackages...)...),
+		of: []string{"internal/reconcile"},
+		not: append([]string{"internal/api", "internal/auth", "internal/wire/...", "internal/server", "internal/apilog", "internal/driver/*",
+			"internal/region"}, append(slices.Clone(families), webPackages...)...),
 		why: "no loop answers a request, and how to wait, retry and wake is the same for all families and drivers",
 	},
 	{
@@ -503,7 +506,8 @@ var clocks = []string{"internal/clock", "internal/bench"}
 
 // granted are single uses that are allowed all the same, and why.
 var granted = map[string]string{
-	"internal/region: time.After": "it is passed on as a value: how long the API log gathers calls for one write is the disk's matter, whatever the region's clock says",
+	"internal/region: time.After": "it is passed on as a value: how long the API log gathers calls for one write is the disk's " +
+		"matter, whatever the region's clock says",
 }
 
 func (u use) in(s source) string { return s.dir + ": " + u.pkg + "." + u.name }
@@ -561,7 +565,8 @@ func TestTimeAndChanceAreSeen(t *testing.T) {
 		{"the clock as a value", "internal/auth/x.go", `import "time"; var now = time.Now`, 1},
 		{"under another name", "internal/auth/x.go", `import clock "time"; func f() { clock.Sleep(clock.Second); <-clock.After(1) }`, 2},
 		{"a timer", "internal/auth/x.go", `import "time"; var t = time.NewTimer(time.Minute)`, 1},
-		{"a time that was given", "internal/auth/x.go", `import "time"; func f(now func() time.Time) bool { return now().After(time.Unix(0, 0)) }`, 0},
+		{"a time that was given", "internal/auth/x.go",
+			`import "time"; func f(now func() time.Time) bool { return now().After(time.Unix(0, 0)) }`, 0},
 		{"chance", "internal/auth/x.go", `import "crypto/rand"; var source = rand.Reader`, 1},
 		{"a number of the machine's choice", "internal/auth/x.go", `import "math/rand/v2"; var n = rand.IntN(6)`, 1},
 		{"a seed", "internal/auth/x.go", `import "math/rand/v2"; var source = rand.NewChaCha8([32]byte{})`, 0},
@@ -575,8 +580,10 @@ func TestTimeAndChanceAreSeen(t *testing.T) {
 		{"a test's time", "internal/auth/x_test.go", `import "time"; var now = time.Now()`, 0},
 		{"a test that sleeps", "internal/auth/x_test.go", `import "time"; func f() { time.Sleep(1) }`, 1},
 		{"the program's test that sleeps", "cmd/bastide/x_test.go", `import "time"; func f() { time.Sleep(1) }`, 1},
-		{"a test that sleeps in a bubble", "internal/auth/x_test.go", `import ("testing/synctest"; "time"); func f() { synctest.Test(nil, func() { time.Sleep(1) }) }`, 0},
-		{"a test that sleeps before a bubble", "internal/auth/x_test.go", `import ("testing/synctest"; "time"); func f() { time.Sleep(1); synctest.Test(nil, func() {}) }`, 1},
+		{"a test that sleeps in a bubble", "internal/auth/x_test.go",
+			`import ("testing/synctest"; "time"); func f() { synctest.Test(nil, func() { time.Sleep(1) }) }`, 0},
+		{"a test that sleeps before a bubble", "internal/auth/x_test.go",
+			`import ("testing/synctest"; "time"); func f() { time.Sleep(1); synctest.Test(nil, func() {}) }`, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

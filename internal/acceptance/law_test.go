@@ -400,7 +400,8 @@ func TestMissingThingsAreNamed(t *testing.T) {
 	for _, a := range w.API.Actions() {
 		for _, p := range parameters(a.Request) {
 			theirs, _ := has.named(p)
-			if _, isID := resource.FormOf(p.t); !isID || theirs == "" || p.t == reflect.TypeFor[id.Account]() || p.path[0] == "Filters" || otherwise[a.Name+"."+p.String()] != "" {
+			if _, isID := resource.FormOf(p.t); !isID || theirs == "" || p.t == reflect.TypeFor[id.Account]() || p.path[0] == "Filters" ||
+				otherwise[a.Name+"."+p.String()] != "" {
 				continue
 			}
 			w.run(t, a.Name+" "+p.String(), func(t *testing.T) {
@@ -464,7 +465,8 @@ func TestSecretsAreNotTold(t *testing.T) {
 		}
 		w.unsigned().with("Authorization", w.canary()).call(a.Name, "{}")
 		w.unsigned().with("Authorization", "Bearer "+w.canary()).call(a.Name, "{}")
-		w.unsigned().with("Authorization", "AWS4-HMAC-SHA256 Credential=AKIA0000000000000000/20261120/eu-west-2/osc/aws4_request, SignedHeaders=host, Signature="+w.canary()).
+		w.unsigned().with("Authorization", "AWS4-HMAC-SHA256 Credential=AKIA0000000000000000/20261120/eu-west-2/osc/aws4_request, "+
+			"SignedHeaders=host, Signature="+w.canary()).
 			call(a.Name, "{}")
 		for _, p := range parameters(a.Request) {
 			name := p.keys()[1]
@@ -631,7 +633,8 @@ func TestPagesMakeTheList(t *testing.T) {
 	has := w.equip("alice")
 	checked := 0
 	for _, a := range w.API.Actions() {
-		if !a.Reads || a.Response.NumField() < 2 || a.Response.Field(0).Type.Kind() != reflect.Slice || slices.Contains(ownCalls, a.Name) || slices.Contains(grouped, a.Response.Field(0).Name) {
+		if !a.Reads || a.Response.NumField() < 2 || a.Response.Field(0).Type.Kind() != reflect.Slice || slices.Contains(ownCalls, a.Name) ||
+			slices.Contains(grouped, a.Response.Field(0).Name) {
 			continue
 		}
 		checked++

@@ -373,15 +373,18 @@ func (w *testRegion) equip(name string) belongings {
 	authority := strconv.Quote(newAuthority(w.t, "Authority of "+name).pem())
 	user, other := name+"-carol", name+"-dave"
 	has := belongings{
-		"id.DhcpOptionsSet": made("DhcpOptionsSet.DhcpOptionsSetId", "CreateDhcpOptions", `{"LogServers": ["192.0.2.4"], "NtpServers": ["192.0.2.5"]}`),
-		"id.Ca":             made("Ca.CaId", "CreateCa", `{"CaPem": %s, "Description": "laptops"}`, authority),
-		"id.ApiAccessRule":  made("ApiAccessRule.ApiAccessRuleId", "CreateApiAccessRule", `{"IpRanges": ["192.0.2.1"], "Description": "the office"}`),
-		"id.User":           made("User.UserId", "CreateUser", `{"UserName": %q, "UserEmail": "carol@example.com"}`, user),
-		"id.AccessKey":      made("AccessKey.AccessKeyId", "CreateAccessKey", `{"Tag": "spare", "ExpirationDate": "2027-11-20"}`),
+		"id.DhcpOptionsSet": made("DhcpOptionsSet.DhcpOptionsSetId", "CreateDhcpOptions",
+			`{"LogServers": ["192.0.2.4"], "NtpServers": ["192.0.2.5"]}`),
+		"id.Ca": made("Ca.CaId", "CreateCa", `{"CaPem": %s, "Description": "laptops"}`, authority),
+		"id.ApiAccessRule": made("ApiAccessRule.ApiAccessRuleId", "CreateApiAccessRule",
+			`{"IpRanges": ["192.0.2.1"], "Description": "the office"}`),
+		"id.User":      made("User.UserId", "CreateUser", `{"UserName": %q, "UserEmail": "carol@example.com"}`, user),
+		"id.AccessKey": made("AccessKey.AccessKeyId", "CreateAccessKey", `{"Tag": "spare", "ExpirationDate": "2027-11-20"}`),
 
-		".UserName":                     user,
-		"DeleteUserRequest.UserName":    other,
-		"the key of UserName":           made("AccessKey.AccessKeyId", "CreateAccessKey", `{"UserName": %q, "Tag": "laptop", "ExpirationDate": "2027-11-20"}`, user),
+		".UserName":                  user,
+		"DeleteUserRequest.UserName": other,
+		"the key of UserName": made("AccessKey.AccessKeyId", "CreateAccessKey",
+			`{"UserName": %q, "Tag": "laptop", "ExpirationDate": "2027-11-20"}`, user),
 		"FiltersApiLog.QueryAccessKeys": p.key,
 		"FiltersApiLog.RequestIds":      first.at("ResponseContext.RequestId"),
 

@@ -19,9 +19,11 @@ func TestUserDataOnDisk(t *testing.T) {
 	alice := w.as("alice")
 	data := strings.Repeat("AAAA", 444_000/4) // 333 kB
 	create := func(least int) string {
-		return fmt.Sprintf(`{"ImageId": "ami-deb12000", "MinVmsCount": %d, "MaxVmsCount": 100, "VmType": "tinav5.c1r1p1", "UserData": %q}`, least, data)
+		return fmt.Sprintf(`{"ImageId": "ami-deb12000", "MinVmsCount": %d, "MaxVmsCount": 100, "VmType": "tinav5.c1r1p1", "UserData": %q}`,
+			least, data)
 	}
-	if got := alice.call("CreateVms", create(100)); got.code() != "4106" || !strings.Contains(got.text, "MinVmsCount") || !strings.Contains(got.text, "at most 37") {
+	if got := alice.call("CreateVms", create(100)); got.code() != "4106" || !strings.Contains(got.text, "MinVmsCount") ||
+		!strings.Contains(got.text, "at most 37") {
 		t.Errorf("100 VMs with 333 kB of user data each are answered %.300s", got.text)
 	}
 	vm := alice.must("CreateVms", create(1)).at("Vms.36.VmId")

@@ -18,7 +18,8 @@ var addr, prefix = netip.MustParseAddr, netip.MustParsePrefix
 // sample is a machine in a Net with everything that one can have.
 var sample = metadata.Machine{
 	ID: "i-00000001", Image: "ami-00000001", Type: "tinav5.c2r4p1", Reservation: "r-00000001", Index: 2,
-	Hostname: "ip-10-0-0-4.region.compute.internal", PublicHostname: "ows-198-51-100-4.region.compute.example.com", PublicIP: addr("198.51.100.4"),
+	Hostname: "ip-10-0-0-4.region.compute.internal", PublicHostname: "ows-198-51-100-4.region.compute.example.com",
+	PublicIP:  addr("198.51.100.4"),
 	Subregion: "region-a", Devices: []string{"/dev/sda1", "/dev/xvdb", "/dev/xvdc"},
 	Nics: []metadata.Nic{
 		{
@@ -30,7 +31,8 @@ var sample = metadata.Machine{
 		{ID: "eni-00000002", MAC: "aa:00:00:00:00:02", Device: 1, Private: []netip.Addr{addr("10.0.1.4")}},
 	},
 	KeyName: "mine", Key: "ssh-ed25519 AAAA mine", SecurityGroups: []string{"web", "default"},
-	Tags: map[string]string{"Name": "one", "team": "", "example.com/role": "a\nb", "example.org/role": "e", "example.com": "c", "with space": "d"},
+	Tags: map[string]string{"Name": "one", "team": "", "example.com/role": "a\nb", "example.org/role": "e", "example.com": "c",
+		"with space": "d"},
 }
 
 // ask asks a machine for a path.

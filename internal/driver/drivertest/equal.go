@@ -61,7 +61,8 @@ func named(key driver.Key) string { return key.Account + key.ID }
 // wording returns the content of a rule, whatever the order of its lists.
 func wording(r driver.Rule) string {
 	r.Ranges = slices.SortedFunc(slices.Values(r.Ranges), func(a, b netip.Prefix) int { return cmp.Compare(a.String(), b.String()) })
-	r.Groups = slices.SortedFunc(slices.Values(r.Groups), func(a, b driver.GroupName) int { return cmp.Compare(a.Account+a.ID+a.Name, b.Account+b.ID+b.Name) })
+	r.Groups = slices.SortedFunc(slices.Values(r.Groups),
+		func(a, b driver.GroupName) int { return cmp.Compare(a.Account+a.ID+a.Name, b.Account+b.ID+b.Name) })
 	r.Services = slices.Sorted(slices.Values(r.Services))
 	return fmt.Sprint(r)
 }

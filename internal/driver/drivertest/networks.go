@@ -75,10 +75,11 @@ func net(key driver.Key) driver.Net {
 		},
 		InternetService: "igw-00000001",
 		VirtualGateway:  "vgw-00000001",
-		Nats:            []driver.Nat{{ID: "nat-00000001", Subnet: "subnet-00000001", Nic: "eni-00000002", Public: []netip.Addr{addr("198.51.100.6")}}},
-		Peerings:        []driver.Peering{{ID: "pcx-00000001", Account: bob, Net: "vpc-00000009", IpRange: prefix("10.1.0.0/16")}},
-		AccessPoints:    []driver.AccessPoint{{ID: "vpce-00000001", Service: "pl-00000001"}},
-		Services:        []driver.Service{{ID: "pl-00000001", Ranges: []netip.Prefix{prefix("203.0.113.0/28"), prefix("203.0.113.64/28")}}},
+		Nats: []driver.Nat{{ID: "nat-00000001", Subnet: "subnet-00000001", Nic: "eni-00000002",
+			Public: []netip.Addr{addr("198.51.100.6")}}},
+		Peerings:     []driver.Peering{{ID: "pcx-00000001", Account: bob, Net: "vpc-00000009", IpRange: prefix("10.1.0.0/16")}},
+		AccessPoints: []driver.AccessPoint{{ID: "vpce-00000001", Service: "pl-00000001"}},
+		Services:     []driver.Service{{ID: "pl-00000001", Ranges: []netip.Prefix{prefix("203.0.113.0/28"), prefix("203.0.113.64/28")}}},
 	}
 }
 

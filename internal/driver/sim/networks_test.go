@@ -25,7 +25,8 @@ func TestReach(t *testing.T) {
 	}
 	flow := driver.Flow{Protocol: "tcp", Port: 22}
 	for i, at := range []*driver.Place{&flow.From, &flow.To} {
-		*at = driver.Place{Account: open.Account, Net: open.ID, Nic: fmt.Sprint("eni-", i), Address: netip.AddrFrom4([4]byte{10, 0, 0, byte(4 + i)})}
+		*at = driver.Place{Account: open.Account, Net: open.ID, Nic: fmt.Sprint("eni-", i),
+			Address: netip.AddrFrom4([4]byte{10, 0, 0, byte(4 + i)})}
 		open.Nics = append(open.Nics, driver.Nic{
 			ID: at.Nic, Subnet: "subnet-00000001", Machine: "i-00000001",
 			Addresses: []driver.Address{{Private: at.Address}}, SecurityGroups: []string{"sg-00000001"},

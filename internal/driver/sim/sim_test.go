@@ -210,8 +210,10 @@ func TestSlow(t *testing.T) {
 	}{
 		{"a slow change", func() error { return drv.EnsureDisk(t.Context(), disk) }, driver.Later{At: start.Add(time.Hour)}},
 		{"another change", func() error { return drv.EnsureNet(t.Context(), net) }, nil},
-		{"a slow change, when nothing is slow any more", func() error { drv.Slow(nil); return drv.EnsureDisk(t.Context(), disk) }, driver.Later{At: start.Add(time.Hour)}},
-		{"a change at the pace of the driver", func() error { return drv.RemoveNet(t.Context(), net.Account, net.ID) }, driver.Later{At: start.Add(time.Second)}},
+		{"a slow change, when nothing is slow any more", func() error { drv.Slow(nil); return drv.EnsureDisk(t.Context(), disk) },
+			driver.Later{At: start.Add(time.Hour)}},
+		{"a change at the pace of the driver", func() error { return drv.RemoveNet(t.Context(), net.Account, net.ID) },
+			driver.Later{At: start.Add(time.Second)}},
 		{"a slow change, when it is due", func() error { c.Advance(time.Hour); return drv.EnsureDisk(t.Context(), disk) }, nil},
 	}
 	for _, step := range steps {
