@@ -17,13 +17,13 @@ import (
 	"github.com/bastide-cloud/bastide/internal/store/sqljournal"
 )
 
-// backup copies a region to a directory. The files of one that runs are its
-// own, so the region itself is asked to, by its administration listener.
+// backup copies a region to a directory. A running region has exclusive access
+// to its files, so it copies itself on a request to its admin listener.
 func backup(ctx context.Context, args []string, out, messages io.Writer) error {
 	var admin string
 	o := region.Options{Clock: clock.System(), Logger: slog.New(slog.NewTextHandler(messages, nil))}
 	flags := flag.NewFlagSet("backup", flag.ContinueOnError)
-	flags.StringVar(&admin, "admin", "127.0.0.1:4281", "`ADDR` of the administration of the region, if it runs")
+	flags.StringVar(&admin, "admin", "127.0.0.1:4281", "`ADDR` of the region's admin listener, if it runs")
 	flags.StringVar(&o.Data, "data", "./bastide-data", "`DIR` of the region's data")
 	flags.StringVar(&o.MasterKey, "master-key", "", "`FILE` as given to serve, for a region that does not run")
 	dir, err := parseWith("directory", flags, args, messages)
@@ -59,7 +59,7 @@ func askForBackup(ctx context.Context, admin, data, dir string, out io.Writer) e
 	}
 	token, err := region.Token(data)
 	if err != nil {
-		return fmt.Errorf("reading the token of the region that runs: %w", err)
+		return fmt.Errorf("reading the token of the running region: %w", err)
 	}
 	request.Header.Set("Authorization", "Bearer "+token)
 	response, err := http.DefaultClient.Do(request)
@@ -70,15 +70,17 @@ func askForBackup(ctx context.Context, admin, data, dir string, out io.Writer) e
 		if e, ok := errors.AsType[*url.Error](err); ok {
 			err = e.Err // without the whole URL
 		}
-		return fmt.Errorf("the region in %s runs, and was not found at --admin %s: say the address of its administration, or stop it first: %w", data, admin, err)
+		return fmt.Errorf("the region in %s runs, but not with its admin listener at %s: give that address with --admin, or stop "+
+			"the region first: %w",
+			data, admin, err)
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
 	if err != nil {
-		return fmt.Errorf("the region stopped while it was copied: %w", err)
+		return fmt.Errorf("the region stopped during the backup: %w", err)
 	}
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answers: %s", admin, strings.TrimSpace(string(text)))
+		return fmt.Errorf("%s responds: %s", admin, strings.TrimSpace(string(text)))
 	}
 	_, err = out.Write(text)
 	return err

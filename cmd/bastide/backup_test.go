@@ -41,7 +41,8 @@ func TestBackupWhileManyWrite(t *testing.T) {
 	var before [writers]*writer // what was answered before the backup began
 	for i, one := range work.writers {
 		copied := *one
-		copied.nets, copied.pair, copied.keys, copied.deleted = slices.Clone(one.nets), slices.Clone(one.pair), slices.Clone(one.keys), slices.Clone(one.deleted)
+		copied.nets, copied.pair, copied.keys, copied.deleted = slices.Clone(one.nets), slices.Clone(one.pair), slices.Clone(one.keys),
+			slices.Clone(one.deleted)
 		before[i] = &copied
 	}
 
@@ -81,7 +82,7 @@ func TestBackupWhileManyWrite(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v, %s\n%s", err, out, p.output())
 	}
-	if !strings.Contains(string(out), "can open every secret") || !strings.Contains(string(out), "bastide serve --data "+to) {
+	if !strings.Contains(string(out), "with it every secret of the region can be read") || !strings.Contains(string(out), "bastide serve --data "+to) {
 		t.Errorf("the backup says: %s", out)
 	}
 	if meanwhile == 0 {
@@ -222,9 +223,9 @@ func TestBackupRefusals(t *testing.T) {
 		{"two directories", []string{to, full}, "follows the directory"},
 		{"a full directory", []string{"--data", data, "--admin", admin, full}, "is not empty"},
 		{"another region's address", []string{"--data", other, "--admin", admin, to}, "this region is the one in " + data},
-		{"nobody's address", []string{"--data", data, "--admin", "127.0.0.1:1", to}, "say the address of its administration"},
-		{"no administration", []string{"--data", data, "--admin", "off", to}, "say the address of its administration"},
-		{"the public address", []string{"--data", data, "--admin", strings.TrimPrefix(p.url, "http://"), to}, "answers: "},
+		{"nobody's address", []string{"--data", data, "--admin", "127.0.0.1:1", to}, "give that address with --admin"},
+		{"no administration", []string{"--data", data, "--admin", "off", to}, "give that address with --admin"},
+		{"the public address", []string{"--data", data, "--admin", strings.TrimPrefix(p.url, "http://"), to}, "responds: "},
 		{"no region", []string{"--data", filepath.Join(full, "none"), to}, "there is no region in"},
 	} {
 		out, err := program(t, append([]string{"backup"}, c.args...)...).CombinedOutput()

@@ -9,11 +9,11 @@ import (
 // byteSize is a flag for a number of bytes.
 type byteSize int64
 
-// leastBytes bounds a byteSize from below: the files of a single day would take
-// more than that while they hold less.
-const leastBytes = 16 << 20
+// minBytes is the minimum of a byteSize, because the files of a single day take
+// more than less would allow.
+const minBytes = 16 << 20
 
-// units are what a number of bytes may end in, the largest first.
+// units are the suffixes of a number of bytes, the largest first.
 var units = []struct {
 	name  string
 	bytes int64
@@ -34,8 +34,8 @@ func (b *byteSize) Set(text string) error {
 	if err != nil || n < 0 || n > (1<<62)/factor {
 		return fmt.Errorf("%q is not a number of bytes such as 512MiB or 20GiB", text)
 	}
-	if n*factor < leastBytes {
-		return fmt.Errorf("%q is less than 16MiB, the least that is possible", text)
+	if n*factor < minBytes {
+		return fmt.Errorf("%q is less than the minimum of 16MiB", text)
 	}
 	*b = byteSize(n * factor)
 	return nil

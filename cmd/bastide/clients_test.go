@@ -66,7 +66,8 @@ func TestSDKv3(t *testing.T) {
 
 	p.stop(t)
 	p = start(t, data)
-	nets, err := sdk(t, p, *key.AccessKeyId, *key.SecretKey).ReadNets(ctx, oscv3.ReadNetsRequest{Filters: &oscv3.FiltersNet{NetIds: &[]string{netID}}})
+	nets, err := sdk(t, p, *key.AccessKeyId, *key.SecretKey).ReadNets(ctx,
+		oscv3.ReadNetsRequest{Filters: &oscv3.FiltersNet{NetIds: &[]string{netID}}})
 	must(t, err)
 	if len(*nets.Nets) != 1 || (*nets.Nets)[0].IpRange != "10.0.0.0/16" {
 		t.Errorf("after a restart the Nets are %+v", *nets.Nets)
@@ -110,7 +111,8 @@ func TestSDKv2(t *testing.T) {
 	tags := *oscv2.NewCreateTagsRequest([]string{net.Net.GetNetId()}, []oscv2.ResourceTag{*oscv2.NewResourceTag("Name", "first")})
 	_, _, err = c.TagApi.CreateTags(ctx).CreateTagsRequest(tags).Execute()
 	must(t, err)
-	found, _, err := c.NetApi.ReadNets(ctx).ReadNetsRequest(oscv2.ReadNetsRequest{Filters: &oscv2.FiltersNet{Tags: &[]string{"Name=first"}}}).Execute()
+	found, _, err := c.NetApi.ReadNets(ctx).ReadNetsRequest(
+		oscv2.ReadNetsRequest{Filters: &oscv2.FiltersNet{Tags: &[]string{"Name=first"}}}).Execute()
 	must(t, err)
 	if len(found.GetNets()) != 1 {
 		t.Errorf("the Nets with the tag are %+v", found.GetNets())
@@ -156,7 +158,8 @@ func TestCurl(t *testing.T) {
 	if answer := call("ReadAccounts", "{}", "--aws-sigv4", "osc", "--user", user); answer["Accounts"] == nil {
 		t.Errorf("signed by OSC4: %v", answer)
 	}
-	if answer := call("CreateNet", `{"IpRange": "10.0.0.0/16"}`, "--aws-sigv4", "aws:amz:eu-west-2:api", "--user", user); answer["Net"] == nil {
+	if answer := call("CreateNet", `{"IpRange": "10.0.0.0/16"}`, "--aws-sigv4", "aws:amz:eu-west-2:api", "--user",
+		user); answer["Net"] == nil {
 		t.Errorf("signed by AWS4: %v", answer)
 	}
 	if answer := call("ReadAccessKeys", "{}", "--user", p.root.Email+":"+p.root.Password); answer["AccessKeys"] == nil {

@@ -38,12 +38,12 @@ func TestClosingEnds(t *testing.T) {
 		<-running
 		began := time.Now()
 		closed := make(chan error, 1)
-		err = within(closing, func() error {
+		err = within(closeLimit, func() error {
 			err := r.Close()
 			closed <- err
 			return err
 		})
-		if took := time.Since(began); took != closing || err == nil || !strings.Contains(err.Error(), "a transaction does not end") {
+		if took := time.Since(began); took != closeLimit || err == nil || !strings.Contains(err.Error(), "a transaction does not end") {
 			t.Errorf("after %v: %v", took, err)
 		}
 		close(enough)
@@ -53,7 +53,7 @@ func TestClosingEnds(t *testing.T) {
 		if err := <-closed; err != nil {
 			t.Error(err)
 		}
-		if err := within(closing, func() error { return context.Canceled }); err != context.Canceled {
+		if err := within(closeLimit, func() error { return context.Canceled }); err != context.Canceled {
 			t.Errorf("a region that closes in time says %v", err)
 		}
 	})

@@ -15,13 +15,13 @@ import (
 	"github.com/bastide-cloud/bastide/internal/region"
 )
 
-// endpointFile is where serve keeps in the data directory how the region is
-// served, for env.
+// endpointFile is the file in the data directory in which serve records how the
+// region is served, for env.
 const endpointFile = "endpoint.json"
 
 // endpoint is how a region is served.
 type endpoint struct {
-	Host   string `json:"host"` // and port, as clients on this machine call it
+	Host   string `json:"host"` // host and port for clients on this machine
 	Region string `json:"region"`
 	TLS    string `json:"tls"` // off, auto or files
 }
@@ -31,8 +31,8 @@ func (e *endpoint) keep(data string) error {
 	return writeWhole(filepath.Join(data, endpointFile), nil, func(w io.Writer) error { return writeJSON(w, e) })
 }
 
-// readEndpoint reads how the region of a data directory was served last; if it
-// was not, that is how serve does it by default.
+// readEndpoint reads how the region of a data directory was last served. If it
+// never was, it returns the defaults of serve.
 func readEndpoint(data string) (*endpoint, error) {
 	e := &endpoint{Host: "127.0.0.1:4280", Region: "eu-west-2", TLS: "off"}
 	text, err := os.ReadFile(filepath.Join(data, endpointFile))
@@ -48,7 +48,7 @@ func readEndpoint(data string) (*endpoint, error) {
 	return e, nil
 }
 
-// client is what clients of the region in a data directory need.
+// client returns what clients of the region in a data directory need.
 func (e *endpoint) client(root *region.Root, data string) (client, error) {
 	c := client{root: root, region: e.Region, base: "https://" + e.Host}
 	switch e.TLS {
@@ -57,15 +57,15 @@ func (e *endpoint) client(root *region.Root, data string) (client, error) {
 	case "auto":
 		var err error
 		if c.ca, err = trustBundle(filepath.Join(data, "tls")); err != nil {
-			return c, fmt.Errorf("putting together the authorities that clients trust: %w", err)
+			return c, fmt.Errorf("writing the authorities that clients trust: %w", err)
 		}
 	}
 	return c, nil
 }
 
-// clientHost is the host and port at which clients on this machine call a region
-// that listens at an address: to listen at all addresses is to listen at none in
-// particular. The port is the given one, if there is one.
+// clientHost returns the host and port at which clients on this machine call a
+// region that listens at an address: the loopback address if it listens at all
+// addresses. A port that is not empty replaces the address's.
 func clientHost(listen, port string) string {
 	host, own, err := net.SplitHostPort(listen)
 	if err != nil {
@@ -77,7 +77,8 @@ func clientHost(listen, port string) string {
 	return net.JoinHostPort(host, cmp.Or(port, own))
 }
 
-// systemBundles are where systems keep the authorities that they trust.
+// systemBundles are the files in which systems keep the authorities that they
+// trust.
 var systemBundles = []string{
 	"/etc/ssl/certs/ca-certificates.crt",                // Debian, Alpine, Arch
 	"/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", // Fedora, Red Hat
@@ -86,9 +87,9 @@ var systemBundles = []string{
 	"/etc/ssl/cert.pem",                                 // macOS, BSD
 }
 
-// trustBundle makes a file of the authorities that the system trusts and of the
-// region's own, beside that one. A client that is told of a file of authorities
-// trusts no others: with the region's own alone it could call nothing else.
+// trustBundle writes a file of the authorities that the system trusts and the
+// region's own, beside the latter. A client with a file of authorities trusts
+// no others, so with the region's own alone it could call nothing else.
 func trustBundle(dir string) (bundle string, err error) {
 	if bundle, err = filepath.Abs(filepath.Join(dir, "bundle.pem")); err != nil {
 		return "", err

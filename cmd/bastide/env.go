@@ -25,16 +25,16 @@ func env(_ context.Context, args []string, out, messages io.Writer) error {
 	flags := flag.NewFlagSet("env", flag.ContinueOnError)
 	flags.StringVar(&s.data, "data", "./bastide-data", "`DIR` of the region's data")
 	flags.StringVar(&s.store, "store", "", "`URL` of the store, as given to serve")
-	flags.StringVar(&listen, "listen", "", "`ADDR` at which the region is served (default: where it was served last)")
-	flags.StringVar(&regionName, "region", "", "`NAME` of the region (default: the one that was served last)")
-	flags.StringVar(&tlsMode, "tls", "", "as given to serve (default: as it was served last)")
+	flags.StringVar(&listen, "listen", "", "`ADDR` at which the region is served (default: as last served)")
+	flags.StringVar(&regionName, "region", "", "`NAME` of the region (default: as last served)")
+	flags.StringVar(&tlsMode, "tls", "", "as given to serve (default: as last served)")
 	flags.StringVar(&format, "format", "shell", "`FORM`: shell, json, osc-config or terraform")
 	if err := parse(flags, args, messages); err != nil {
 		return err
 	}
 	print, ok := formats[format]
 	if !ok {
-		return fmt.Errorf("--format: %q is none of shell, json, osc-config, terraform", format)
+		return fmt.Errorf("--format: %q is not one of shell, json, osc-config and terraform", format)
 	}
 	data := s.data
 	if !isPostgres(s.store) {
@@ -75,8 +75,8 @@ func readRoot(data string) (*region.Root, error) {
 	}
 	root = &region.Root{AccessKey: os.Getenv("BASTIDE_ROOT_ACCESS_KEY"), SecretKey: os.Getenv("BASTIDE_ROOT_SECRET_KEY")}
 	if root.AccessKey == "" || root.SecretKey == "" {
-		return nil, fmt.Errorf("there is no %s: start the region with 'bastide serve' first, or say --data DIR; "+
-			"after an import, copy it from the region that was exported", filepath.Join(data, region.RootFile))
+		return nil, fmt.Errorf("there is no %s: start the region with 'bastide serve' first, or give --data DIR; "+
+			"after an import, copy it from the exported region", filepath.Join(data, region.RootFile))
 	}
 	return root, nil
 }
@@ -85,16 +85,16 @@ func readRoot(data string) (*region.Root, error) {
 type client struct {
 	root         *region.Root
 	region, base string
-	ca           string // the file of the authorities to trust, if the region's own is one
+	ca           string // the file of authorities to trust; empty: the system's
 }
 
 var formats = map[string]func(io.Writer, client) error{
 	"shell": shell, "json": asJSON, "osc-config": oscConfig, "terraform": terraform,
 }
 
-// variables are the environment variables that OUTSCALE's tools read. There are
-// none of AWS's tools, as long as the region does not have what they call: with
-// its keys and without its endpoint they call AWS.
+// variables returns the environment variables that OUTSCALE's tools read. AWS's
+// tools get none as long as the region lacks the APIs that they call: with its
+// keys and without its endpoint they would call AWS.
 func (c client) variables() [][2]string {
 	vars := [][2]string{
 		{"OSC_ACCESS_KEY", c.root.AccessKey},
@@ -111,9 +111,9 @@ func (c client) variables() [][2]string {
 	return vars
 }
 
-// endpoints are where clients find each service, by the names that they have for
-// it. Those that the region does not have lead to it all the same: without an
-// endpoint clients would call the real service.
+// endpoints returns the endpoint of each service, by its name in clients.
+// Services that the region does not have lead to it all the same, because
+// without an endpoint clients would call the real service.
 func (c client) endpoints() map[string]string {
 	endpoints := map[string]string{"api": c.base + "/api/v1"}
 	for _, service := range []string{"fcu", "lbu", "eim", "icu", "directlink", "direct_link", "oos", "oks", "okms"} {
@@ -139,7 +139,7 @@ func asJSON(w io.Writer, c client) error {
 	return writeJSON(w, all)
 }
 
-// oscConfig is the file ~/.osc/config.json.
+// oscConfig writes the file ~/.osc/config.json.
 func oscConfig(w io.Writer, c client) error {
 	protocol, _, _ := strings.Cut(c.base, ":")
 	return writeJSON(w, map[string]any{"default": map[string]any{

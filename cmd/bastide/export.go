@@ -20,11 +20,11 @@ import (
 	"github.com/bastide-cloud/bastide/internal/store/sqljournal"
 )
 
-// place is where a command finds a store and the key of its secrets.
+// place is the location of a store and of the key to its secrets.
 type place struct {
 	data, store, passwordFile, masterKey string // the flags
 
-	dir string // of the embedded store, or of what a node keeps beside a database
+	dir string // of the embedded store, or of a node's files beside a database
 }
 
 func (p *place) flags(flags *flag.FlagSet) {
@@ -34,8 +34,8 @@ func (p *place) flags(flags *flag.FlagSet) {
 	flags.StringVar(&p.masterKey, "master-key", "", "`FILE` of the key that seals secrets at rest (default DIR/master.key)")
 }
 
-// open opens the store, which no region may have open, and finds the file of its
-// key. Where there is no embedded store it makes one, if it may.
+// open opens the store, which no running region may use, and finds the file of
+// its key. It creates an embedded store that does not exist, if create is true.
 func (p *place) open(ctx context.Context, create bool) (j store.Dumper, err error) {
 	if isPostgres(p.store) {
 		j, err = p.openPostgres(ctx)
@@ -43,7 +43,7 @@ func (p *place) open(ctx context.Context, create bool) (j store.Dumper, err erro
 		j, err = p.openEmbedded(ctx, create)
 	}
 	if err != nil {
-		return nil, err // and not a journal that is nil
+		return nil, err // and not a typed nil
 	}
 	if p.masterKey == "" {
 		p.masterKey = filepath.Join(p.dir, "master.key")
@@ -65,7 +65,7 @@ func (p *place) openEmbedded(ctx context.Context, create bool) (_ *sqljournal.SQ
 		return nil, err
 	}
 	if p.dir == "" {
-		return nil, fmt.Errorf("--store: what is in %s ends with its process: there is nothing to read and nothing to fill", p.store)
+		return nil, fmt.Errorf("--store: the content of %s ends with its process, so it can be neither exported nor imported", p.store)
 	}
 	if _, err := os.Stat(filepath.Join(p.dir, sqljournal.File)); !create && err != nil {
 		return nil, fmt.Errorf("there is no region in %s: %w", p.dir, err)
@@ -125,21 +125,21 @@ func exportStore(ctx context.Context, args []string, out, messages io.Writer) (e
 	}
 	fmt.Fprintf(messages, "Exported %s of the region %s.\n", totals, header.Region)
 	if secrets {
-		fmt.Fprintln(messages, "Its secrets are in the open: whoever reads the export can use them.")
+		fmt.Fprintln(messages, "Its secrets are in plain text: keep the export as safe as they are.")
 	} else {
 		fmt.Fprintf(messages, "Its secrets are sealed: an import needs the master key %s, too.\n", from.masterKey)
 	}
 	return nil
 }
 
-// writeWhole writes a file that only its owner may read, and that is not there
-// before it is whole. No name, and a dash, are the output.
+// writeWhole writes a file atomically, readable by its owner only. An empty
+// name and a dash stand for the output.
 func writeWhole(name string, out io.Writer, write func(io.Writer) error) error {
 	if name == "" || name == "-" {
 		return write(out)
 	}
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is not a file: give a dash and lead the output there", name)
+		return fmt.Errorf("%s is not a regular file: give a dash and redirect the output there", name)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

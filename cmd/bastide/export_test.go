@@ -71,7 +71,8 @@ func newProvince(t testing.TB) *province {
 	key := root.call(t, "CreateAccessKey", params{})
 	net := root.call(t, "CreateNet", params{"IpRange": "10.0.0.0/16"}).text("Net", "NetId")
 	root.call(t, "CreateTags", params{"ResourceIds": []string{net}, "Tags": []params{{"Key": "a", "Value": "<é>"}}})
-	vm := root.call(t, "CreateVms", params{"ImageId": "ami-deb12000", "BootOnCreation": false, "UserData": longUserData}).text("Vms", 0, "VmId")
+	vm := root.call(t, "CreateVms", params{"ImageId": "ami-deb12000", "BootOnCreation": false, "UserData": longUserData}).text("Vms", 0,
+		"VmId")
 	p.stop(t)
 	return &province{data, [2]string{key.text("AccessKey", "AccessKeyId"), key.text("AccessKey", "SecretKey")}, net, vm}
 }
@@ -90,7 +91,8 @@ func (v *province) lives(t testing.TB, data string) {
 	if found.text("Nets", 0, "Tags", 0, "Value") != "<é>" {
 		t.Errorf("the Net is %v", found)
 	}
-	if vms := p.client(v.key[0], v.key[1]).call(t, "ReadVms", params{"Filters": params{"VmIds": []string{v.vm}}}); vms.text("Vms", 0, "UserData") != longUserData {
+	if vms := p.client(v.key[0], v.key[1]).call(t, "ReadVms", params{"Filters": params{"VmIds": []string{v.vm}}}); vms.text("Vms", 0,
+		"UserData") != longUserData {
 		t.Errorf("the VM is %v", vms)
 	}
 	p.asRoot().call(t, "CreateNet", params{"IpRange": "10.1.0.0/16"})
@@ -111,7 +113,9 @@ func TestExportAndImport(t *testing.T) {
 	v := newProvince(t)
 	file := filepath.Join(t.TempDir(), "file")
 	out, messages := told(t, "export", "--data", v.data, file)
-	if out != "" || !strings.Contains(messages, "Exported ") || !strings.Contains(messages, "sealed: an import needs the master key "+filepath.Join(v.data, "master.key")) || strings.Contains(messages, "\r") {
+	if out != "" || !strings.Contains(messages, "Exported ") ||
+		!strings.Contains(messages, "sealed: an import needs the master key "+filepath.Join(v.data, "master.key")) ||
+		strings.Contains(messages, "\r") {
 		t.Errorf("the export prints %q and says %q", out, messages)
 	}
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
@@ -127,7 +131,8 @@ func TestExportAndImport(t *testing.T) {
 
 	into := filepath.Join(t.TempDir(), "into")
 	_, messages = told(t, "import", "--data", into, file)
-	if !strings.Contains(messages, "Imported ") || !strings.Contains(messages, "put the master key of the region that was exported at "+filepath.Join(into, "master.key")) {
+	if !strings.Contains(messages, "Imported ") ||
+		!strings.Contains(messages, "copy the master key of the exported region to "+filepath.Join(into, "master.key")) {
 		t.Errorf("the import says %q", messages)
 	}
 	refused(t, nil, "master.key", "serve", "--data", into, "--listen", "127.0.0.1:0", "--admin", "off")
@@ -146,7 +151,7 @@ func TestExportWithSecrets(t *testing.T) {
 	t.Parallel()
 	v := newProvince(t)
 	text, messages := told(t, "export", "--data", v.data, "--with-secrets")
-	if !strings.Contains(text, v.key[1]) || !strings.Contains(text, `"secrets":"open"`) || !strings.Contains(messages, "in the open") {
+	if !strings.Contains(text, v.key[1]) || !strings.Contains(text, `"secrets":"open"`) || !strings.Contains(messages, "in plain text") {
 		t.Errorf("the secret is not in the export, which says %q", messages)
 	}
 	into := filepath.Join(t.TempDir(), "into")
@@ -161,7 +166,8 @@ func TestExportWithSecrets(t *testing.T) {
 	if sealed := exported(t, "--data", into); strings.Contains(sealed, v.key[1]) || sealed == exported(t, "--data", v.data) {
 		t.Error("the secrets are not sealed with another key")
 	}
-	if again, _ := told(t, "export", "--data", into, "--with-secrets"); whenExported.ReplaceAllString(again, "") != whenExported.ReplaceAllString(text, "") {
+	if again, _ := told(t, "export", "--data", into, "--with-secrets"); whenExported.ReplaceAllString(again,
+		"") != whenExported.ReplaceAllString(text, "") {
 		t.Error("the secrets have become others")
 	}
 	v.lives(t, into)
@@ -271,7 +277,7 @@ func TestImportRefusals(t *testing.T) {
 		}
 	}
 	refused(t, nil, "is not empty: --force replaces", "import", "--data", other.data, file)
-	refused(t, nil, other.data+"/master.key must be the key of the region that was exported", "import", "--force", "--data", other.data, file)
+	refused(t, nil, other.data+"/master.key must be the key of the exported region", "import", "--force", "--data", other.data, file)
 	refused(t, nil, "no such file", "import", "--data", other.data, file+"s")
 	refused(t, nil, `"more" follows the file`, "import", "--data", other.data, file, "more")
 	refused(t, nil, "ends with its process", "import", "--store", "memory", file)
@@ -293,8 +299,8 @@ func TestImportRefusals(t *testing.T) {
 	if _, err := os.Stat(absent); err == nil {
 		t.Error("an export has made a directory")
 	}
-	refused(t, nil, "is not a file", "export", "--data", v.data, t.TempDir())
-	refused(t, nil, "is not a file", "export", "--data", v.data, "/dev/null")
+	refused(t, nil, "is not a regular file", "export", "--data", v.data, t.TempDir())
+	refused(t, nil, "is not a regular file", "export", "--data", v.data, "/dev/null")
 	if err := os.Rename(filepath.Join(v.data, "master.key"), filepath.Join(v.data, "elsewhere")); err != nil {
 		t.Fatal(err)
 	}
@@ -320,7 +326,7 @@ func TestImportReplaces(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	told(t, "export", "--data", v.data, "--with-secrets", file)
 	_, messages := told(t, "import", "--force", "--data", other.data, file)
-	if !strings.Contains(messages, "root-credentials.json is of the region that was there before") {
+	if !strings.Contains(messages, "root-credentials.json belongs to the region that was replaced") {
 		t.Errorf("the import says %q", messages)
 	}
 	got, _ := told(t, "export", "--with-secrets", "--data", other.data)
@@ -386,7 +392,8 @@ func TestExportOnATerminal(t *testing.T) {
 		t.Errorf("the last line is %q", got)
 	}
 	screen.Reset()
-	if err := dispatch(context.Background(), []string{"import", "--data", filepath.Join(t.TempDir(), "into"), file}, io.Discard, &screen); err != nil {
+	if err := dispatch(context.Background(), []string{"import", "--data", filepath.Join(t.TempDir(), "into"), file}, io.Discard,
+		&screen); err != nil {
 		t.Fatal(err)
 	}
 	if got := last(); !strings.HasPrefix(got, "Imported ") {

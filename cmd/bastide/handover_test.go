@@ -100,7 +100,8 @@ func (c *cluster) awaitFairShares() {
 	for deadline := time.Now().Add(time.Minute); ; c.pause() {
 		var holders, shares, most int
 		err := c.conn.QueryRow(c.Context(), `SELECT count(*), coalesce(sum(n), 0), coalesce(max(n), 0) FROM
-			(SELECT count(*) AS n FROM lease WHERE name LIKE 'loops %' AND until > clock_timestamp() GROUP BY holder) AS held`).Scan(&holders, &shares, &most)
+			(SELECT count(*) AS n FROM lease WHERE name LIKE 'loops %' AND until > clock_timestamp() GROUP BY holder) AS held`).Scan(&holders,
+			&shares, &most)
 		if err != nil {
 			c.Fatal(err)
 		}
@@ -108,7 +109,8 @@ func (c *cluster) awaitFairShares() {
 			return
 		}
 		if time.Now().After(deadline) {
-			c.Fatalf("%d nodes run %d shares of the loops, the busiest %d, want %d nodes and a fair part for each", holders, shares, most, len(c.nodes))
+			c.Fatalf("%d nodes run %d shares of the loops, the busiest %d, want %d nodes and a fair part for each", holders, shares, most,
+				len(c.nodes))
 		}
 	}
 }

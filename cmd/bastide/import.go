@@ -20,14 +20,14 @@ import (
 	"github.com/bastide-cloud/bastide/internal/store"
 )
 
-// importStore fills a store with what exportStore wrote, all of it or nothing.
+// importStore fills a store with an export, completely or not at all.
 func importStore(ctx context.Context, args []string, _, messages io.Writer) (err error) {
 	var into place
 	var force, running bool
 	flags := flag.NewFlagSet("import", flag.ContinueOnError)
 	into.flags(flags)
 	flags.BoolVar(&force, "force", false, "replace all that the store holds")
-	flags.BoolVar(&running, "force-running", false, "as --force, even while nodes run on the store, which must be restarted then")
+	flags.BoolVar(&running, "force-running", false, "like --force, even while nodes run on the store; restart them afterwards")
 	file, err := parseWith("file", flags, args, messages)
 	if err != nil {
 		return err
@@ -61,7 +61,8 @@ func importStore(ctx context.Context, args []string, _, messages io.Writer) (err
 	case errors.Is(err, store.ErrNotEmpty):
 		return errors.Join(fmt.Errorf("%w: --force replaces all that it holds", err), undo())
 	case errors.Is(err, store.ErrRunning):
-		return errors.Join(fmt.Errorf("nothing was imported: %w: stop them first, for they would go on with what they have in memory", err), undo())
+		return errors.Join(fmt.Errorf("nothing was imported: %w: stop them first, because they would continue with the state in their memory",
+			err), undo())
 	default:
 		return errors.Join(fmt.Errorf("nothing was imported: %w", err), undo())
 	}
@@ -71,18 +72,18 @@ func importStore(ctx context.Context, args []string, _, messages io.Writer) (err
 		fmt.Fprintf(messages, "Its secrets are sealed with %s: start it with --master-key %s, or copy that file to %s.\n",
 			into.masterKey, into.masterKey, own)
 	case !exists(into.masterKey):
-		fmt.Fprintf(messages, "Its secrets are sealed: before a start, put the master key of the region that was exported at %s.\n", into.masterKey)
+		fmt.Fprintf(messages, "Its secrets are sealed: before a start, copy the master key of the exported region to %s.\n", into.masterKey)
 	}
 	if running {
 		fmt.Fprintln(messages, "Restart all nodes that run on the store now.")
 	}
 	if root := filepath.Join(into.dir, region.RootFile); (force || running) && exists(root) {
-		fmt.Fprintf(messages, "%s is of the region that was there before.\n", root)
+		fmt.Fprintf(messages, "%s belongs to the region that was replaced.\n", root)
 	}
 	return nil
 }
 
-// onto is what the store may hold, by the flags.
+// onto returns what the store may contain, by the flags.
 func onto(force, running bool) store.Onto {
 	switch {
 	case running:
@@ -93,9 +94,10 @@ func onto(force, running bool) store.Onto {
 	return store.OntoEmpty
 }
 
-// recoder checks documents, and seals their secrets if they are in the open. If
-// the store has no master key, secrets that are sealed stay so, unchecked, and
-// for those in the open a key is made; undo takes that back.
+// recoder returns a Recoder that checks documents, and seals their secrets if
+// they are in plain text. If the store has no master key, sealed secrets stay
+// as they are, unchecked, and for plain ones a key is generated; undo removes
+// it.
 func (p *place) recoder(secrets export.Secrets) (_ *export.Recoder, undo func() error, err error) {
 	kinds, there := region.Kinds(), exists(p.masterKey)
 	undo = func() error { return nil }
@@ -115,7 +117,7 @@ func (p *place) recoder(secrets export.Secrets) (_ *export.Recoder, undo func() 
 	return export.NewRecoder(resource.Codecs(kinds, resource.AsIs), resource.Codecs(resource.WithSecrets(kinds), key)), undo, nil
 }
 
-// keyOf is the key of a file, which it names when it does not fit.
+// keyOf is a key that names its file in errors.
 type keyOf struct {
 	*seal.Key
 	file string
@@ -125,7 +127,7 @@ type keyOf struct {
 func (k *keyOf) Open(sealed, place string) (string, error) {
 	text, err := k.Key.Open(sealed, place)
 	if err != nil {
-		err = fmt.Errorf("%w: %s must be the key of the region that was exported, or that be exported --with-secrets", err, k.file)
+		err = fmt.Errorf("%w: %s must be the key of the exported region; or export it --with-secrets", err, k.file)
 	}
 	return text, err
 }
@@ -135,8 +137,8 @@ func exists(name string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// openInput opens a file; no name, and a dash, are the input. Its size is 0 if it
-// is not known.
+// openInput opens a file; an empty name and a dash stand for the input. The
+// size is 0 if it is not known.
 func openInput(name string) (_ *os.File, size int64, err error) {
 	f := os.Stdin
 	if name != "" && name != "-" {
@@ -150,7 +152,7 @@ func openInput(name string) (_ *os.File, size int64, err error) {
 	return f, size, nil
 }
 
-// countingReader counts what was read, for others to see meanwhile.
+// countingReader counts the bytes read.
 type countingReader struct {
 	r io.Reader
 	n atomic.Int64

@@ -120,9 +120,11 @@ func (y *yard) prepare() {
 		}
 		return (*read.Subnets)[0].State, nil
 	}, "available")
-	y.group = do(y.t, y.c.CreateSecurityGroup, osc.CreateSecurityGroupRequest{SecurityGroupName: "web", Description: "the web", NetId: &y.net}).SecurityGroup.SecurityGroupId
+	y.group = do(y.t, y.c.CreateSecurityGroup, osc.CreateSecurityGroupRequest{SecurityGroupName: "web", Description: "the web",
+		NetId: &y.net}).SecurityGroup.SecurityGroupId
 	do(y.t, y.c.CreateSecurityGroupRule, osc.CreateSecurityGroupRuleRequest{
-		Flow: "Inbound", SecurityGroupId: y.group, Rules: []osc.SecurityGroupRule{{IpProtocol: "tcp", FromPortRange: 443, ToPortRange: 443, IpRanges: []string{"0.0.0.0/0"}}},
+		Flow: "Inbound", SecurityGroupId: y.group, Rules: []osc.SecurityGroupRule{{IpProtocol: "tcp", FromPortRange: 443, ToPortRange: 443,
+			IpRanges: []string{"0.0.0.0/0"}}},
 	})
 }
 
@@ -130,7 +132,8 @@ func (y *yard) prepare() {
 func (y *yard) publicImage(name string) string {
 	y.t.Helper()
 	found := *do(y.t, y.c.ReadImages, osc.ReadImagesRequest{Filters: &osc.FiltersImage{
-		AccountAliases: &[]string{"Outscale"}, ImageNames: &[]string{name}, PermissionsToLaunchGlobalPermission: new(true), States: &[]osc.ImageState{osc.ImageStateAvailable},
+		AccountAliases: &[]string{"Outscale"}, ImageNames: &[]string{name}, PermissionsToLaunchGlobalPermission: new(true),
+		States: &[]osc.ImageState{osc.ImageStateAvailable},
 	}}).Images
 	if len(found) != 1 {
 		y.t.Fatalf("the public images %s are %+v, want one", name, found)
@@ -163,7 +166,8 @@ func (y *yard) createVms() {
 	for i := range 4 {
 		address := fmt.Sprintf("10.0.0.%d", 200+i)
 		made := create("db", 1, osc.CreateVmsRequest{VmType: new("tinav6.c1r1"), Nics: []osc.NicForVmCreation{{
-			DeviceNumber: new(0), SubnetId: &y.subnet, SecurityGroupIds: &[]string{y.group}, PrivateIps: &[]osc.PrivateIpLight{{IsPrimary: true, PrivateIp: address}},
+			DeviceNumber: new(0), SubnetId: &y.subnet, SecurityGroupIds: &[]string{y.group},
+			PrivateIps: &[]osc.PrivateIpLight{{IsPrimary: true, PrivateIp: address}},
 		}}})
 		if made[0].PrivateIp != address || *made[0].NetId != y.net || made[0].Nics[0].LinkNic.DeviceNumber != 0 {
 			y.t.Errorf("the VM with a NIC is %+v", made[0])
@@ -173,7 +177,8 @@ func (y *yard) createVms() {
 		MinVmsCount: new(60), MaxVmsCount: new(60), VmType: new("tinav5.c1r1p2"), ClientToken: new("the web"),
 		SubnetId: &y.subnet, SecurityGroupIds: []string{y.group}, UserData: new(base64.StdEncoding.EncodeToString([]byte(userData))),
 		BlockDeviceMappings: []osc.BlockDeviceMappingVmCreation{
-			{DeviceName: new("/dev/sda1"), Bsu: &osc.BsuToCreate{VolumeSize: new(20), VolumeType: new(osc.VolumeTypeGp2), DeleteOnVmDeletion: new(true)}},
+			{DeviceName: new("/dev/sda1"), Bsu: &osc.BsuToCreate{VolumeSize: new(20), VolumeType: new(osc.VolumeTypeGp2),
+				DeleteOnVmDeletion: new(true)}},
 			{DeviceName: new("/dev/sdb"), Bsu: &osc.BsuToCreate{VolumeSize: new(10), DeleteOnVmDeletion: new(true)}},
 		},
 	}
@@ -191,12 +196,14 @@ func (y *yard) createVms() {
 		y.untilVms(y.vms[role], osc.VmStateRunning)
 	}
 	one := (*do(y.t, y.c.ReadVms, osc.ReadVmsRequest{Filters: &osc.FiltersVm{VmIds: &[]string{y.vms["web"][0]}}}).Vms)[0]
-	if *one.SubnetId != y.subnet || one.SecurityGroups[0].SecurityGroupId != y.group || *one.KeypairName != "ops" || one.UserData != *web.UserData ||
+	if *one.SubnetId != y.subnet || one.SecurityGroups[0].SecurityGroupId != y.group || *one.KeypairName != "ops" ||
+		one.UserData != *web.UserData ||
 		one.Performance != "high" || one.VmType != "tinav5.c1r1p2" || len(one.BlockDeviceMappings) != 2 || one.Tags[0].Value != "web" {
 		y.t.Errorf("a VM in a Net is %+v", one)
 	}
 	one = (*do(y.t, y.c.ReadVms, osc.ReadVmsRequest{Filters: &osc.FiltersVm{VmIds: &[]string{y.vms["cloud"][0]}}}).Vms)[0]
-	if one.PublicIp == nil || *one.PublicDnsName == "" || one.NetId != nil || one.VmType != "t2.small" || one.SecurityGroups[0].SecurityGroupName != "default" {
+	if one.PublicIp == nil || *one.PublicDnsName == "" || one.NetId != nil || one.VmType != "t2.small" ||
+		one.SecurityGroups[0].SecurityGroupName != "default" {
 		y.t.Errorf("a VM in the public Cloud is %+v", one)
 	}
 	// In pages, each is seen once.
@@ -342,7 +349,8 @@ func (y *yard) image() {
 func (y *yard) quotas(want map[string]int) {
 	y.t.Helper()
 	names, got := slices.Collect(maps.Keys(want)), map[string]int{}
-	for _, group := range *do(y.t, y.c.ReadQuotas, osc.ReadQuotasRequest{Filters: &osc.FiltersQuota{QuotaNames: &names, QuotaTypes: &[]string{"global"}}}).QuotaTypes {
+	for _, group := range *do(y.t, y.c.ReadQuotas,
+		osc.ReadQuotasRequest{Filters: &osc.FiltersQuota{QuotaNames: &names, QuotaTypes: &[]string{"global"}}}).QuotaTypes {
 		for _, q := range *group.Quotas {
 			got[*q.Name] = *q.UsedValue
 		}
@@ -356,7 +364,8 @@ func (y *yard) quotas(want map[string]int) {
 func (y *yard) update(stopped []string) {
 	y.t.Helper()
 	for _, vm := range stopped {
-		changed := do(y.t, y.c.UpdateVm, osc.UpdateVmRequest{VmId: vm, VmType: new("tinav5.c2r4"), Performance: new(osc.UpdateVmRequestPerformanceHighest), UserData: new("aGk=")}).Vm
+		changed := do(y.t, y.c.UpdateVm, osc.UpdateVmRequest{VmId: vm, VmType: new("tinav5.c2r4"),
+			Performance: new(osc.UpdateVmRequestPerformanceHighest), UserData: new("aGk=")}).Vm
 		if changed.VmType != "tinav5.c2r4" || changed.Performance != "highest" || changed.UserData != "aGk=" {
 			y.t.Errorf("the VM with another type is %+v", changed)
 		}
@@ -365,7 +374,8 @@ func (y *yard) update(stopped []string) {
 	if _, err := y.c.UpdateVm(y.t.Context(), osc.UpdateVmRequest{VmId: running, VmType: new("tinav5.c2r4")}); !osc.IsConflict(err) {
 		y.t.Errorf("another type for a running VM: %v, want a conflict", err)
 	}
-	root := (*do(y.t, y.c.ReadVms, osc.ReadVmsRequest{Filters: &osc.FiltersVm{VmIds: &[]string{running}}}).Vms)[0].BlockDeviceMappings[1].Bsu.VolumeId
+	vms := *do(y.t, y.c.ReadVms, osc.ReadVmsRequest{Filters: &osc.FiltersVm{VmIds: &[]string{running}}}).Vms
+	root := vms[0].BlockDeviceMappings[1].Bsu.VolumeId
 	do(y.t, y.c.UpdateVm, osc.UpdateVmRequest{VmId: running, BlockDeviceMappings: []osc.BlockDeviceMappingVmUpdate{
 		{DeviceName: new("/dev/sdb"), Bsu: &osc.BsuToUpdateVm{VolumeId: root, DeleteOnVmDeletion: false}},
 	}})
@@ -374,7 +384,8 @@ func (y *yard) update(stopped []string) {
 	// A volume grows while a VM has it.
 	task := do(y.t, y.c.UpdateVolume, osc.UpdateVolumeRequest{VolumeId: y.volumes[10], Size: new(12)}).Volume.TaskId
 	until(y.t, func(ctx context.Context) (string, error) {
-		read, err := y.c.ReadVolumeUpdateTasks(ctx, osc.ReadVolumeUpdateTasksRequest{Filters: &osc.FiltersReadVolumeUpdateTask{TaskIds: &[]string{*task}}})
+		read, err := y.c.ReadVolumeUpdateTasks(ctx,
+			osc.ReadVolumeUpdateTasksRequest{Filters: &osc.FiltersReadVolumeUpdateTask{TaskIds: &[]string{*task}}})
 		if err != nil {
 			return "", err
 		}
@@ -397,11 +408,13 @@ func (y *yard) power(stopped []string) {
 	do(y.t, y.c.StopVms, osc.StopVmsRequest{VmIds: forced, ForceStop: new(true)})
 	y.untilVms(forced, osc.VmStateStopped)
 	running := *do(y.t, y.c.ReadVmsState, osc.ReadVmsStateRequest{}).VmStates
-	off := *do(y.t, y.c.ReadVmsState, osc.ReadVmsStateRequest{AllVms: new(true), Filters: &osc.FiltersVmsState{VmStates: &[]osc.VmState{osc.VmStateStopped}}}).VmStates
+	off := *do(y.t, y.c.ReadVmsState, osc.ReadVmsStateRequest{AllVms: new(true),
+		Filters: &osc.FiltersVmsState{VmStates: &[]osc.VmState{osc.VmStateStopped}}}).VmStates
 	if len(running) != 90 || len(off) != 10 {
 		y.t.Errorf("%d VMs are running and %d are stopped, want 90 and 10", len(running), len(off))
 	}
-	history := *do(y.t, y.c.ReadVmsStopHistory, osc.ReadVmsStopHistoryRequest{Filters: &osc.FiltersVmsStopHistory{VmIds: new(append(slices.Clone(stopped), forced...))}}).VmsStopHistory
+	history := *do(y.t, y.c.ReadVmsStopHistory, osc.ReadVmsStopHistoryRequest{Filters: &osc.FiltersVmsStopHistory{VmIds: new(
+		append(slices.Clone(stopped), forced...))}}).VmsStopHistory
 	if len(history) != 20 {
 		y.t.Errorf("the history has %d VMs that were stopped, want 20", len(history))
 	}
@@ -450,7 +463,8 @@ func (y *yard) password(vm string) {
 // gpu gives a VM a flexible GPU, which goes when it goes.
 func (y *yard) gpu(vm string) {
 	y.t.Helper()
-	gpu := do(y.t, y.c.CreateFlexibleGpu, osc.CreateFlexibleGpuRequest{ModelName: "nvidia-p6", Generation: new("v5"), SubregionName: "eu-west-2a", DeleteOnVmDeletion: new(true)}).FlexibleGpu.FlexibleGpuId
+	gpu := do(y.t, y.c.CreateFlexibleGpu, osc.CreateFlexibleGpuRequest{ModelName: "nvidia-p6", Generation: new("v5"),
+		SubregionName: "eu-west-2a", DeleteOnVmDeletion: new(true)}).FlexibleGpu.FlexibleGpuId
 	do(y.t, y.c.LinkFlexibleGpu, osc.LinkFlexibleGpuRequest{FlexibleGpuId: gpu, VmId: vm})
 	state := func(ctx context.Context) (osc.FlexibleGpuState, error) {
 		read, err := y.c.ReadFlexibleGpus(ctx, osc.ReadFlexibleGpusRequest{Filters: &osc.FiltersFlexibleGpu{VmIds: &[]string{vm}}})
@@ -487,7 +501,8 @@ func (y *yard) share() {
 	}
 	with := &osc.PermissionsOnResource{AccountIds: &[]string{y.neighbour.account}}
 	sees(0)
-	shared := do(y.t, y.c.UpdateSnapshot, osc.UpdateSnapshotRequest{SnapshotId: snapshot, PermissionsToCreateVolume: osc.PermissionsOnResourceCreation{Additions: with}}).Snapshot
+	shared := do(y.t, y.c.UpdateSnapshot, osc.UpdateSnapshotRequest{SnapshotId: snapshot,
+		PermissionsToCreateVolume: osc.PermissionsOnResourceCreation{Additions: with}}).Snapshot
 	if got := *shared.PermissionsToCreateVolume.AccountIds; !slices.Equal(got, []string{y.neighbour.account}) {
 		y.t.Errorf("the snapshot is shared with %v", got)
 	}
@@ -504,7 +519,8 @@ func (y *yard) share() {
 		}
 		return (*read.Volumes)[0].State, nil
 	}, osc.VolumeStateAvailable)
-	do(y.t, y.c.UpdateSnapshot, osc.UpdateSnapshotRequest{SnapshotId: snapshot, PermissionsToCreateVolume: osc.PermissionsOnResourceCreation{Removals: with}})
+	do(y.t, y.c.UpdateSnapshot, osc.UpdateSnapshotRequest{SnapshotId: snapshot,
+		PermissionsToCreateVolume: osc.PermissionsOnResourceCreation{Removals: with}})
 	do(y.t, y.c.UpdateImage, osc.UpdateImageRequest{ImageId: image, PermissionsToLaunch: &osc.PermissionsOnResourceCreation{Removals: with}})
 	sees(0)
 }
@@ -518,7 +534,8 @@ func (y *yard) export(t *testing.T, objects string) {
 		SnapshotId: y.snapshots[0], OsuExport: osc.OsuExportToCreate{DiskImageFormat: "qcow2", OsuBucket: "exports", OsuPrefix: new("nightly/")},
 	}).SnapshotExportTask.TaskId
 	until(t, func(ctx context.Context) (osc.SnapshotExportTaskState, error) {
-		read, err := y.c.ReadSnapshotExportTasks(ctx, osc.ReadSnapshotExportTasksRequest{Filters: &osc.FiltersSnapshotExportTask{TaskIds: &[]string{task}}})
+		read, err := y.c.ReadSnapshotExportTasks(ctx,
+			osc.ReadSnapshotExportTasksRequest{Filters: &osc.FiltersSnapshotExportTask{TaskIds: &[]string{task}}})
 		if err != nil {
 			return "", err
 		}
@@ -549,7 +566,8 @@ func (y *yard) deleteAll() {
 	}
 	do(y.t, y.c.UpdateVm, osc.UpdateVmRequest{VmId: windows, DeletionProtection: new(false)})
 	do(y.t, y.c.StopVms, osc.StopVmsRequest{VmIds: all, ForceStop: new(true)})
-	if changed := *do(y.t, y.c.DeleteVms, osc.DeleteVmsRequest{VmIds: all}).Vms; len(changed) != 100 || *changed[0].CurrentState != "shutting-down" {
+	if changed := *do(y.t, y.c.DeleteVms, osc.DeleteVmsRequest{VmIds: all}).Vms; len(changed) != 100 ||
+		*changed[0].CurrentState != "shutting-down" {
 		y.t.Errorf("the VMs that are to be deleted are %+v", changed)
 	}
 	y.untilVms(all, osc.VmStateTerminated)
@@ -611,7 +629,8 @@ func (y *yard) isEmpty() {
 		"public IPs":      len(*do(y.t, y.c.ReadPublicIps, osc.ReadPublicIpsRequest{}).PublicIps),
 		"security groups": len(*do(y.t, y.c.ReadSecurityGroups, osc.ReadSecurityGroupsRequest{}).SecurityGroups) - 1,
 		"Nets":            len(*do(y.t, y.c.ReadNets, osc.ReadNetsRequest{Filters: &osc.FiltersNet{States: &[]osc.NetState{"available"}}}).Nets),
-		"tags":            len(*do(y.t, y.c.ReadTags, osc.ReadTagsRequest{Filters: &osc.FiltersTag{ResourceTypes: &[]string{"volume", "snapshot", "image"}}}).Tags),
+		"tags": len(*do(y.t, y.c.ReadTags,
+			osc.ReadTagsRequest{Filters: &osc.FiltersTag{ResourceTypes: &[]string{"volume", "snapshot", "image"}}}).Tags),
 	} {
 		if got != 0 {
 			y.t.Errorf("%d %s are left", got, what)

@@ -1,4 +1,4 @@
-// Command bastide runs an open cloud region that answers the OUTSCALE APIs.
+// Command bastide runs an open cloud region that implements the OUTSCALE APIs.
 package main
 
 import (
@@ -25,8 +25,8 @@ type command struct {
 
 var commands = []command{
 	{"serve", "run a region in the foreground", serve},
-	{"export", "write all that a store holds to a file, or to the output", exportStore},
-	{"import", "fill a store with what was exported", importStore},
+	{"export", "write the content of a store to a file, or to the output", exportStore},
+	{"import", "fill a store with an export", importStore},
 	{"backup", "copy a region, which may be running, to a new directory", backup},
 	{"env", "print what clients need to call the region", env},
 	{"openapi", "print the OpenAPI document of the API", openAPI},
@@ -34,7 +34,7 @@ var commands = []command{
 }
 
 func main() {
-	// The first signal asks to end, the second ends at once.
+	// The first signal ends the command gracefully, the second at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	err := dispatch(ctx, os.Args[1:], os.Stdout, os.Stderr)
@@ -49,7 +49,7 @@ func main() {
 	}
 }
 
-// errUsage marks a command line that cannot be understood.
+// errUsage marks an invalid command line.
 var errUsage = errors.New("see 'bastide help'")
 
 func dispatch(ctx context.Context, args []string, out, messages io.Writer) error {
@@ -70,22 +70,22 @@ func dispatch(ctx context.Context, args []string, out, messages io.Writer) error
 }
 
 func usage(w io.Writer) {
-	fmt.Fprint(w, "Bastide runs an open cloud region that answers the OUTSCALE APIs.\n\n")
+	fmt.Fprint(w, "Bastide runs an open cloud region that implements the OUTSCALE APIs.\n\n")
 	for _, c := range commands {
 		fmt.Fprintf(w, "  bastide %-9s %s\n", c.name, c.summary)
 	}
-	fmt.Fprint(w, "\nbastide COMMAND -h lists the flags of a command. Every flag also reads BASTIDE_<FLAG>.\n")
+	fmt.Fprint(w, "\nbastide COMMAND -h lists the flags of a command. The environment variable BASTIDE_<FLAG> sets a flag, too.\n")
 }
 
-// parse reads flags. One that the command line does not give is read from the
-// environment, BASTIDE_ and its name.
+// parse reads flags. A flag that is not on the command line is read from the
+// environment, as BASTIDE_ and its name.
 func parse(flags *flag.FlagSet, args []string, messages io.Writer) error {
 	_, err := parseWith("", flags, args, messages)
 	return err
 }
 
-// parseWith is as parse for a command that takes an operand, such as a file: what
-// it is, as an error calls it; empty: it takes none.
+// parseWith is parse for a command that takes an operand. operand describes it
+// in errors, such as "file"; empty: the command takes none.
 func parseWith(operand string, flags *flag.FlagSet, args []string, messages io.Writer) (string, error) {
 	flags.SetOutput(messages)
 	var err error
@@ -106,7 +106,7 @@ func parseWith(operand string, flags *flag.FlagSet, args []string, messages io.W
 		}
 		return "", fmt.Errorf("%w: %w", err, errUsage)
 	}
-	flags.Visit(func(f *flag.Flag) { // those of the command line
+	flags.Visit(func(f *flag.Flag) { // flags of the command line
 		if f.Name == "store" && sqljournal.HasPassword(f.Value.String()) {
 			fmt.Fprintln(messages, "Warning: --store has a password, which every user of this machine can read from the command line. "+
 				"Give the URL in BASTIDE_STORE, or the password in a file (--store-password-file, PGPASSFILE) or in PGPASSWORD.")
@@ -121,8 +121,8 @@ func parseWith(operand string, flags *flag.FlagSet, args []string, messages io.W
 	return flags.Arg(0), nil
 }
 
-// withoutPassword is an argument as an error may show it: it may have been meant as
-// the URL of a database.
+// withoutPassword returns an argument in the form for errors, because it may
+// have been meant as the URL of a database.
 func withoutPassword(arg string) string {
 	if !sqljournal.HasPassword(arg) {
 		return arg

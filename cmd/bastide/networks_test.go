@@ -74,14 +74,16 @@ func TestThreeTiers(t *testing.T) {
 	// Who may talk to whom.
 	group := func(name string) string {
 		t.Helper()
-		made, err := c.CreateSecurityGroup(ctx, osc.CreateSecurityGroupRequest{SecurityGroupName: name, Description: "the " + name + " tier", NetId: &netID})
+		made, err := c.CreateSecurityGroup(ctx, osc.CreateSecurityGroupRequest{SecurityGroupName: name, Description: "the " + name + " tier",
+			NetId: &netID})
 		must(t, err)
 		return made.SecurityGroup.SecurityGroupId
 	}
 	allow := func(group string, port int, from osc.SecurityGroupRule) {
 		t.Helper()
 		from.IpProtocol, from.FromPortRange, from.ToPortRange = "tcp", port, port
-		_, err := c.CreateSecurityGroupRule(ctx, osc.CreateSecurityGroupRuleRequest{Flow: "Inbound", SecurityGroupId: group, Rules: []osc.SecurityGroupRule{from}})
+		_, err := c.CreateSecurityGroupRule(ctx, osc.CreateSecurityGroupRuleRequest{Flow: "Inbound", SecurityGroupId: group,
+			Rules: []osc.SecurityGroupRule{from}})
 		must(t, err)
 	}
 	web, app, db := group("web"), group("app"), group("db")
@@ -109,7 +111,8 @@ func TestThreeTiers(t *testing.T) {
 	peering, err := c.CreateNetPeering(ctx, osc.CreateNetPeeringRequest{SourceNetId: netID, AccepterNetId: otherID})
 	must(t, err)
 	peeringID := peering.NetPeering.NetPeeringId
-	_, err = c.CreateRoute(ctx, osc.CreateRouteRequest{RouteTableId: privateTable, DestinationIpRange: "10.1.0.0/16", NetPeeringId: &peeringID})
+	_, err = c.CreateRoute(ctx, osc.CreateRouteRequest{RouteTableId: privateTable, DestinationIpRange: "10.1.0.0/16",
+		NetPeeringId: &peeringID})
 	must(t, err)
 	_, err = c.AcceptNetPeering(ctx, osc.AcceptNetPeeringRequest{NetPeeringId: peeringID})
 	must(t, err)
@@ -131,7 +134,8 @@ func TestThreeTiers(t *testing.T) {
 	gatewayID := gateway.VirtualGateway.VirtualGatewayId
 	_, err = c.LinkVirtualGateway(ctx, osc.LinkVirtualGatewayRequest{NetId: netID, VirtualGatewayId: gatewayID})
 	must(t, err)
-	client, err := c.CreateClientGateway(ctx, osc.CreateClientGatewayRequest{BgpAsn: 65000, ConnectionType: "ipsec.1", PublicIp: "198.51.100.7"})
+	client, err := c.CreateClientGateway(ctx, osc.CreateClientGatewayRequest{BgpAsn: 65000, ConnectionType: "ipsec.1",
+		PublicIp: "198.51.100.7"})
 	must(t, err)
 	clientID := client.ClientGateway.ClientGatewayId
 	vpn, err := c.CreateVpnConnection(ctx, osc.CreateVpnConnectionRequest{
@@ -140,7 +144,9 @@ func TestThreeTiers(t *testing.T) {
 	must(t, err)
 	vpnID := vpn.VpnConnection.VpnConnectionId
 	vpnState := func(ctx context.Context) (osc.VpnConnectionState, error) {
-		got, err := c.ReadVpnConnections(ctx, osc.ReadVpnConnectionsRequest{Filters: &osc.FiltersVpnConnection{VpnConnectionIds: &[]string{vpnID}}})
+		got, err := c.ReadVpnConnections(ctx, osc.ReadVpnConnectionsRequest{
+			Filters: &osc.FiltersVpnConnection{VpnConnectionIds: &[]string{vpnID}},
+		})
 		if err != nil {
 			return "", err
 		}
@@ -149,9 +155,12 @@ func TestThreeTiers(t *testing.T) {
 	until(t, vpnState, "available")
 	_, err = c.CreateVpnConnectionRoute(ctx, osc.CreateVpnConnectionRouteRequest{VpnConnectionId: vpnID, DestinationIpRange: "192.168.0.0/24"})
 	must(t, err)
-	_, err = c.UpdateRoutePropagation(ctx, osc.UpdateRoutePropagationRequest{Enable: true, RouteTableId: privateTable, VirtualGatewayId: gatewayID})
+	_, err = c.UpdateRoutePropagation(ctx, osc.UpdateRoutePropagationRequest{Enable: true, RouteTableId: privateTable,
+		VirtualGatewayId: gatewayID})
 	must(t, err)
-	routes, err = c.ReadRouteTables(ctx, osc.ReadRouteTablesRequest{Filters: &osc.FiltersRouteTable{RouteDestinationIpRanges: &[]string{"192.168.0.0/24"}}})
+	routes, err = c.ReadRouteTables(ctx, osc.ReadRouteTablesRequest{
+		Filters: &osc.FiltersRouteTable{RouteDestinationIpRanges: &[]string{"192.168.0.0/24"}},
+	})
 	must(t, err)
 	if len(*routes.RouteTables) != 1 {
 		t.Errorf("the tables with the route of the VPN connection are %+v", *routes.RouteTables)

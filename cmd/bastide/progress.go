@@ -11,12 +11,11 @@ import (
 	"github.com/bastide-cloud/bastide/internal/store"
 )
 
-// progress shows on a terminal how far a command has come, and elsewhere
-// nothing.
+// progress shows the progress of a command, if its output is a terminal.
 type progress struct {
 	w     io.Writer // nil: not a terminal
 	verb  string
-	total int64 // of what there is to do, in whatever unit; 0: not known
+	total int64 // in any unit; 0: not known
 	now   func() time.Time
 
 	began, shown time.Time
@@ -30,8 +29,8 @@ func newProgress(w io.Writer, verb string, total int64, now func() time.Time) *p
 	return p
 }
 
-// isTerminal takes every device of characters for a terminal. /dev/null is one,
-// too, which does no harm.
+// isTerminal reports whether w is a character device. That includes /dev/null,
+// which does no harm.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(interface{ Stat() (fs.FileInfo, error) })
 	if !ok {
@@ -41,13 +40,13 @@ func isTerminal(w io.Writer) bool {
 	return err == nil && info.Mode()&fs.ModeCharDevice != 0
 }
 
-// The bar's width, and how often it moves.
+// The bar's width, and the time between its updates.
 const (
 	barWidth = 30
 	barPause = 100 * time.Millisecond
 )
 
-// show shows that so much of the total was done, and so many rows.
+// show shows how much of the total is done, and the number of rows.
 func (p *progress) show(done int64, rows int) {
 	if p.w == nil {
 		return
@@ -73,8 +72,8 @@ func (p *progress) show(done int64, rows int) {
 	fmt.Fprintf(p.w, "\r\x1b[K%s", line)
 }
 
-// watch shows the rows that pass, and how much that is of the total; nil: the
-// total is of rows.
+// watch passes batches on and shows the progress. done returns how much of the
+// total is done; nil: the total counts rows.
 func (p *progress) watch(batches iter.Seq2[store.Batch, error], done func() int64) iter.Seq2[store.Batch, error] {
 	return func(yield func(store.Batch, error) bool) {
 		rows := 0
@@ -91,7 +90,7 @@ func (p *progress) watch(batches iter.Seq2[store.Batch, error], done func() int6
 	}
 }
 
-// end takes the bar away.
+// end removes the bar.
 func (p *progress) end() {
 	if p.w != nil {
 		fmt.Fprint(p.w, "\r\x1b[K")

@@ -81,7 +81,8 @@ func TestProgressWatches(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
 	batches := func(yield func(store.Batch, error) bool) {
-		_ = yield(store.Batch{Account: "a", Rows: make([]store.Row, 300)}, nil) && yield(store.Batch{Account: "b", Rows: make([]store.Row, 100)}, nil) && yield(store.Batch{}, broken)
+		_ = yield(store.Batch{Account: "a", Rows: make([]store.Row, 300)}, nil) &&
+			yield(store.Batch{Account: "b", Rows: make([]store.Row, 100)}, nil) && yield(store.Batch{}, broken)
 	}
 	w := &terminal{}
 	now := time.Unix(1_700_000_000, 0)

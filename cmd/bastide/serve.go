@@ -47,23 +47,29 @@ func serve(ctx context.Context, args []string, out, messages io.Writer) error {
 	s := settings{apiLogSize: 20 << 30} // 32 days of 10 calls a second
 	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
 	flags.StringVar(&s.listen, "listen", "127.0.0.1:4280", "`ADDR` of the public APIs")
-	flags.StringVar(&s.admin, "admin", "127.0.0.1:4281", "`ADDR` of health, metrics and administration, or off")
+	flags.StringVar(&s.admin, "admin", "127.0.0.1:4281", "`ADDR` of the admin listener (health, metrics and backups), or off")
 	flags.StringVar(&s.data, "data", "./bastide-data", "`DIR` of the embedded store")
-	flags.StringVar(&s.store, "store", "", "`URL` of the store: sqlite:DIR (the default, with DIR of --data), postgres://USER@HOST/DATABASE (which many nodes share) or memory")
+	flags.StringVar(&s.store, "store", "", "`URL` of the store: sqlite:DIR (the default, with DIR of --data), "+
+		"postgres://USER@HOST/DATABASE (which many nodes share) or memory")
 	flags.StringVar(&s.passwordFile, "store-password-file", "", "`FILE` with the password of a PostgreSQL database")
-	flags.IntVar(&s.connections, "connections", 16, "how many connections to a PostgreSQL database to hold at most")
+	flags.IntVar(&s.connections, "connections", 16, "maximum `NUMBER` of connections to a PostgreSQL database")
 	flags.StringVar(&s.region, "region", "eu-west-2", "`NAME` of the region")
-	flags.StringVar(&s.domain, "domain", "bastide.localhost", "`NAME` that endpoints and DNS names end in")
+	flags.StringVar(&s.domain, "domain", "bastide.localhost", "`NAME` of the domain of endpoints and DNS names")
 	flags.StringVar(&s.throttle, "throttle", "on", "`LIMITS` of calls: on, off, or per account and per call, such as 200/s,50/s")
-	flags.StringVar(&s.masterKey, "master-key", "", "`FILE` of the key that seals secrets at rest (default DIR/master.key, made at the first start)")
-	flags.StringVar(&s.tls, "tls", "off", "off, auto (a certificate by an own authority in the data directory) or `CERT:KEY` files")
-	flags.DurationVar(&s.transitions, "transitions", 200*time.Millisecond, "how long a simulated change of state takes; 0: at once")
-	flags.Var(&s.apiLogSize, "api-log-size", "`BYTES` that the API log may take, such as 512MiB: above, its oldest days are dropped, whatever their age")
-	flags.StringVar(&s.objectStore, "object-store", "", "`URL` of the object store that exports are written to: an endpoint that speaks S3, or file:///DIR (default: objects in the data directory)")
-	flags.StringVar(&s.images, "images", "", "`FILE` of the images of the region's own, in place of those that every region has")
+	flags.StringVar(&s.masterKey, "master-key", "",
+		"`FILE` of the key that seals secrets at rest (default DIR/master.key, generated at the first start)")
+	flags.StringVar(&s.tls, "tls", "off", "off, auto (a certificate by the region's own authority) or `CERT:KEY` files")
+	flags.DurationVar(&s.transitions, "transitions", 200*time.Millisecond, "`DURATION` of simulated changes of state; 0: immediate")
+	flags.Var(&s.apiLogSize, "api-log-size", "maximum size of the API log in `BYTES`, such as 512MiB; its oldest days are "+
+		"dropped when it is reached")
+	flags.StringVar(&s.objectStore, "object-store", "",
+		"`URL` of the object store that exports are written to: an endpoint that speaks S3, or file:///DIR (default: objects in "+
+			"the data directory)")
+	flags.StringVar(&s.images, "images", "", "`FILE` of the region's own images, instead of the default ones")
 	flags.StringVar(&s.trustedProxies, "trusted-proxies", "", "`CIDRS`, separated by commas, of proxies whose X-Forwarded-For counts")
-	flags.StringVar(&s.gpus, "gpus", "", "`FILE` that says in JSON how many flexible GPUs there are, by Subregion and model (default: some of each)")
-	flags.BoolVar(&s.foundAnew, "found-anew", false, "found a new region in a data directory whose region is gone but for its API log or credentials")
+	flags.StringVar(&s.gpus, "gpus", "", "JSON `FILE` with the number of flexible GPUs by Subregion and model (default: some of each)")
+	flags.BoolVar(&s.foundAnew, "found-anew", false,
+		"found a new region in a data directory that has only the API log or credentials of a lost one")
 	if err := parse(flags, args, messages); err != nil {
 		return err
 	}
@@ -76,8 +82,8 @@ func (s *settings) serve(ctx context.Context, out io.Writer, log *slog.Logger) e
 	if err != nil {
 		return err
 	}
-	// Certificates and addresses come first: what is wrong with them is found
-	// before anything is made or locked.
+	// Certificates and addresses come first, so that errors in them are found
+	// before anything is created or locked.
 	cert, err := s.certificate()
 	if err != nil {
 		return fmt.Errorf("--tls: %w", err)
@@ -91,7 +97,7 @@ func (s *settings) serve(ctx context.Context, out io.Writer, log *slog.Logger) e
 	var admin net.Listener
 	if s.admin != "off" {
 		if admin, err = net.Listen("tcp", s.admin); err != nil {
-			return fmt.Errorf("listening for administration: %w", err)
+			return fmt.Errorf("listening for the admin listener: %w", err)
 		}
 		defer admin.Close()
 		admin = server.CutStalled(admin, time.Now)
@@ -120,7 +126,7 @@ func (s *settings) serve(ctx context.Context, out io.Writer, log *slog.Logger) e
 	}
 	if o.Data != "" {
 		if err := s.endpoint(public.Addr()).keep(o.Data); err != nil {
-			log.Warn("bastide env cannot tell how the region is served", "error", err)
+			log.Warn("bastide env will not find the region's endpoint", "error", err)
 		}
 	}
 	if admin != nil {
@@ -130,10 +136,10 @@ func (s *settings) serve(ctx context.Context, out io.Writer, log *slog.Logger) e
 	return run(ctx, r, public, admin, log)
 }
 
-// whenFounded says how the region came to be whose credentials are shown.
+// whenFounded introduces the credentials of the root account.
 func whenFounded(r *region.Region) string {
 	if r.Founded == nil {
-		return "The region was founded by an earlier start, which ended before it could say so"
+		return "The region was founded by an earlier start that did not show its credentials"
 	}
 	return "A new region was founded"
 }
@@ -145,8 +151,8 @@ func keptIn(file string) string {
 	return " and kept in " + file
 }
 
-// After SIGTERM calls under way may take drain to end. Then their contexts end,
-// and they have lastCall until their connections do.
+// After SIGTERM running calls may take drain to end. Then their contexts are
+// canceled, and they have lastCall to return.
 const (
 	drain    = 10 * time.Second
 	lastCall = time.Second
@@ -163,8 +169,7 @@ func run(ctx context.Context, r *region.Region, public, admin net.Listener, log 
 		servers = append(servers, listening)
 		go func() { cancel(serving(listening.Serve(l))) }()
 	}
-	// Calls under way are answered to the end. A backup under way does not keep
-	// the region from ending.
+	// Running calls are completed. A running backup is canceled.
 	calls, endCalls := context.WithCancel(context.WithoutCancel(ctx))
 	defer endCalls()
 	serve(r.Handler, public, calls)
@@ -174,7 +179,7 @@ func run(ctx context.Context, r *region.Region, public, admin net.Listener, log 
 	go func() {
 		select {
 		case err := <-r.Failed():
-			cancel(fmt.Errorf("the store failed, and what it holds is only known after a restart: %w", err))
+			cancel(fmt.Errorf("the store failed, and its state is only known after a restart: %w", err))
 		case <-ctx.Done():
 		}
 	}()
@@ -182,21 +187,21 @@ func run(ctx context.Context, r *region.Region, public, admin net.Listener, log 
 	r.Drain()
 	cause := context.Cause(ctx)
 	if errors.Is(cause, context.Canceled) {
-		cause = nil // asked to end
+		cause = nil // a regular end
 	}
 	if !shutDown(servers, endCalls) {
-		log.Warn("calls that had not ended, or whose answers were not read, were cut off", "after", drain)
+		log.Warn("calls that had not ended, or whose responses were not read, were cut off", "after", drain)
 	}
-	return errors.Join(cause, within(closing, r.Close))
+	return errors.Join(cause, within(closeLimit, r.Close))
 }
 
-// closing bounds how long the end of a region may take after that: what is left
-// of its API log is written, and its own log is copied.
-const closing = 15 * time.Second
+// closeLimit bounds how long closing the region may take after that: it writes
+// the rest of the API log and checkpoints the store.
+const closeLimit = 15 * time.Second
 
-// within lets the region close itself, but not for ever: a transaction that does
-// not end keeps it from that, and neither it nor what else is left needs to end
-// well, as nothing does when a process is killed.
+// within calls end, but does not wait for it longer than limit: a transaction
+// that does not return would block it. Giving up is safe, like killing the
+// process.
 func within(limit time.Duration, end func() error) error {
 	ended := make(chan error, 1)
 	go func() { ended <- end() }()
@@ -205,11 +210,11 @@ func within(limit time.Duration, end func() error) error {
 		return err
 	case <-time.After(limit):
 		return fmt.Errorf("the region did not close within %s, most likely because a transaction does not end: "+
-			"the process ends all the same, and what was not committed is not kept", limit)
+			"the process ends now, and uncommitted changes are lost", limit)
 	}
 }
 
-// shutDown ends servers when their calls have ended. It reports false if calls
+// shutDown stops servers when their calls have ended. It returns false if calls
 // were cut off.
 func shutDown(servers []*http.Server, endCalls func()) bool {
 	idle := func(limit time.Duration) bool {
@@ -229,13 +234,13 @@ func shutDown(servers []*http.Server, endCalls func()) bool {
 	endCalls()
 	if !idle(lastCall) {
 		for _, s := range servers {
-			_ = s.Close() // what a connection says when it is cut adds nothing
+			_ = s.Close() // errors of connections that are cut add nothing
 		}
 	}
 	return false
 }
 
-// serving is the error of a listener that broke; one that was shut down is fine.
+// serving wraps the error of a listener that failed; nil if it was shut down.
 func serving(err error) error {
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
@@ -243,7 +248,7 @@ func serving(err error) error {
 	return fmt.Errorf("serving: %w", err)
 }
 
-// options checks the flags and makes of them what a region needs.
+// options checks the flags and returns the region's options.
 func (s *settings) options(log *slog.Logger) (region.Options, error) {
 	o := region.Options{
 		Region: s.region, Domain: s.domain, Transitions: s.transitions, Driver: sim.Start(s.transitions), MasterKey: s.masterKey,
@@ -260,7 +265,7 @@ func (s *settings) options(log *slog.Logger) (region.Options, error) {
 	}
 	if !label.MatchString(s.region) {
 		return o, fmt.Errorf("--region: %q cannot be part of a host name: "+
-			"a name of a region has 1 to 63 letters, digits and hyphens, without a hyphen at either end", s.region)
+			"the name of a region has 1 to 63 letters, digits and hyphens, and no hyphen at either end", s.region)
 	}
 	if host, _, err := net.SplitHostPort(s.admin); err == nil {
 		o.AdminHost = host
@@ -273,7 +278,7 @@ func (s *settings) options(log *slog.Logger) (region.Options, error) {
 		return o, fmt.Errorf("--images: %w", err)
 	}
 	if s.transitions < 0 {
-		return o, fmt.Errorf("--transitions: %s is less than nothing", s.transitions)
+		return o, fmt.Errorf("--transitions: %s is negative", s.transitions)
 	}
 	if s.gpus != "" {
 		if o.Gpus, err = readGpus(s.gpus); err != nil {
@@ -299,11 +304,11 @@ func (s *settings) options(log *slog.Logger) (region.Options, error) {
 	return o, err
 }
 
-// label is a part of a host name, as RFC 1123 has it.
+// label is a label of a host name, by RFC 1123.
 var label = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$`)
 
-// readGpus reads how many flexible GPUs there are, such as
-// {"eu-west-2a": {"nvidia-p6": 4}}. What it does not name, there is none of.
+// readGpus reads the number of flexible GPUs, such as {"eu-west-2a":
+// {"nvidia-p6": 4}}. Omitted ones are zero.
 func readGpus(file string) (gpus map[string]map[string]int, err error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -318,7 +323,7 @@ func readGpus(file string) (gpus map[string]map[string]int, err error) {
 	return gpus, nil
 }
 
-// readImages reads the images of the region's own; nil: no file was given.
+// readImages reads the region's own images; nil: no file was given.
 func readImages(file string) ([]compute.PublicImage, error) {
 	if file == "" {
 		return nil, nil
@@ -339,8 +344,8 @@ func isPostgres(store string) bool {
 	return strings.HasPrefix(store, "postgres://") || strings.HasPrefix(store, "postgresql://")
 }
 
-// readPassword reads the password of a database, which is all that is in the
-// file; no file has none.
+// readPassword reads the password of a database, which is the only line of the
+// file; empty if no file was given.
 func readPassword(file string) (string, error) {
 	if file == "" {
 		return "", nil
@@ -351,12 +356,12 @@ func readPassword(file string) (string, error) {
 	}
 	password := strings.TrimRight(string(text), "\r\n")
 	if password == "" || strings.ContainsAny(password, "\r\n") {
-		return "", fmt.Errorf("--store-password-file: %s has no password, which is one line", file)
+		return "", fmt.Errorf("--store-password-file: %s must contain one line, the password", file)
 	}
 	return password, nil
 }
 
-// dataDir is the directory of the embedded store, or nothing if the store is
+// dataDir returns the directory of the embedded store; empty if the store is in
 // memory.
 func (s *settings) dataDir() (string, error) {
 	scheme, rest, _ := strings.Cut(s.store, ":")
@@ -368,12 +373,12 @@ func (s *settings) dataDir() (string, error) {
 	case scheme == "sqlite" && rest != "":
 		return rest, nil
 	}
-	// The whole text may hold a password.
-	return "", fmt.Errorf("--store: %q is not understood: it is sqlite:DIR, postgres://USER@HOST/DATABASE or memory", scheme)
+	// The URL may contain a password, so only its scheme is quoted.
+	return "", fmt.Errorf("--store: %q is not a kind of store: give sqlite:DIR, postgres://USER@HOST/DATABASE or memory", scheme)
 }
 
-// certificate reads the listener's certificate from the files that --tls names;
-// nil: it names none.
+// certificate reads the listener's certificate from the files in --tls; nil:
+// there are none.
 func (s *settings) certificate() (*tls.Certificate, error) {
 	if s.tls == "off" || s.tls == "auto" {
 		return nil, nil
@@ -386,7 +391,8 @@ func (s *settings) certificate() (*tls.Certificate, error) {
 	return &cert, err
 }
 
-// ownCertificate makes the listener's certificate by the region's own authority.
+// ownCertificate issues the listener's certificate from the region's own
+// authority.
 func (s *settings) ownCertificate(o region.Options) (*tls.Certificate, error) {
 	cert, ca, err := server.AutoCertificate(filepath.Join(cmp.Or(o.Data, s.data), "tls"), s.names(), o.Clock.Now(), o.Rand)
 	if err == nil {
@@ -395,7 +401,7 @@ func (s *settings) ownCertificate(o region.Options) (*tls.Certificate, error) {
 	return &cert, err
 }
 
-// endpoint is how the region is served at the address that it listens at.
+// endpoint returns how the region is served at the address that it listens at.
 func (s *settings) endpoint(at net.Addr) *endpoint {
 	_, port, _ := net.SplitHostPort(at.String())
 	e := &endpoint{Host: clientHost(s.listen, port), Region: s.region, TLS: s.tls}
@@ -405,7 +411,7 @@ func (s *settings) endpoint(at net.Addr) *endpoint {
 	return e
 }
 
-// names are the hosts and addresses under which clients may know the region.
+// names returns the hosts and addresses by which clients may call the region.
 func (s *settings) names() []string {
 	names := []string{"localhost", "127.0.0.1", "::1", s.domain, "*." + s.domain, "*." + s.region + "." + s.domain}
 	if host, _, err := net.SplitHostPort(s.listen); err == nil && host != "" && host != "localhost" && host != "127.0.0.1" && host != "::1" {

@@ -168,7 +168,8 @@ func TestWrongMasterKey(t *testing.T) {
 			start(t, data, flags[4:]...).stop(t)
 			cmd := program(t, append([]string{"serve", "--master-key", otherKey}, flags...)...)
 			out, err := cmd.CombinedOutput()
-			if want := "bastide: the master key is wrong: the one in " + otherKey + " "; !strings.HasPrefix(string(out), want) || strings.Count(string(out), "\n") != 1 {
+			if want := "bastide: the master key is wrong: the one in " + otherKey + " "; !strings.HasPrefix(string(out), want) ||
+				strings.Count(string(out), "\n") != 1 {
 				t.Errorf("it says %q, want one line that begins with %q", out, want)
 			}
 			if ended, ok := errors.AsType[*exec.ExitError](err); !ok || ended.ExitCode() != 1 {
@@ -232,12 +233,14 @@ func TestPasswordOfTheDatabase(t *testing.T) {
 		warned      bool
 	}{
 		{"on the command line", "", []string{"--store", "postgres://u:hunter2@" + nowhere}, "cannot be reached", true},
-		{"on the command line, as a parameter", "", []string{"--store", "postgres://u@" + nowhere + "?password=hunter2"}, "cannot be reached", true},
+		{"on the command line, as a parameter", "", []string{"--store", "postgres://u@" + nowhere + "?password=hunter2"}, "cannot be reached",
+			true},
 		{"in the environment", "postgres://u:hunter2@" + nowhere, nil, "cannot be reached", false},
 		{"in a file", "", []string{"--store", "postgres://u@" + nowhere, "--store-password-file", file}, "cannot be reached", false},
 		{"in the environment and in a file", "postgres://u:hunter2@" + nowhere, []string{"--store-password-file", file}, "given twice", false},
-		{"in a file that is not there", "", []string{"--store", "postgres://u@" + nowhere, "--store-password-file", file + "2"}, "--store-password-file", false},
-		{"in an empty file", "", []string{"--store", "postgres://u@" + nowhere, "--store-password-file", empty}, "has no password", false},
+		{"in a file that is not there", "", []string{"--store", "postgres://u@" + nowhere, "--store-password-file", file + "2"},
+			"--store-password-file", false},
+		{"in an empty file", "", []string{"--store", "postgres://u@" + nowhere, "--store-password-file", empty}, "must contain one line", false},
 		{"misplaced", "", []string{"--", "postgres://u:hunter2@" + nowhere, "x"}, "a URL with a password", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -321,10 +324,11 @@ func TestImportWithAKeyElsewhere(t *testing.T) {
 	v := newProvince(t)
 	file, into, key := filepath.Join(t.TempDir(), "file"), filepath.Join(t.TempDir(), "into"), filepath.Join(v.data, "master.key")
 	told(t, "export", "--data", v.data, file)
-	if _, messages := told(t, "import", "--data", into, "--master-key", key, file); !strings.Contains(messages, "start it with --master-key "+key) {
+	if _, messages := told(t, "import", "--data", into, "--master-key", key, file); !strings.Contains(messages,
+		"start it with --master-key "+key) {
 		t.Errorf("the import says %q", messages)
 	}
-	refused(t, nil, "copy it from the region that was exported", "env", "--data", into)
+	refused(t, nil, "copy it from the exported region", "env", "--data", into)
 	if err := copyFile(filepath.Join(v.data, region.RootFile), filepath.Join(into, region.RootFile)); err != nil {
 		t.Fatal(err)
 	}
@@ -337,10 +341,11 @@ func TestEnvPrintsWhatClientsNeed(t *testing.T) {
 	p := start(t, data)
 	listen := strings.TrimPrefix(p.url, "http://")
 	for format, wants := range map[string][]string{
-		"shell":      {"export OSC_ACCESS_KEY='" + p.root.AccessKey + "'", "export OSC_ENDPOINT_API='http://" + listen + "/api/v1'"},
-		"json":       {`"OSC_SECRET_KEY": "` + p.root.SecretKey + `"`},
-		"osc-config": {`"access_key": "` + p.root.AccessKey + `"`, `"protocol": "http"`, `"api": "http://` + listen + `/api/v1"`, `"fcu": "http://` + listen + `"`, `"icu": "http://` + listen + `"`},
-		"terraform":  {`source = "outscale/outscale"`, `provider "outscale" {`, `endpoint = "http://` + listen + `/api/v1"`},
+		"shell": {"export OSC_ACCESS_KEY='" + p.root.AccessKey + "'", "export OSC_ENDPOINT_API='http://" + listen + "/api/v1'"},
+		"json":  {`"OSC_SECRET_KEY": "` + p.root.SecretKey + `"`},
+		"osc-config": {`"access_key": "` + p.root.AccessKey + `"`, `"protocol": "http"`, `"api": "http://` + listen + `/api/v1"`,
+			`"fcu": "http://` + listen + `"`, `"icu": "http://` + listen + `"`},
+		"terraform": {`source = "outscale/outscale"`, `provider "outscale" {`, `endpoint = "http://` + listen + `/api/v1"`},
 	} {
 		// How the region is served need not be said.
 		out, err := program(t, "env", "--data", data, "--format", format).CombinedOutput()
@@ -356,8 +361,10 @@ func TestEnvPrintsWhatClientsNeed(t *testing.T) {
 			t.Errorf("%s leads AWS's tools elsewhere:\n%s", format, out)
 		}
 	}
-	out, err := program(t, "env", "--store", "sqlite:"+data, "--listen", ":4290", "--region", "mars", "--tls", "cert.pem:key.pem").CombinedOutput()
-	for _, want := range []string{"OSC_ACCESS_KEY='" + p.root.AccessKey + "'", "OSC_ENDPOINT_API='https://127.0.0.1:4290/api/v1'", "OSC_REGION='mars'"} {
+	out, err := program(t, "env", "--store", "sqlite:"+data, "--listen", ":4290", "--region", "mars", "--tls",
+		"cert.pem:key.pem").CombinedOutput()
+	for _, want := range []string{"OSC_ACCESS_KEY='" + p.root.AccessKey + "'", "OSC_ENDPOINT_API='https://127.0.0.1:4290/api/v1'",
+		"OSC_REGION='mars'"} {
 		if err != nil || !strings.Contains(string(out), want) {
 			t.Errorf("with flags it prints no %s: %v\n%s", want, err, out)
 		}
@@ -365,7 +372,8 @@ func TestEnvPrintsWhatClientsNeed(t *testing.T) {
 	if out, err := program(t, "env", "--data", t.TempDir()).CombinedOutput(); err == nil || !strings.Contains(string(out), "bastide serve") {
 		t.Errorf("without a region: %v, %s", err, out)
 	}
-	if out, err := program(t, "env", "--data", data, "--format", "yaml").CombinedOutput(); err == nil || !strings.Contains(string(out), "--format") {
+	if out, err := program(t, "env", "--data", data, "--format", "yaml").CombinedOutput(); err == nil ||
+		!strings.Contains(string(out), "--format") {
 		t.Errorf("an unknown format: %v, %s", err, out)
 	}
 }
@@ -410,14 +418,16 @@ func TestAutomaticTLS(t *testing.T) {
 		env.Env = append(env.Env, "SSL_CERT_FILE="+system)
 		out, err := env.CombinedOutput()
 		bundle := filepath.Join(data, "tls", "bundle.pem")
-		if err != nil || !strings.Contains(string(out), "export SSL_CERT_FILE='"+bundle+"'") || !strings.Contains(string(out), "OSC_ENDPOINT_API='"+p.url+"/api/v1'") {
+		if err != nil || !strings.Contains(string(out), "export SSL_CERT_FILE='"+bundle+"'") ||
+			!strings.Contains(string(out), "OSC_ENDPOINT_API='"+p.url+"/api/v1'") {
 			t.Errorf("env prints %s, %v", out, err)
 		}
 		if text := readFile(t, bundle); text != "-----BEGIN THE SYSTEM'S-----\n"+readFile(t, data, "tls", "ca.pem") {
 			t.Errorf("clients trust %s", text)
 		}
 	}
-	if out, err := program(t, "env", "--data", data, "--format", "terraform").CombinedOutput(); err != nil || !strings.Contains(string(out), "Clients must trust the region's authority") {
+	if out, err := program(t, "env", "--data", data, "--format", "terraform").CombinedOutput(); err != nil ||
+		!strings.Contains(string(out), "Clients must trust the region's authority") {
 		t.Errorf("for Terraform it prints %s, %v", out, err)
 	}
 	c.http = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MaxVersion: tls.VersionTLS12}}}

@@ -146,7 +146,8 @@ func (r *round) records(until time.Time) map[string]int {
 func TestLostRecords(t *testing.T) {
 	t.Parallel()
 	at := func(ms int) time.Time { return time.UnixMilli(int64(ms)) }
-	l := life{kills: [][2]time.Time{{at(10_000), at(10_000)}, {at(20_000), at(20_000)}}, pauses: [][2]time.Time{{at(7000), at(9000)}, {at(19_950), at(20_050)}}}
+	l := life{kills: [][2]time.Time{{at(10_000), at(10_000)}, {at(20_000), at(20_000)}},
+		pauses: [][2]time.Time{{at(7000), at(9000)}, {at(19_950), at(20_050)}}}
 	for _, c := range []struct {
 		name           string
 		called, ending int

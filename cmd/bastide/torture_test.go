@@ -681,7 +681,8 @@ func (r *round) holdings(id int, n *node) holdings {
 		nics: map[string]string{}, ips: map[string]string{}, users: map[string]bool{},
 	}
 	whole := outcome{called: int64(time.Since(r.begun))}
-	c.all("ReadNets", "Nets", params{"Filters": params{"States": []string{"available"}}}, func(a answer, i int) { h.nets[a.text("Nets", i, "NetId")] = a.text("Nets", i, "Tags", 0, "Value") })
+	c.all("ReadNets", "Nets", params{"Filters": params{"States": []string{"available"}}},
+		func(a answer, i int) { h.nets[a.text("Nets", i, "NetId")] = a.text("Nets", i, "Tags", 0, "Value") })
 	c.all("ReadSubnets", "Subnets", params{}, func(a answer, i int) {
 		id := a.text("Subnets", i, "SubnetId")
 		h.subnets[id], h.ranges[id] = a.text("Subnets", i, "NetId"), a.text("Subnets", i, "IpRange")
@@ -846,18 +847,28 @@ func TestLinearizable(t *testing.T) {
 		history []porcupine.Operation
 		want    bool
 	}{
-		"a read of the last write":                      {[]porcupine.Operation{at(0, 1, op{do: set, value: "1"}), at(2, 3, op{do: read, seen: "1"})}, true},
-		"a stale read":                                  {[]porcupine.Operation{at(0, 1, op{do: set, value: "1"}), at(2, 3, op{do: set, value: "2"}), at(4, 5, op{do: read, seen: "1"})}, false},
-		"a read during the write may be either":         {[]porcupine.Operation{at(0, 1, op{do: set, value: "1"}), at(2, 9, op{do: set, value: "2"}), at(4, 5, op{do: read, seen: "1"})}, true},
-		"two reads that go back":                        {[]porcupine.Operation{at(0, 9, op{do: set, value: "1"}), at(1, 2, op{do: read, seen: "1"}), at(3, 4, op{do: read, seen: ""})}, false},
-		"a lost answer to a write that took place":      {[]porcupine.Operation{at(0, never, op{do: set, value: "1"}), at(2, 3, op{do: read}), at(4, 5, op{do: read, seen: "1"})}, true},
-		"a lost answer to a write that did not":         {[]porcupine.Operation{at(0, never, op{do: set, value: "1"}), at(2, 3, op{do: read})}, true},
-		"an answered write that is gone":                {[]porcupine.Operation{at(0, 1, op{do: set, value: "1"}), at(2, 3, op{do: read})}, false},
-		"a tag of another value is not taken away":      {[]porcupine.Operation{at(0, 1, op{do: set, value: "1"}), at(2, 3, op{do: unset, value: "2"}), at(4, 5, op{do: read})}, false},
-		"of two who make a user one is refused":         {[]porcupine.Operation{at(0, 9, op{do: claim}), at(0, 9, op{do: claim, seen: present})}, true},
-		"two who both made a user":                      {[]porcupine.Operation{at(0, 9, op{do: claim}), at(0, 9, op{do: claim})}, false},
-		"a refusal, and nobody has made the user":       {[]porcupine.Operation{at(0, 1, op{do: claim, seen: present})}, false},
-		"a user that was removed can be made again":     {[]porcupine.Operation{at(0, 1, op{do: claim}), at(2, 3, op{do: release, seen: present}), at(4, 5, op{do: claim})}, true},
+		"a read of the last write": {[]porcupine.Operation{at(0, 1, op{do: set, value: "1"}),
+			at(2, 3, op{do: read, seen: "1"})}, true},
+		"a stale read": {[]porcupine.Operation{at(0, 1, op{do: set, value: "1"}),
+			at(2, 3, op{do: set, value: "2"}), at(4, 5, op{do: read, seen: "1"})}, false},
+		"a read during the write may be either": {[]porcupine.Operation{at(0, 1, op{do: set, value: "1"}),
+			at(2, 9, op{do: set, value: "2"}), at(4, 5, op{do: read, seen: "1"})}, true},
+		"two reads that go back": {[]porcupine.Operation{at(0, 9, op{do: set, value: "1"}),
+			at(1, 2, op{do: read, seen: "1"}), at(3, 4, op{do: read, seen: ""})}, false},
+		"a lost answer to a write that took place": {[]porcupine.Operation{at(0, never, op{do: set, value: "1"}), at(2, 3, op{do: read}),
+			at(4, 5, op{do: read, seen: "1"})}, true},
+		"a lost answer to a write that did not": {[]porcupine.Operation{at(0, never, op{do: set, value: "1"}), at(2, 3, op{do: read})},
+			true},
+		"an answered write that is gone": {[]porcupine.Operation{at(0, 1, op{do: set, value: "1"}), at(2, 3, op{do: read})},
+			false},
+		"a tag of another value is not taken away": {[]porcupine.Operation{at(0, 1, op{do: set, value: "1"}),
+			at(2, 3, op{do: unset, value: "2"}), at(4, 5, op{do: read})}, false},
+		"of two who make a user one is refused": {[]porcupine.Operation{at(0, 9, op{do: claim}),
+			at(0, 9, op{do: claim, seen: present})}, true},
+		"two who both made a user":                {[]porcupine.Operation{at(0, 9, op{do: claim}), at(0, 9, op{do: claim})}, false},
+		"a refusal, and nobody has made the user": {[]porcupine.Operation{at(0, 1, op{do: claim, seen: present})}, false},
+		"a user that was removed can be made again": {[]porcupine.Operation{at(0, 1, op{do: claim}),
+			at(2, 3, op{do: release, seen: present}), at(4, 5, op{do: claim})}, true},
 		"a resource whose making was answered is there": {[]porcupine.Operation{at(0, 1, op{do: claim}), at(2, 3, op{do: release})}, false},
 	} {
 		if err := linearizable(c.history); (err == nil) != c.want {
