@@ -9,13 +9,13 @@ import (
 	"sync/atomic"
 )
 
-// entry is the place of an account in memory. Its mutex is held while the
-// account is loaded, evicted or published, never while it is read.
+// entry is the cache entry of an account. Its mutex is held while the account
+// is loaded, evicted or published, never while it is read.
 type entry struct {
 	mu       sync.Mutex
 	snapshot atomic.Pointer[Snapshot]
 	used     atomic.Int64
-	wanted   atomic.Int32 // how many updates need it in memory; see [local.submit]
+	wanted   atomic.Int32 // number of updates that pin it in memory; see [local.submit]
 }
 
 func (s *Store) entry(account string) *entry {
@@ -82,12 +82,12 @@ func (s *Store) object(account string, codec Codec, r Row) (*Object, error) {
 	return o, nil
 }
 
-// inMemory is the account as it is in memory, if it is.
+// inMemory returns the cached snapshot of the account, or nil.
 func (s *Store) inMemory(account string) *Snapshot { return s.entry(account).snapshot.Load() }
 
-// evict drops the accounts not used for longest once the documents in memory
-// exceed the bound, down to nine tenths of it so that it is not for one account
-// only.
+// evict drops the least recently used accounts once the documents in memory
+// exceed the bound, down to nine tenths of it, so that it does not run for each
+// account.
 func (s *Store) evict() {
 	if s.Journal == nil || s.Memory == 0 || s.held.Load() <= s.Memory {
 		return
@@ -102,7 +102,7 @@ func (s *Store) evict() {
 		if s.held.Load() <= s.Memory/10*9 {
 			return
 		}
-		// An account that is being loaded, or is needed, is not unused.
+		// An account that is being loaded or is pinned is in use.
 		if e.wanted.Load() > 0 || !e.mu.TryLock() {
 			continue
 		}
@@ -111,15 +111,14 @@ func (s *Store) evict() {
 	}
 }
 
-// drop forgets an account. One that is being read from the journal is forgotten
-// after that.
+// drop removes an account from memory, after its loading if it is being loaded.
 func (s *Store) drop(e *entry) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s.clear(e)
 }
 
-// clear forgets an account whose mutex is held.
+// clear removes an account from memory. The caller holds the entry's mutex.
 func (s *Store) clear(e *entry) {
 	if snap := e.snapshot.Swap(nil); snap != nil {
 		s.held.Add(-snap.size)

@@ -6,14 +6,14 @@ import (
 	"reflect"
 )
 
-// audit makes sure that an object is still what was published. Objects are
-// shared by all snapshots and readers, so a rule that changes one in place
-// changes what is durable without writing it. Within tests each object keeps its
-// document, and is held against it when it is replaced, dropped from memory, or
-// the store is closed.
+// audit panics if an object is no longer what was published. Objects are shared
+// by all snapshots and readers, so a rule that changes one in place changes
+// durable state without writing it. In tests each object keeps its document,
+// and is compared with it when it is replaced, dropped from memory, or the
+// store is closed.
 //
-// Sealed secrets are encoded differently each time, so documents that differ are
-// compared by what they say.
+// Sealed secrets are encoded differently each time, so documents that differ
+// are compared by their decoded values.
 func (s *Store) audit(account string, codec Codec, o *Object) {
 	if o.doc == nil {
 		return
@@ -28,7 +28,8 @@ func (s *Store) audit(account string, codec Codec, o *Object) {
 	if err == nil && isErr == nil && wasErr == nil && reflect.DeepEqual(is, was) {
 		return
 	}
-	panic(fmt.Sprintf("store: %s %s of the account %s was changed after it was published\nfrom %s\nto   %s", at.Kind, at.ID, account, o.doc, now))
+	panic(fmt.Sprintf("store: %s %s of the account %s was changed after it was published\nfrom %s\nto   %s", at.Kind, at.ID, account, o.doc,
+		now))
 }
 
 // auditAll audits all objects of a snapshot.

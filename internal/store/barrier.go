@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// versionChecks asks a shared journal for versions. Those that ask while a
-// question is on its way share the next one, so that a node asks one question at
-// a time however many read.
+// versionChecks queries a shared journal for versions. Readers that ask while a
+// query is on its way share the next one, so that a node has one query on its
+// way however many readers there are.
 type versionChecks struct {
 	journal Shared
 	mu      sync.Mutex // guards what follows
@@ -18,7 +18,7 @@ type versionChecks struct {
 	running bool
 }
 
-// versionCheck is one question, which is being put together until it is asked.
+// versionCheck is one query, to which accounts are added until it is sent.
 type versionCheck struct {
 	accounts map[string]bool
 	versions map[string]uint64
@@ -51,7 +51,7 @@ func (c *versionChecks) versions(ctx context.Context, accounts []string) (map[st
 	}
 }
 
-// run asks one question after the other until no reader waits.
+// run sends one query after the other until no reader waits.
 func (c *versionChecks) run() {
 	for {
 		c.mu.Lock()
@@ -62,22 +62,23 @@ func (c *versionChecks) run() {
 		if check == nil {
 			return
 		}
-		// No reader's context bounds the question: the others would share its
-		// end. The journal has a bound of its own.
+		// No reader's context bounds the query, because the others would be
+		// canceled with it. The journal has its own timeout.
 		check.versions, check.err = c.journal.Versions(context.Background(), slices.Collect(maps.Keys(check.accounts)))
 		close(check.done)
 	}
 }
 
-// Barrier is what one reader has validated: the versions of accounts, each as
-// it was at some moment since the Barrier began. A snapshot of this version or a
-// newer one is fresh for this reader. Snapshots of several accounts must also be
-// of one moment, so that no transaction is seen in one of them and not in
-// another: they have the versions that the last question returned.
+// Barrier is a read barrier: the versions of accounts that one reader has
+// validated, each as it was at some moment since the Barrier began. A snapshot
+// of this version or a newer one is fresh for this reader. Snapshots of several
+// accounts must also be of one moment, so that no transaction is visible in one
+// of them and not in another: they have the versions that the last query
+// returned.
 type Barrier struct {
 	mu       sync.Mutex // guards what follows
 	versions map[string]uint64
-	last     map[string]uint64 // what the last question returned
+	last     map[string]uint64 // results of the last query
 }
 
 type barrierKey struct{}
@@ -97,7 +98,7 @@ func (b *Barrier) covers(snapshots []*Snapshot) bool {
 	return true
 }
 
-// learn notes what a question about the accounts returned.
+// learn records the result of a query for the accounts.
 func (b *Barrier) learn(accounts []string, versions map[string]uint64) {
 	if b.versions == nil {
 		b.versions = map[string]uint64{}
@@ -115,7 +116,7 @@ func (w *shared) barrier(ctx context.Context) context.Context {
 	return context.WithValue(ctx, barrierKey{}, &Barrier{})
 }
 
-// validate brings those that are not fresh up to date in memory.
+// validate implements [writer]. It refreshes snapshots that are stale.
 func (w *shared) validate(ctx context.Context, snapshots []*Snapshot) (bool, error) {
 	b, _ := ctx.Value(barrierKey{}).(*Barrier)
 	if b == nil {

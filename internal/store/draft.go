@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// Tx is a transaction. Time and random come from it, so that a region with a
-// given clock and seed always does the same.
+// Tx is a transaction. It provides time and randomness, so that a region with a
+// given clock and seed is deterministic.
 type Tx struct {
 	group  *group
 	now    time.Time
 	random io.Reader
 	drafts map[string]*Draft
-	bound  int // of the bytes of the documents that it may write; 0: none
+	bound  int // maximum size of the documents that it writes, in bytes; 0: unlimited
 }
 
 // Bound makes the transaction fail with [TooLarge] if the documents that it
-// writes have more bytes together.
+// writes have more than the given number of bytes together.
 func (tx *Tx) Bound(bytes int) { tx.bound = bytes }
 
 // TooLarge is the error of a transaction that writes more than its [Tx.Bound],
@@ -30,26 +30,26 @@ func (t TooLarge) Error() string {
 	return fmt.Sprintf("the transaction writes more than %d bytes", int(t))
 }
 
-// Now is the time of the transaction.
+// Now returns the time of the transaction.
 func (tx *Tx) Now() time.Time { return tx.now }
 
-// Rand is the region's random source.
+// Rand returns the region's source of randomness.
 func (tx *Tx) Rand() io.Reader { return tx.random }
 
-// tooMany unwinds a closure that makes more objects in an account than there
-// are Seqs for in one version of it. The next would have the Seq of an object of
-// another version.
+// tooMany unwinds a closure that creates more objects in an account than there
+// are Seqs for in one version of it. The next one would have the Seq of an
+// object of another version.
 type tooMany struct{ account string }
 
 func (t tooMany) Error() string {
-	return fmt.Sprintf("one transaction makes %d objects at most in an account, and makes more in %s", maxMade, t.account)
+	return fmt.Sprintf("a transaction can create at most %d objects in an account, and this one creates more in %s", maxMade, t.account)
 }
 
-// absentAccount unwinds a closure that reached an account that its group does
-// not have. The writer gets it and runs the closure again.
+// absentAccount unwinds a closure that uses an account that its group does not
+// have. The writer loads it and runs the closure again.
 type absentAccount string
 
-// In is the account as the transaction has left it so far.
+// In returns the draft of an account in this transaction.
 func (tx *Tx) In(account string) *Draft {
 	if d, ok := tx.drafts[account]; ok {
 		return d
@@ -69,7 +69,7 @@ func (tx *Tx) In(account string) *Draft {
 //
 // The closures of a group write to the same tables, one after the other, so
 // that only the first of them copies what it changes. What a closure has
-// written is taken back if it fails.
+// written is undone if it fails.
 type Draft struct {
 	*Snapshot
 	base  *Snapshot
@@ -78,23 +78,22 @@ type Draft struct {
 	made  uint64
 }
 
-// before is what an object was before a closure wrote it first, and in which
-// table.
+// before is an object before a closure first wrote it, and its table.
 type before struct {
 	table  *table
-	object *Object // nil: there was none
+	object *Object // nil: it did not exist
 }
 
-// seqBits is how many bits of a Seq count the objects that one transaction makes
-// in one account. The rest is the account's version, which makes it unique for
-// ever.
+// seqBits is the number of bits of a Seq that count the objects created by one
+// transaction in one account. The rest is the account's version, which makes a
+// Seq unique.
 const seqBits = 20
 
-// maxMade is how many these can count, from 1.
+// maxMade is the maximum that these bits can count, from 1.
 const maxMade = 1<<seqBits - 1
 
-// Scan is as [Snapshot.Scan]. It goes through what was there when it began,
-// whatever the closure writes meanwhile.
+// Scan is [Snapshot.Scan] over the objects at its beginning, whatever the
+// closure writes meanwhile.
 func (d *Draft) Scan(kind string, after uint64) iter.Seq[*Object] {
 	return func(yield func(*Object) bool) {
 		defer d.read(kind)()
@@ -102,7 +101,7 @@ func (d *Draft) Scan(kind string, after uint64) iter.Seq[*Object] {
 	}
 }
 
-// Find is as [Snapshot.Find], and like [Draft.Scan] when the closure writes.
+// Find is [Snapshot.Find] over the objects at its beginning, like [Draft.Scan].
 func (d *Draft) Find(kind string, key Key) iter.Seq[*Object] {
 	return func(yield func(*Object) bool) {
 		defer d.read(kind)()
@@ -110,7 +109,7 @@ func (d *Draft) Find(kind string, key Key) iter.Seq[*Object] {
 	}
 }
 
-// read has writes leave the table alone until the answer is called.
+// read makes writes fork the table until done is called.
 func (d *Draft) read(kind string) (done func()) {
 	t := d.tables[kind]
 	if t == nil || t.owner != d.group.number {
@@ -120,22 +119,22 @@ func (d *Draft) read(kind string) (done func()) {
 	return func() { t.readers-- }
 }
 
-// Put writes an object, making it if there is none of this id.
+// Put writes an object, creating it if there is none of this ID.
 func (d *Draft) Put(kind, id string, value any) {
 	d.write(kind, id, value, 0)
 }
 
-// SoftDelete marks an object as gone at the given time: it can still be read by id
-// and listed, but no index leads to it and it is not counted.
+// SoftDelete marks an object as deleted at the given time: it can still be read
+// by ID and listed, but no index leads to it and it is not counted.
 func (d *Draft) SoftDelete(kind, id string, value any, at time.Time) {
 	d.write(kind, id, value, at.UnixMilli())
 }
 
-// Remove removes an object, if there is one of this id.
+// Remove removes an object, if there is one of this ID.
 func (d *Draft) Remove(kind, id string) {
 	if o, ok := d.Get(kind, id); ok {
 		codec := d.codec(kind)
-		d.open(kind, id, o).take(codec, o)
+		d.open(kind, id, o).remove(codec, o)
 		d.count(codec, o, -1)
 	}
 }
@@ -165,8 +164,8 @@ func (d *Draft) codec(kind string) Codec {
 	return c
 }
 
-// open makes the table of a kind the group's own, and one that nobody goes
-// through, and notes which object is written and what it was.
+// open returns a table of the kind that the group owns and that no reader
+// iterates over, and records which object is written and its former value.
 func (d *Draft) open(kind, id string, old *Object) *table {
 	if d.dirty == nil {
 		own := *d.base
@@ -194,13 +193,13 @@ func (d *Draft) open(kind, id string, old *Object) *table {
 	return t
 }
 
-// undo takes back what the closure has written to tables that the group goes
-// on to use. What it wrote to one that it forked later is lost anyhow.
+// undo reverts what the closure has written to tables that the group continues
+// to use. Tables that the closure forked are dropped anyway.
 func (d *Draft) undo() {
 	for key, was := range d.dirty {
 		codec := d.codec(key.kind)
 		if is, ok := was.table.byID.Get(key.id); ok {
-			was.table.take(codec, is)
+			was.table.remove(codec, is)
 		}
 		if was.object != nil {
 			was.table.put(codec, was.object)

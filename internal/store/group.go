@@ -13,17 +13,17 @@ import (
 type group struct {
 	store   *Store
 	base    func(account string) *Snapshot // nil: the group does not have the account
-	number  int64                          // never used twice
+	number  int64                          // unique
 	updates []*update
 	drafts  map[string]*working
-	bytes   int // of all documents that its closures have written
+	bytes   int // size of the documents written by its closures
 }
 
 func (s *Store) newGroup(base func(account string) *Snapshot) *group {
 	return &group{store: s, base: base, number: s.tick.Add(1), drafts: map[string]*working{}}
 }
 
-// working is an account as the closures of the group have left it so far.
+// working is an account with the changes of the group's closures so far.
 type working struct {
 	snapshot *Snapshot
 	rows     map[objectKey]Row
@@ -31,8 +31,8 @@ type working struct {
 
 type objectKey struct{ kind, id string }
 
-// run runs a closure over what those before it left. A closure that fails
-// leaves nothing.
+// run runs a closure over the changes of the closures before it. A closure that
+// fails leaves no changes.
 func (g *group) run(fn func(*Tx) error) (absent string, err error) {
 	tx := &Tx{group: g, now: g.store.Now(), random: g.store.Rand, drafts: map[string]*Draft{}}
 	defer func() {
@@ -108,7 +108,7 @@ func (g *group) commit() error {
 	return nil
 }
 
-// batches are what the group's closures have written, by account.
+// batches returns the changes of the group's closures, by account.
 func (g *group) batches() []Batch {
 	batches := make([]Batch, 0, len(g.drafts))
 	for account, p := range g.drafts {
@@ -122,9 +122,10 @@ func (g *group) batches() []Batch {
 	return batches
 }
 
-// publish makes visible what was made durable. In a shared journal memory may have
-// something else by then than the group was based on: what others have written
-// since, or nothing, because the journal went back. That is left to be read.
+// publish makes committed changes visible. In a shared journal the snapshot in
+// memory may differ from the one that the group was based on: other nodes have
+// written since, or it was dropped because the journal went back. Then it is
+// left for the next reader to refresh.
 func (g *group) publish(batches []Batch) {
 	var changes []Change
 	g.store.publishing.Lock()
@@ -147,7 +148,7 @@ func (g *group) publish(batches []Batch) {
 	}
 }
 
-// row encodes what a closure has left of an object. An object that cannot be
+// row encodes an object that a closure has written. An object that cannot be
 // encoded fails its own closure and no other.
 func (s *Store) row(snap *Snapshot, k objectKey) (Row, error) {
 	row := Row{Kind: k.kind, ID: k.id, Version: snap.version}

@@ -5,15 +5,15 @@ import (
 	"errors"
 )
 
-// Codec is what the store must know of one kind of resource.
+// Codec is what the store must know about one kind of resource.
 type Codec interface {
 	// Name identifies the kind in the journal. It never changes.
 	Name() string
-	// Encode makes the document that the journal keeps.
+	// Encode returns the document that the journal keeps.
 	Encode(at Place, value any) ([]byte, error)
 	// Decode is the inverse of Encode.
 	Decode(at Place, doc []byte) (any, error)
-	// Keys lists what the value can be found by, apart from its id.
+	// Keys lists the index entries of the value.
 	Keys(value any) []Key
 	// Amounts is what the value adds to the sums of its kind.
 	Amounts(value any) Amounts
@@ -33,7 +33,7 @@ func (a Amounts) plus(sign int64, b Amounts) Amounts {
 	return a
 }
 
-// Place says where a document belongs, so that a secret in it can be bound to it.
+// Place is the identity of a document, so that a secret in it can be bound to it.
 type Place struct{ Account, Kind, ID string }
 
 // Key is an entry of an index of a kind.
@@ -41,14 +41,13 @@ type Key struct{ Index, Value string }
 
 // Journal keeps the rows of all accounts. The store is its only writer.
 type Journal interface {
-	// Load hands every row of the account to each, in any order and for each
-	// to keep, and answers the account's version: 0 if there is no such
-	// account.
+	// Load calls each with every row of the account, in any order and for it to
+	// keep, and returns the account's version: 0 if there is no such account.
 	Load(ctx context.Context, account string, each func(Row) error) (version uint64, err error)
-	// Commit writes all batches or none, and returns when they would survive
-	// a power cut. After an error the journal's state is unknown: the store
-	// stops. (One that is [Shared] is written to by [Locked.Commit], which says
-	// more.)
+	// Commit writes all batches or none, and returns when they would survive a
+	// power failure. After an error the journal's state is unknown and the
+	// store stops. ([Shared] journals are written by [Locked.Commit], which
+	// reports more.)
 	Commit(ctx context.Context, batches []Batch) error
 	// Pending lists the accounts that have objects a loop must look at.
 	Pending(ctx context.Context) ([]string, error)
@@ -61,14 +60,14 @@ type Row struct {
 	Version   uint64 // of the account when the row was written
 	Seq       uint64 // see [Object]
 	DeletedAt int64  // see [Object]
-	Doc       []byte // nil: the object is no more
+	Doc       []byte // nil: the object was removed
 }
 
-// Batch is what one account gains in a commit.
+// Batch is the changes of one account in a commit.
 type Batch struct {
 	Account string
 	Version uint64
-	Pending int // how many objects of the account a loop must look at
+	Pending int // number of objects of the account that a loop must look at
 	Rows    []Row
 }
 
@@ -81,47 +80,46 @@ type Change struct{ Account, Kind, ID string }
 // others have written.
 type Shared interface {
 	Journal
-	// Versions answers the versions of accounts as they are at some moment
-	// between the call and the answer: 0 if there is no such account.
+	// Versions returns the versions of accounts as they are at some moment
+	// during the call: 0 if there is no such account.
 	Versions(ctx context.Context, accounts []string) (map[string]uint64, error)
-	// Since hands the rows of the account written after a version to each, in
-	// any order, removed ones too (without a document), and answers the version
-	// that they lead to. It answers [ErrForgotten] if rows removed since are no
-	// longer known. Since version 0 nothing is ever forgotten: whoever has
-	// nothing has nothing that could have been removed, and so can always be
-	// given all there is.
+	// Since calls each with the rows of the account written after a version, in
+	// any order, including removed ones (without a document), and returns the
+	// version that they lead to. It returns [ErrForgotten] if rows removed
+	// since are no longer known. From version 0 it never does, because a reader
+	// that has nothing needs no removals.
 	Since(ctx context.Context, account string, version uint64, each func(Row) error) (uint64, error)
-	// Lock begins a transaction that alone may write to the accounts until it
-	// ends. It waits for those that hold one of them.
+	// Lock begins a transaction with exclusive write access to the accounts. It
+	// waits for transactions that hold one of them.
 	Lock(ctx context.Context, accounts []string) (Locked, error)
-	// TryLock is Lock, but waits for nobody: the transaction holds those of the
-	// accounts that exist and that nobody else holds.
+	// TryLock is Lock without waiting: the transaction holds only those
+	// accounts that exist and that no other transaction holds.
 	TryLock(ctx context.Context, accounts []string) (Locked, error)
 }
 
 // Locked is a transaction that holds accounts. One of its last two methods
 // ends it.
 type Locked interface {
-	// Versions are those of the accounts held.
+	// Versions returns the versions of the accounts that it holds.
 	Versions() map[string]uint64
-	// Since is as [Shared.Since], within the transaction.
+	// Since is [Shared.Since] within the transaction.
 	Since(ctx context.Context, account string, version uint64, each func(Row) error) (uint64, error)
-	// Commit writes all batches or none. After [ErrUnknown] nobody knows which;
-	// after any other error none was written, and the accounts are as they
-	// were.
+	// Commit writes all batches or none. After [ErrUnknown] it is unknown
+	// which; after any other error none was written, and the accounts are
+	// unchanged.
 	Commit(ctx context.Context, batches []Batch) error
-	// Rollback leaves everything as it was.
+	// Rollback ends the transaction without changes.
 	Rollback(ctx context.Context)
 }
 
 var (
-	// ErrForgotten says that an account must be loaded as a whole.
+	// ErrForgotten means that an account must be loaded as a whole.
 	ErrForgotten = errors.New("rows removed since that version are no longer known")
-	// ErrAgain says that a transaction wrote nothing because of others, and may
-	// succeed when it is run again.
+	// ErrAgain means that a transaction wrote nothing because of others, and
+	// may succeed when it is retried.
 	ErrAgain = errors.New("the transaction met another one")
-	// ErrUnknown says that the journal was lost during a commit, and did not come
-	// back in time to say whether it was made. A node need not stop: it learns
-	// what is true when it asks for versions again.
+	// ErrUnknown means that the connection to the journal was lost during a
+	// commit, and was not restored in time to look up its outcome. The node
+	// need not stop: it gets the truth with the next query for versions.
 	ErrUnknown = errors.New("the connection was lost during a commit, and whether it was made is unknown")
 )

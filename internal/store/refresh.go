@@ -7,17 +7,18 @@ import (
 	"maps"
 )
 
-// invalidate drops all that is in memory, because a snapshot there is newer than
-// the journal, which was asked after it was taken: the journal has lost what this
-// node has seen. It was restored to an earlier time, or a failover lost commits.
-// What else it has lost is unknown, so no account is trusted any more.
+// invalidate drops all snapshots, because one of them is newer than the
+// journal, although the journal was queried later: the journal has lost commits
+// that this node has seen. It was restored to an earlier time, or a failover
+// lost them. Other losses are unknown, so no snapshot can be trusted.
 func (w *shared) invalidate(snap *Snapshot, version uint64) {
 	w.invalidating.Lock()
 	defer w.invalidating.Unlock()
 	if w.store.inMemory(snap.account) != snap {
 		return // another reader was faster
 	}
-	w.store.Log.Error("the journal is at an earlier version than this node has seen: it was restored, or has lost commits. What is in memory is dropped and read anew. Restart all nodes",
+	w.store.Log.Error("the journal is at an earlier version than this node has seen: it was restored, or has lost commits. What "+
+		"is in memory is dropped and read anew. Restart all nodes",
 		"account", snap.account, "seen", snap.version, "version", version)
 	w.store.accounts.Range(func(_, e any) bool {
 		w.store.drop(e.(*entry))
@@ -25,11 +26,12 @@ func (w *shared) invalidate(snap *Snapshot, version uint64) {
 	})
 }
 
-// since is how the rows of an account since a version are read: in a
-// transaction or outside of one.
+// since reads the rows of an account after a version, in a transaction or
+// outside of one.
 type since func(ctx context.Context, account string, version uint64, each func(Row) error) (uint64, error)
 
-// refresh brings the account in memory to a version at least, and returns it.
+// refresh updates the cached snapshot of the account to at least a version, and
+// returns it.
 func (w *shared) refresh(ctx context.Context, account string, version uint64, read since) (*Snapshot, error) {
 	e := w.store.entry(account)
 	e.mu.Lock()
@@ -46,7 +48,7 @@ func (w *shared) refresh(ctx context.Context, account string, version uint64, re
 		fresh, changes, err = w.absorb(ctx, emptySnapshot(account), read)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading what others wrote to the account %s: %w", account, err)
+		return nil, fmt.Errorf("reading the changes of other nodes to the account %s: %w", account, err)
 	}
 	if old := e.snapshot.Swap(fresh); old != nil {
 		w.store.held.Add(-old.size)
@@ -58,14 +60,14 @@ func (w *shared) refresh(ctx context.Context, account string, version uint64, re
 	return fresh, nil
 }
 
-// absorbed is a row that another node wrote, decoded.
+// absorbed is a decoded row that another node wrote.
 type absorbed struct {
 	codec Codec
 	id    string
 	o     *Object // nil: removed
 }
 
-// absorb returns the snapshot with what was written since.
+// absorb returns the snapshot with the changes since.
 func (w *shared) absorb(ctx context.Context, snap *Snapshot, read since) (*Snapshot, []Change, error) {
 	var rows []absorbed
 	var changes []Change
@@ -101,7 +103,7 @@ func (w *shared) absorb(ctx context.Context, snap *Snapshot, read since) (*Snaps
 		if r.o != nil {
 			fresh.set(r.codec, r.o)
 		} else if old, ok := fresh.Get(name, r.id); ok {
-			fresh.tables[name].take(r.codec, old)
+			fresh.tables[name].remove(r.codec, old)
 			fresh.count(r.codec, old, -1)
 		}
 	}

@@ -2,15 +2,15 @@ package store
 
 import "iter"
 
-// Object is a resource in a snapshot. Nobody may change it, or anything that
-// Value leads to.
+// Object is a resource in a snapshot. It must not be changed, nor anything that
+// Value points to.
 type Object struct {
 	ID        string
-	Seq       uint64 // the order of creation within the account; never used twice
-	DeletedAt int64  // when it was deleted, in Unix milliseconds; 0: it lives
+	Seq       uint64 // order of creation within the account; unique
+	DeletedAt int64  // when it was deleted, in Unix milliseconds; 0: it exists
 	Value     any
 
-	size int32  // bytes of its document
+	size int32  // size of its document in bytes
 	doc  []byte // its document, if the store is audited
 }
 
@@ -19,7 +19,7 @@ type Snapshot struct {
 	account string
 	version uint64
 	tables  map[string]*table
-	size    int64 // bytes of all documents
+	size    int64 // size of all documents in bytes
 	pending int
 }
 
@@ -27,13 +27,13 @@ func emptySnapshot(account string) *Snapshot {
 	return &Snapshot{account: account, tables: map[string]*table{}}
 }
 
-// Account is the account the snapshot is of.
+// Account returns the ID of the account.
 func (s *Snapshot) Account() string { return s.account }
 
-// Version counts the transactions that wrote to the account.
+// Version returns the number of transactions that wrote to the account.
 func (s *Snapshot) Version() uint64 { return s.version }
 
-// Get finds an object by its id.
+// Get returns an object by its ID.
 func (s *Snapshot) Get(kind, id string) (*Object, bool) {
 	t := s.tables[kind]
 	if t == nil {
@@ -42,8 +42,8 @@ func (s *Snapshot) Get(kind, id string) (*Object, bool) {
 	return t.byID.Get(id)
 }
 
-// Scan yields the objects of a kind made after the given Seq, in order of
-// creation, those gone included.
+// Scan yields the objects of a kind created after the given Seq, in order of
+// creation, including deleted ones.
 func (s *Snapshot) Scan(kind string, after uint64) iter.Seq[*Object] {
 	return func(yield func(*Object) bool) {
 		if t := s.tables[kind]; t != nil {
@@ -52,8 +52,8 @@ func (s *Snapshot) Scan(kind string, after uint64) iter.Seq[*Object] {
 	}
 }
 
-// Find yields the living objects of a kind that have the key, in order of
-// creation.
+// Find yields the objects of a kind that have the key and are not deleted, in
+// order of creation.
 func (s *Snapshot) Find(kind string, key Key) iter.Seq[*Object] {
 	return func(yield func(*Object) bool) {
 		t := s.tables[kind]
@@ -71,7 +71,7 @@ func (s *Snapshot) Find(kind string, key Key) iter.Seq[*Object] {
 	}
 }
 
-// Count is the number of living objects of a kind.
+// Count returns the number of objects of a kind that are not deleted.
 func (s *Snapshot) Count(kind string) int {
 	if t := s.tables[kind]; t != nil {
 		return t.byID.Len() - t.gone
@@ -87,7 +87,7 @@ func (s *Snapshot) Sums(kind string) (sums Amounts) {
 	return sums
 }
 
-// set puts an object into tables that nobody else sees.
+// set puts an object into tables that are not published.
 func (s *Snapshot) set(c Codec, o *Object) {
 	t := s.tables[c.Name()]
 	if t == nil {
@@ -100,7 +100,7 @@ func (s *Snapshot) set(c Codec, o *Object) {
 	s.count(c, o, +1)
 }
 
-// count adds an object to the sums, or takes it from them.
+// count adds an object to the totals, or subtracts it.
 func (s *Snapshot) count(c Codec, o *Object, sign int) {
 	s.size += int64(sign) * int64(o.size)
 	if pending(c, o) {
@@ -108,6 +108,6 @@ func (s *Snapshot) count(c Codec, o *Object, sign int) {
 	}
 }
 
-// pending reports whether a loop must look at the object. What is gone is
-// still to be removed one day.
+// pending reports whether a loop must look at the object. A deleted object must
+// be purged some day.
 func pending(c Codec, o *Object) bool { return o.DeletedAt != 0 || c.Pending(o.Value) }

@@ -93,7 +93,8 @@ func TestReadersBesideTheWriter(t *testing.T) {
 			found += held(o)
 		}
 		if listed != coins || found != coins || snap.Count("box") != purses {
-			return fmt.Errorf("version %d lists %d coins and finds %d in %d purses, want %d in %d", snap.Version(), listed, found, snap.Count("box"), coins, purses)
+			return fmt.Errorf("version %d lists %d coins and finds %d in %d purses, want %d in %d", snap.Version(), listed, found,
+				snap.Count("box"), coins, purses)
 		}
 		return nil
 	}

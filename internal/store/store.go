@@ -3,13 +3,13 @@
 // makes them durable.
 //
 // The account is the unit of consistency, and has a version. A reader takes an
-// account's newest snapshot and needs no lock and no I/O. A writer hands in a
-// closure; closures run one after the other over memory, the rows they leave
-// are committed together, and only then is anything published or answered. So
-// a reader sees nothing that a power cut could take back, and a closure that
+// account's newest snapshot and needs no lock and no I/O. A writer submits a
+// closure; closures run one after the other in memory, their rows are committed
+// together, and only then the changes are published and the calls return. So a
+// reader sees nothing that a power failure could revert, and a closure that
 // fails has written nothing.
 //
-// The store knows nothing of clouds: what it must know of a kind of resource
+// The store knows nothing of clouds: what it must know about a kind of resource
 // is a [Codec].
 package store
 
@@ -28,22 +28,23 @@ import (
 // Options configures a [Store].
 type Options struct {
 	Codecs  []Codec
-	Journal Journal          // nil: nothing outlives the process
+	Journal Journal          // nil: the state ends with the process
 	Now     func() time.Time // the region's clock
-	Rand    io.Reader        // the region's source of ids, secrets and choices
+	Rand    io.Reader        // the region's source of randomness
 	Log     *slog.Logger
 
-	// Memory bounds the documents held in memory, in bytes of their encoding
-	// (decoded they take about two to three times that). Accounts not used for
-	// longest are dropped above it. 0 means no bound.
+	// Memory is the maximum size of the documents in memory, in bytes of their
+	// encoding (decoded they take two to three times as much). Above it the
+	// least recently used accounts are dropped. 0 means no maximum.
 	Memory int64
 
-	// Changed is told of each commit before it is answered, and of what others
-	// wrote to a shared journal when it is read. It must return at once.
+	// Changed is called for each commit before the calls return, and for
+	// changes of other nodes to a shared journal when they are read. It must
+	// not block.
 	Changed func([]Change)
 
-	// After is the pause before a transaction that met another one in a shared
-	// journal is run again: time.After, or a test's own.
+	// After is the timer for the pause before a transaction that conflicted in
+	// a shared journal is retried: time.After, or a test's own.
 	After func(time.Duration) <-chan time.Time
 }
 
@@ -55,11 +56,12 @@ type Store struct {
 	accounts   sync.Map // string → *entry
 	failed     chan error
 	held       atomic.Int64 // bytes of documents in memory
-	tick       atomic.Int64 // moves with each group of commits; orders the use of accounts
+	tick       atomic.Int64 // advances with each group of commits; orders the use of accounts
 	publishing sync.RWMutex // held while a group is published; before the mutex of an entry
 
-	// closing is held for reading while an update is handed in, or made in a
-	// shared journal, and while the journal is read. It is taken before the mutex of an entry.
+	// closing is held for reading while an update is submitted, or runs in a
+	// shared journal, and while the journal is read. It is taken before the
+	// mutex of an entry.
 	closing sync.RWMutex
 	closed  bool
 
@@ -69,7 +71,7 @@ type Store struct {
 // ErrClosed is returned by calls on a store that was closed or has failed.
 var ErrClosed = errors.New("the store is closed")
 
-// Open starts a store over a journal, which it closes in the end.
+// Open starts a store over a journal, which [Store.Close] closes.
 func Open(o Options) *Store {
 	s := &Store{Options: o, codecs: map[string]Codec{}, failed: make(chan error, 1), audited: testing.Testing()}
 	if s.Log == nil {
@@ -86,7 +88,7 @@ func Open(o Options) *Store {
 	return s
 }
 
-// Close lets the updates already handed in finish, then closes the journal.
+// Close waits for the submitted updates, and then closes the journal.
 func (s *Store) Close() error {
 	s.closing.Lock()
 	first := !s.closed
@@ -107,20 +109,20 @@ func (s *Store) Close() error {
 	return s.Journal.Close()
 }
 
-// Failed delivers the error of a commit that failed. What the journal holds is
-// then unknown, so the store takes no more updates and the process should end:
-// the next start reads what is true. A store over a [Shared] journal never fails
-// in this way: it can ask.
+// Failed delivers the error of a failed commit. The journal's state is then
+// unknown, so the store refuses further updates and the process should end: the
+// next start reads what is true. A store over a [Shared] journal never fails in
+// this way, because it can look up the outcome.
 func (s *Store) Failed() <-chan error { return s.failed }
 
-// Held is the number of bytes of documents in memory.
+// Held returns the size of the documents in memory in bytes.
 func (s *Store) Held() int64 { return s.held.Load() }
 
-// Update runs the closure over memory and, if it returns nil, makes what it
-// wrote durable before returning. It is given the account, and others that it is
-// known to need; a closure that turns out to need one more is run again with it.
-// So it must be pure but for the Tx, and does no I/O, since others wait while it
-// runs.
+// Update runs the closure in memory and, if it returns nil, makes its changes
+// durable before returning. account and others are the accounts that it is
+// known to need; a closure that turns out to need another one is run again with
+// it. So it must have no effects but on the Tx, and must do no I/O, because
+// other updates wait while it runs.
 func (s *Store) Update(ctx context.Context, account string, fn func(*Tx) error, others ...string) error {
 	return s.writer.submit(ctx, append([]string{account}, others...), fn)
 }
@@ -128,7 +130,7 @@ func (s *Store) Update(ctx context.Context, account string, fn func(*Tx) error, 
 // View returns the newest snapshot of the account. An account that was never
 // written to has an empty one.
 func (s *Store) View(ctx context.Context, account string) (*Snapshot, error) {
-	// The second round finds what the first has brought up to date.
+	// The second round finds what the first has refreshed.
 	ctx = s.Barrier(ctx)
 	for {
 		snap, err := s.Cached(ctx, account)
@@ -141,8 +143,8 @@ func (s *Store) View(ctx context.Context, account string) (*Snapshot, error) {
 	}
 }
 
-// Views is [Store.View] of each of many accounts, for little more than one of them
-// costs. They need not be of one moment.
+// Views is [Store.View] for many accounts, at little more than the cost of one.
+// The snapshots need not be of one moment.
 func (s *Store) Views(ctx context.Context, accounts []string) (snapshots []*Snapshot, err error) {
 	ctx = s.Barrier(ctx)
 	if snapshots, err = s.cachedAll(ctx, accounts); err != nil {
@@ -151,7 +153,8 @@ func (s *Store) Views(ctx context.Context, accounts []string) (snapshots []*Snap
 	if fresh, err := s.Validate(ctx, snapshots); err != nil || fresh {
 		return snapshots, err
 	}
-	// What was behind no longer is, and was asked for: this asks no more.
+	// Stale accounts were refreshed and are validated, so this sends no more
+	// queries.
 	for i, account := range accounts {
 		if snapshots[i], err = s.View(ctx, account); err != nil {
 			return nil, err
@@ -160,13 +163,13 @@ func (s *Store) Views(ctx context.Context, accounts []string) (snapshots []*Snap
 	return snapshots, nil
 }
 
-// Barrier begins a [Barrier] for all that reads with the context, if it has none.
-// A call of the region is one: it looks at the same accounts several times, and
-// asks the journal once.
+// Barrier adds a [Barrier] to the context, if it has none. A call of the region
+// has one barrier: it reads the same accounts several times, and queries the
+// journal once.
 func (s *Store) Barrier(ctx context.Context) context.Context { return s.writer.barrier(ctx) }
 
-// Cached returns the account as it is in memory, which may be behind; if it is
-// not there, it is loaded. The caller must ask [Store.Validate] afterwards.
+// Cached returns the account as it is in memory, which may be stale; it is
+// loaded if it is not there. The caller must call [Store.Validate] afterwards.
 func (s *Store) Cached(ctx context.Context, account string) (*Snapshot, error) {
 	e := s.entry(account)
 	if tick := s.tick.Load(); e.used.Load() != tick {
@@ -188,16 +191,16 @@ func (s *Store) cachedAll(ctx context.Context, accounts []string) (snapshots []*
 	return snapshots, nil
 }
 
-// Validate reports whether the snapshots are, together, what the accounts were at
-// some moment since the call, or since the context's [Barrier] began. If they are
-// not, [Store.Cached] returns newer ones.
+// Validate reports whether the snapshots together are the accounts' state at
+// some moment since the call, or since the context's [Barrier] began. If they
+// are not, [Store.Cached] returns newer ones.
 func (s *Store) Validate(ctx context.Context, snapshots []*Snapshot) (bool, error) {
 	return s.writer.validate(ctx, snapshots)
 }
 
-// Snapshots returns accounts as they are at one moment since the call, which
-// writers wait for. It is for a reader whose accounts others write to all the
-// time, so that it would never find them valid together.
+// Snapshots returns the accounts as they are at one moment since the call,
+// while writers wait. It is for a reader whose accounts are written so often
+// that it would never find them valid together.
 func (s *Store) Snapshots(ctx context.Context, accounts []string) ([]*Snapshot, error) {
 	return s.writer.snapshots(ctx, accounts)
 }

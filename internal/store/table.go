@@ -13,16 +13,15 @@ type table struct {
 	bySeq *btree.Map[uint64, *Object]
 	keys  *btree.BTreeG[keyEntry]
 	gone  int
-	sums  Amounts // of the living
+	sums  Amounts // of the objects that are not deleted
 
 	// owner is the number of the group whose closures may write to the table,
-	// as nobody else has seen it; 0: none. Only the writer looks at it, or, in a
-	// shared journal, who forks.
+	// because no reader can see it; 0: none. Only the writer reads it, or, in a
+	// shared journal, the holder of forking.
 	owner int64
 
-	// readers counts the closures that go through the table right now. Whoever
-	// writes meanwhile leaves it to them and writes to a fork. Only those who look
-	// at owner count.
+	// readers counts the iterations over the table by closures. A write
+	// meanwhile goes to a fork. Guarded like owner.
 	readers int
 }
 
@@ -63,16 +62,17 @@ func newTable() *table {
 	}
 }
 
-// fork is a copy that shares all nodes until they are written. Only the writer
-// forks.
+// fork returns a copy that shares all nodes until they are written. Only the
+// writer forks.
 func (t *table) fork() *table {
 	return &table{byID: t.byID.Copy(), bySeq: t.bySeq.Copy(), keys: t.keys.Copy(), gone: t.gone, sums: t.sums}
 }
 
-// put puts an object into a table in place of the one of its id, and answers
-// that. Most changes leave the keys alone, and so does put then.
+// put puts an object into a table, replacing the one with its ID, and returns
+// that. Most changes leave the keys unchanged, and then put does not touch
+// them.
 func (t *table) put(c Codec, o *Object) (old *Object) {
-	keys, amounts := c.Keys(o.Value), c.Amounts(o.Value) // first: if it panics, nothing is half done
+	keys, amounts := c.Keys(o.Value), c.Amounts(o.Value) // first, because it may panic
 	if old, _ = t.byID.Get(o.ID); old != nil {
 		if old.Seq == o.Seq && old.DeletedAt == 0 && o.DeletedAt == 0 && slices.Equal(c.Keys(old.Value), keys) {
 			t.byID.Set(o.ID, o)
@@ -80,7 +80,7 @@ func (t *table) put(c Codec, o *Object) (old *Object) {
 			t.sums = t.sums.plus(-1, c.Amounts(old.Value)).plus(1, amounts)
 			return old
 		}
-		t.take(c, old)
+		t.remove(c, old)
 	}
 	t.byID.Set(o.ID, o)
 	t.bySeq.Set(o.Seq, o)
@@ -95,8 +95,8 @@ func (t *table) put(c Codec, o *Object) (old *Object) {
 	return old
 }
 
-// take removes all that put added for the object.
-func (t *table) take(c Codec, o *Object) {
+// remove removes everything that put added for the object.
+func (t *table) remove(c Codec, o *Object) {
 	t.byID.Delete(o.ID)
 	t.bySeq.Delete(o.Seq)
 	if o.DeletedAt != 0 {

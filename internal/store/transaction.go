@@ -8,28 +8,29 @@ import (
 	"time"
 )
 
-// base is the account at the version at which it is held. No other will do: all
-// accounts of a transaction are as they were when it held the last of them, also
-// for a closure that writes nothing and so never learns that the locks were lost.
+// base returns the account at the version at which it is locked, and no newer
+// one: all accounts of a transaction are as they were when it locked the last
+// of them, also for a closure that writes nothing and so never notices that the
+// locks were lost.
 func (w *shared) base(ctx context.Context, locked Locked, account string, version uint64) (*Snapshot, error) {
 	snap, err := w.refresh(ctx, account, version, locked.Since)
 	if err != nil || snap.version == version {
 		return snap, err
 	}
-	// What is in memory is newer. Either the locks were lost, and another node
-	// has written, or the journal went back.
+	// The snapshot in memory is newer: either the locks were lost and another
+	// node has written, or the journal went back.
 	if _, err := locked.Since(ctx, account, version, func(Row) error { return nil }); err != nil {
-		return nil, fmt.Errorf("making sure of the account %s: %w", account, err)
+		return nil, fmt.Errorf("verifying the lock of the account %s: %w", account, err)
 	}
 	w.invalidate(snap, version)
-	// Nor can what the transaction has taken from memory of other accounts be
-	// trusted.
+	// The snapshots of other accounts that the transaction has taken cannot be
+	// trusted, either.
 	return nil, fmt.Errorf("%w: the account %s is older than it was", ErrAgain, account)
 }
 
-// run runs updates in a transaction, and ends it. It returns those that need
-// accounts that the transaction does not hold; they have written nothing, whatever
-// became of the others.
+// run runs updates in a transaction, and ends it. It returns the updates that
+// need accounts that the transaction does not hold; they have written nothing,
+// whatever the result of the others.
 func (w *shared) run(ctx context.Context, locked Locked, updates []*update) (left []*update, err error) {
 	bases := map[string]*Snapshot{}
 	for account, version := range locked.Versions() {
@@ -90,15 +91,14 @@ func (w *shared) snapshots(ctx context.Context, accounts []string) (taken []*Sna
 	return taken, err
 }
 
-// How often a transaction that met others is run again, and the longest pause
-// before that.
+// How often a transaction that conflicts is retried, and the longest pause
+// before a retry.
 const (
 	maxRetries = 9
 	maxPause   = 500 * time.Millisecond
 )
 
-// retry runs a transaction again for as long as it meets others, with longer
-// pauses each time, so that they do not meet again and again.
+// retry retries a transaction while it conflicts, with growing pauses.
 func (w *shared) retry(transaction func() error) error {
 	for retries := 1; ; retries++ {
 		err := transaction()

@@ -2,12 +2,12 @@ package store
 
 import "context"
 
-// writer is how a store writes, and how it knows that what it has in memory is
-// current. There are two: [local], the only writer of its journal, and
-// [shared], beside those of other nodes.
+// writer is how a store writes, and how it validates what it has in memory.
+// There are two: [local] is the only writer of its journal, and [shared] is one
+// of several nodes.
 type writer interface {
-	// submit runs the closure in a transaction over the accounts and those that
-	// it turns out to need, and returns when what it wrote is durable.
+	// submit runs the closure in a transaction over the accounts and others
+	// that it turns out to need, and returns when its changes are durable.
 	submit(ctx context.Context, accounts []string, fn func(*Tx) error) error
 	// barrier is [Store.Barrier].
 	barrier(ctx context.Context) context.Context
@@ -15,26 +15,25 @@ type writer interface {
 	validate(ctx context.Context, snapshots []*Snapshot) (bool, error)
 	// snapshots is [Store.Snapshots].
 	snapshots(ctx context.Context, accounts []string) ([]*Snapshot, error)
-	// relieve has accounts evicted, now or soon: memory holds more than it
-	// should.
+	// relieve makes accounts be evicted soon, because memory exceeds its bound.
 	relieve()
-	// close waits for the closures that were submitted. The store is marked as
-	// closed, so there will be no more.
+	// close waits for the submitted closures. The store is marked as closed
+	// before, so that no more can come.
 	close()
 }
 
-// maxGroup bounds how many closures share a commit, and so how long the first
-// of them waits for the last.
+// maxGroup is the maximum number of closures that share a commit, which bounds
+// how long the first waits for the last.
 const maxGroup = 512
 
-// maxGroupBytes is how many bytes of documents a group of a local writer has
-// written when it takes no more closures.
+// maxGroupBytes is the size of written documents from which a group of a local
+// writer takes no more closures.
 const maxGroupBytes = 16 << 20
 
-// update is a closure on its way to a writer.
+// update is a submitted closure.
 type update struct {
 	fn       func(*Tx) error
-	accounts []string // those that it needs, as far as is known
+	accounts []string // the accounts that it is known to need
 	absent   string   // an account that it needs and its group does not have
 	err      error
 	done     chan struct{}

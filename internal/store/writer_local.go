@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// local writes to a journal that nobody else writes to. One goroutine runs the
-// closures, commits and publishes, so what is in memory is always current.
+// local is the only writer of its journal. One goroutine runs the closures,
+// commits and publishes, so memory is always current.
 type local struct {
 	store *Store
 	queue chan *update
@@ -34,7 +34,7 @@ func (w *local) submit(ctx context.Context, accounts []string, fn func(*Tx) erro
 		if err := w.enqueue(u); err != nil {
 			return err
 		}
-		// The caller's context is not asked here: what was handed in will be
+		// The caller's context is not checked here: what was submitted will be
 		// committed, and the caller should learn that it was.
 		<-u.done
 		if u.absent == "" {
@@ -44,9 +44,9 @@ func (w *local) submit(ctx context.Context, accounts []string, fn func(*Tx) erro
 	}
 }
 
-// wanted are accounts that stay in memory. If those that one closure needs could
-// be evicted before it runs, accounts that do not fit together would evict each
-// other for ever.
+// wanted are accounts that are pinned in memory. If the accounts of one closure
+// could be evicted before it runs, accounts that do not fit into memory
+// together would evict each other for ever.
 type wanted []*entry
 
 func (w *wanted) load(ctx context.Context, s *Store, accounts []string) error {
@@ -77,8 +77,8 @@ func (w *local) enqueue(u *update) error {
 	return nil
 }
 
-// run is the writer: it alone runs closures, commits, publishes and evicts.
-// After a commit has failed it refuses all that follows.
+// run is the writer goroutine: it alone runs closures, commits, publishes and
+// evicts. After a failed commit it refuses all updates.
 func (w *local) run() {
 	defer close(w.done)
 	var broken error
@@ -119,8 +119,8 @@ func (w *local) next(g *group) *update {
 
 func (*local) barrier(ctx context.Context) context.Context { return ctx }
 
-// validate holds snapshots of several accounts against those in memory: a group
-// is published account by account, and a reader may have met it halfway.
+// validate compares snapshots of several accounts with memory: a group is
+// published account by account, and a reader may have read between two of them.
 func (w *local) validate(_ context.Context, snapshots []*Snapshot) (bool, error) {
 	if len(snapshots) < 2 {
 		return true, nil
@@ -143,15 +143,14 @@ func (w *local) snapshots(ctx context.Context, accounts []string) ([]*Snapshot, 
 			return nil, err
 		}
 		snapshots := w.inMemory(accounts)
-		// An account that was about to be evicted when it became wanted is loaded
-		// once more.
+		// An account that was being evicted when it was pinned is loaded again.
 		if !slices.Contains(snapshots, nil) {
 			return snapshots, nil
 		}
 	}
 }
 
-// inMemory is the accounts as they are in memory at one moment.
+// inMemory returns the accounts as they are in memory at one moment.
 func (w *local) inMemory(accounts []string) []*Snapshot {
 	w.store.publishing.RLock()
 	defer w.store.publishing.RUnlock()
@@ -162,8 +161,8 @@ func (w *local) inMemory(accounts []string) []*Snapshot {
 	return snapshots
 }
 
-// relieve gives the writer something to do: it evicts between groups, when no
-// closure depends on what is in memory.
+// relieve wakes the writer, which evicts between groups, when no closure
+// depends on memory.
 func (w *local) relieve() {
 	select {
 	case w.queue <- newUpdate(nil, func(*Tx) error { return nil }):

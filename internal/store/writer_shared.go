@@ -9,11 +9,10 @@ import (
 	"sync"
 )
 
-// shared writes to a journal that other nodes write to as well. The updates of
-// an account wait in its queue. A worker takes what is ready, whatever the
-// account, and runs it in one transaction, which spares the database most of its
-// work, as a commit for all does on a journal of one's own. What that
-// transaction cannot do runs in one of its own.
+// shared is one of several writers of its journal. The updates of an account
+// wait in its queue. A worker takes the ready batches of all queues and runs
+// them in one transaction, which saves the database most of its work. Updates
+// that this transaction cannot run get one of their own.
 type shared struct {
 	store   *Store
 	journal Shared
@@ -28,22 +27,22 @@ type shared struct {
 	workers int
 }
 
-// queue is the updates of an account that wait. One batch of them at a time is
-// in a transaction, in their order.
+// queue is the waiting updates of an account. One batch of them at a time is in
+// a transaction, in their order.
 type queue struct {
 	account string
 	waiting []*update
-	busy    bool // it is ready, or a batch of it is on its way
+	busy    bool // it is in ready, or a batch of it is running
 }
 
-// batch is the updates of a queue that a transaction has taken.
+// batch is the updates of a queue that run in one transaction.
 type batch struct {
 	queue   *queue
 	updates []*update
 }
 
-// maxWorkers bounds how many transactions take what is ready. With more of them
-// each has less to share.
+// maxWorkers is the maximum number of concurrent shared transactions. With more
+// of them each would have less to share.
 const maxWorkers = 2
 
 func newShared(s *Store, journal Shared) *shared {
@@ -83,7 +82,7 @@ func (w *shared) enqueue(q *queue) {
 	}
 }
 
-// work runs what is ready until nothing is.
+// work runs ready batches until there are none.
 func (w *shared) work() {
 	for batches := w.take(); batches != nil; batches = w.take() {
 		for _, b := range w.runShared(batches) {
@@ -101,7 +100,7 @@ func (w *shared) work() {
 	}
 }
 
-// take takes what is ready, as much as may share a transaction; nil: nothing is,
+// take returns the ready batches, up to maxGroup updates; nil: there are none,
 // and the worker ends.
 func (w *shared) take() (batches []batch) {
 	w.mu.Lock()
@@ -119,8 +118,8 @@ func (w *shared) take() (batches []batch) {
 	return batches
 }
 
-// release lets the next batch of a queue be taken. A queue that is empty is
-// forgotten, so that there are no more than accounts with updates on their way.
+// release makes the next batch of a queue ready. An empty queue is removed, so
+// that there are only queues of accounts with updates.
 func (w *shared) release(q *queue) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -134,7 +133,7 @@ func (w *shared) release(q *queue) {
 // runShared runs the batches in one transaction and returns the updates that
 // must run alone: those whose account another node holds, those that need more
 // accounts, and all of them if the transaction failed, since any of them may be
-// the reason. What is returned has written nothing.
+// the reason. The returned updates have written nothing.
 func (w *shared) runShared(batches []batch) []batch {
 	var all []*update
 	for _, b := range batches {
@@ -154,8 +153,7 @@ func (w *shared) runShared(batches []batch) []batch {
 	return batches
 }
 
-// finish ends those of the updates that are not left over, and lists those that
-// are.
+// finish ends the updates that are not in left, and returns the others.
 func finish(updates, left []*update, err error) (over []*update) {
 	for _, u := range updates {
 		if slices.Contains(left, u) {
@@ -188,7 +186,7 @@ func (w *shared) runSingle(updates []*update) {
 	}
 }
 
-// needed are the accounts that updates need, as far as is known.
+// needed returns the accounts that updates are known to need.
 func needed(updates []*update) []string {
 	accounts := map[string]bool{}
 	for _, u := range updates {

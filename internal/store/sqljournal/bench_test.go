@@ -138,7 +138,8 @@ func BenchmarkLoad(b *testing.B) {
 		n := int64(0)
 		for b.Loop() {
 			rows := 0
-			if _, err := j.Load(b.Context(), benchAccount(n%accounts), func(store.Row) error { rows++; return nil }); err != nil || rows != documents {
+			if _, err := j.Load(b.Context(), benchAccount(n%accounts), func(store.Row) error { rows++; return nil }); err != nil ||
+				rows != documents {
 				b.Fatalf("%d rows were loaded (%v), want %d", rows, err, documents)
 			}
 			n++

@@ -9,13 +9,13 @@ import (
 	"github.com/bastide-cloud/bastide/internal/store"
 )
 
-// checkpointer copies what is in the log to region.db. Its pace is that of the
+// checkpointer copies the write-ahead log to region.db as often as there are
 // commits: an idle region writes nothing.
 //
-// A passive checkpoint waits for nobody and nobody waits for it. But the log
-// starts anew only when all of it was copied, and commits that go on without a
-// pause keep it ahead for ever. So once it is large, one more checkpoint copies
-// the little that is left while commits are held up.
+// A passive checkpoint neither waits for writers nor blocks them. But the log
+// restarts only after all of it was copied, and continuous commits keep it
+// ahead for ever. So once it is large, one more checkpoint copies the little
+// that is left while commits are held up.
 type checkpointer struct {
 	conn *sqlite.Conn
 	wake chan struct{}
@@ -83,8 +83,8 @@ func (c *checkpointer) stop() {
 	<-c.done
 }
 
-// checkpoints runs until stop. Commits stay durable when a checkpoint fails, but
-// the log grows; so that is told and no more.
+// checkpoints runs until stop. Commits stay durable when a checkpoint fails,
+// but the log grows; so the failure is only logged.
 func (j *SQLite) checkpoints() {
 	defer close(j.checkpointer.done)
 	for range j.checkpointer.wake {

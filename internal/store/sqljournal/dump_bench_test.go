@@ -18,7 +18,8 @@ func benchBatches(rows int) iter.Seq2[store.Batch, error] {
 			b := store.Batch{Account: fmt.Sprintf("%012d", a), Version: 1}
 			for n := range rows / 1000 {
 				id := fmt.Sprintf("i-%08x", n)
-				b.Rows = append(b.Rows, store.Row{Kind: "box", ID: id, Version: 1, Seq: uint64(n + 1), Doc: fmt.Appendf(nil, `{"Name":"name %d","Text":"%s"}`, n, text)})
+				b.Rows = append(b.Rows, store.Row{Kind: "box", ID: id, Version: 1, Seq: uint64(n + 1),
+					Doc: fmt.Appendf(nil, `{"Name":"name %d","Text":"%s"}`, n, text)})
 			}
 			if !yield(b, nil) {
 				return

@@ -39,7 +39,8 @@ func TestPostgresFillForgets(t *testing.T) {
 		t.Fatal(err)
 	}
 	for version, want := range map[uint64]error{0: nil, 1: store.ErrForgotten, 4: store.ErrForgotten, 5: nil} {
-		if now, err := j.Since(t.Context(), "one", version, func(store.Row) error { return nil }); !errors.Is(err, want) || err == nil && now != 5 {
+		if now, err := j.Since(t.Context(), "one", version, func(store.Row) error { return nil }); !errors.Is(err, want) || err == nil &&
+			now != 5 {
 			t.Errorf("since version %d there is version %d and the error %v, want 5 or %v", version, now, err, want)
 		}
 	}

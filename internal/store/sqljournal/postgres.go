@@ -25,9 +25,9 @@ import (
 // Postgres is a journal in a PostgreSQL database, which the nodes of a region
 // share. Its SQL is understood by CockroachDB and YugabyteDB, too.
 //
-// A call waits for a database that is away, for as long as the journal has
-// patience, and goes on when it is back. What it answers is never guessed: a
-// commit whose answer was lost is looked up.
+// A call waits for a database that is away, up to the journal's patience, and
+// continues when it is back. Its result is never guessed: a commit whose reply
+// was lost is looked up.
 type Postgres struct {
 	pool *pgxpool.Pool
 	name string // of the database, for messages
@@ -88,15 +88,15 @@ func Patience(patience time.Duration) PostgresOption {
 	return func(j *Postgres) { j.patience = patience }
 }
 
-// PostgresLog gives the journal a logger, which is told when the database goes
-// away and when it is back.
+// PostgresLog sets the logger, which reports when the database goes away and
+// when it is back.
 func PostgresLog(log *slog.Logger) PostgresOption {
 	return func(j *Postgres) { j.log = log }
 }
 
 // A single statement each, because it sees a single moment: the version belongs
-// to the rows. An account without rows is one row of nulls. Whoever is at
-// version 0 has nothing that could have been removed.
+// to the rows. An account without rows is one row of nulls. A reader at version
+// 0 has nothing that could have been removed.
 const (
 	postgresVersions  = `SELECT id, version FROM account WHERE id = ANY($1)`
 	postgresUnsettled = `SELECT id FROM account WHERE unsettled > 0`
@@ -105,14 +105,14 @@ const (
 		WHERE a.id = $1`
 )
 
-// OpenPostgres opens the journal in the database that a URL like
-// postgres://USER:PASSWORD@HOST:PORT/DATABASE leads to. A password that neither it
-// nor [Password] has is looked for where libpq does: in PGPASSWORD, and in the file
-// that the URL's passfile or PGPASSFILE names. It makes the tables if
-// there are none, and brings those of an older program up to date; it refuses a
-// database that a newer program wrote, and one that it may not write to. It does
-// not wait for a host that does not answer, because most likely that is the
-// wrong one. The context bounds the opening only.
+// OpenPostgres opens the journal in the database at a URL like
+// postgres://USER:PASSWORD@HOST:PORT/DATABASE. A password that is neither in it
+// nor in [Password] is looked up as libpq does: in PGPASSWORD, and in the file
+// that the URL's passfile or PGPASSFILE names. It creates the tables if there
+// are none, and migrates tables of an older program; it refuses a database that
+// a newer program wrote, and one that it may not write to. It does not wait for
+// a host that does not respond, because that is most likely the wrong one. The
+// context bounds the opening only.
 func OpenPostgres(ctx context.Context, url string, opts ...PostgresOption) (*Postgres, error) {
 	j := &Postgres{patience: time.Minute, log: slog.New(slog.DiscardHandler)}
 	for _, o := range opts {
@@ -141,7 +141,8 @@ func OpenPostgres(ctx context.Context, url string, opts ...PostgresOption) (*Pos
 
 // errPostgresURL holds nothing of the URL: where it is broken there may be a
 // part of its password.
-var errPostgresURL = errors.New("the URL of the database is not understood: it should be like postgres://USER:PASSWORD@HOST:PORT/DATABASE, with %XX for what is special in a password")
+var errPostgresURL = errors.New("the URL of the database is not understood: it should be like " +
+	"postgres://USER:PASSWORD@HOST:PORT/DATABASE, with %XX for what is special in a password")
 
 func (j *Postgres) configure(address string) (*pgxpool.Config, error) {
 	u, err := url.Parse(address)

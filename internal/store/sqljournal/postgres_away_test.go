@@ -370,7 +370,8 @@ func TestPostgresDoesNotAskAStandby(t *testing.T) {
 // killBackends ends all connections of a program's name.
 func killBackends(t *testing.T, url, name string) {
 	t.Helper()
-	if ended := ask[int](t, url, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = '"+name+"'"); ended == 0 {
+	if ended := ask[int](t, url, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = '"+name+
+		"'"); ended == 0 {
 		t.Error("there was no connection to end")
 	}
 }
@@ -451,7 +452,8 @@ func TestPostgresCountsWhileKilled(t *testing.T) {
 	}()
 	kills := 0
 	for ; ; kills++ {
-		_, err := killer.Exec(t.Context(), "SELECT pg_sleep(0.02), pg_terminate_backend((SELECT pid FROM pg_stat_activity WHERE application_name = $1 ORDER BY random() LIMIT 1))", name)
+		_, err := killer.Exec(t.Context(), "SELECT pg_sleep(0.02), pg_terminate_backend((SELECT pid FROM pg_stat_activity WHERE "+
+			"application_name = $1 ORDER BY random() LIMIT 1))", name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -36,7 +36,7 @@ func (j *Postgres) Dump(ctx context.Context) iter.Seq2[store.Batch, error] {
 	}
 }
 
-// postgresPieces answers no error once the consumer has stopped.
+// postgresPieces returns no error once the consumer has stopped.
 func postgresPieces(ctx context.Context, conn *pgx.Conn, p *pieces) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -148,10 +148,12 @@ func (c *copying) copy(ctx context.Context, tx pgx.Tx, batches iter.Seq2[store.B
 	next, stop := iter.Pull2(batches)
 	defer stop()
 	c.next = next
-	if _, err := tx.CopyFrom(ctx, pgx.Identifier{"resource"}, []string{"account", "kind", "id", "version", "seq", "gone", "doc"}, c); err != nil {
+	if _, err := tx.CopyFrom(ctx, pgx.Identifier{"resource"}, []string{"account", "kind", "id", "version", "seq", "gone", "doc"},
+		c); err != nil {
 		return err
 	}
-	_, err := tx.CopyFrom(ctx, pgx.Identifier{"account"}, []string{"id", "version", "unsettled", "floor", "removed"}, pgx.CopyFromRows(c.accounts))
+	_, err := tx.CopyFrom(ctx, pgx.Identifier{"account"}, []string{"id", "version", "unsettled", "floor", "removed"},
+		pgx.CopyFromRows(c.accounts))
 	return err
 }
 

@@ -7,17 +7,19 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Each statement of a lease tells the time by itself, and so after it had its
-// turn: the time at which a transaction began may be long ago. A lease that was
-// given up by its caller, and is made behind the next one nevertheless, then
-// only prolongs what that has.
+// Each statement of a lease reads the clock itself, and so after it has its
+// lock: the time at which a transaction began may be long ago. A lease whose
+// caller has given up, and which takes effect after the next one nevertheless,
+// then only prolongs that one.
 //
-// A lease is not taken back before its end. What is above the share of a node
-// is merely not renewed, because the node believes that it holds it until it
-// has the answer, which may be long under way.
+// A lease is not revoked before its end. The names above the share of a node
+// are merely not renewed, because the node believes that it holds them until it
+// has the reply, which may take long.
 const (
-	postgresTurn    = `INSERT INTO lease (name, holder, until) VALUES ('turn', '', clock_timestamp()) ON CONFLICT (name) DO UPDATE SET until = excluded.until`
-	postgresPresent = `INSERT INTO lease (name, holder, until) VALUES ('node ' || $1::text, $1::text, clock_timestamp() + $2::bigint * INTERVAL '1 microsecond')
+	postgresTurn = `INSERT INTO lease (name, holder, until) VALUES ('turn', '', clock_timestamp()) ON CONFLICT (name) DO ` +
+		`UPDATE SET until = excluded.until`
+	postgresPresent = `INSERT INTO lease (name, holder, until)
+		VALUES ('node ' || $1::text, $1::text, clock_timestamp() + $2::bigint * INTERVAL '1 microsecond')
 		ON CONFLICT (name) DO UPDATE SET until = excluded.until`
 	postgresAbsent = `DELETE FROM lease WHERE name LIKE 'node %' AND until <= clock_timestamp()`
 	postgresLease  = `INSERT INTO lease (name, holder, until)
@@ -33,11 +35,11 @@ const (
 	postgresRelease = `DELETE FROM lease WHERE holder = $1`
 )
 
-// Lease makes the node present for the given life, and answers which of the
-// names it holds for as long. The names are shared fairly among the nodes that
-// are present: each holds no more than an equal part of them, rounded up. A node
-// keeps what it has, as far as it is due to it, and takes what nobody holds.
-// What it has beyond that falls to the others at the end of its life.
+// Lease makes the node present for the given life, and returns the names that
+// it holds for as long. The names are shared fairly among the nodes that are
+// present: each holds no more than an equal part of them, rounded up. A node
+// keeps the names that it has, up to its share, and takes free ones. Names
+// beyond its share pass to others when their leases end.
 //
 // The life is counted by the database's clock alone, from some time during the
 // call. All nodes must give the same names.

@@ -157,7 +157,8 @@ func TestLifeCountsFromTheTurn(t *testing.T) {
 func TestPostgresSchemaWithoutLeases(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Start(t)
-	postgrestest.Exec(t, url, postgresSchemaTable, postgresSchemaRow, strings.Join(postgresMigrations[0], ";"), "UPDATE schema_version SET version = 1")
+	postgrestest.Exec(t, url, postgresSchemaTable, postgresSchemaRow, strings.Join(postgresMigrations[0], ";"),
+		"UPDATE schema_version SET version = 1")
 	held, err := openPostgres(t, url).Lease(t.Context(), "a", []string{"loops"}, time.Hour)
 	if err != nil || len(held) != 1 {
 		t.Errorf("got %v, %v", held, err)

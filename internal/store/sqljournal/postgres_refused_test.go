@@ -20,7 +20,8 @@ func refusing(t *testing.T, url, table, state string, atCommit bool) (end func()
 		trigger = "CREATE CONSTRAINT TRIGGER refuse AFTER INSERT OR UPDATE ON " + table + " DEFERRABLE INITIALLY DEFERRED"
 	}
 	postgrestest.Exec(t, url,
-		fmt.Sprintf("CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'injected' USING ERRCODE = '%s'; END $$", state),
+		fmt.Sprintf("CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'injected' USING "+
+			"ERRCODE = '%s'; END $$", state),
 		trigger+" FOR EACH ROW EXECUTE FUNCTION refuse()")
 	return func() {
 		t.Helper()

@@ -12,8 +12,8 @@ import (
 )
 
 // postgresMigrations lead from one version of the schema to the next, the first
-// from a database without tables. What is in this list was run by somebody, and
-// does not change.
+// from a database without tables. The statements in this list have been run on
+// real databases, and never change.
 //
 // The statements can be run twice: a database that commits each on its own may
 // be left half-way.
@@ -59,8 +59,8 @@ var postgresMigrations = [][]string{
 	},
 }
 
-// The version of the schema is a row. Whoever makes or changes the schema holds
-// it; the others wait.
+// The version of the schema is a row. A node that creates or changes the schema
+// locks it; the others wait.
 const (
 	postgresSchemaTable   = `CREATE TABLE IF NOT EXISTS schema_version (part text NOT NULL PRIMARY KEY, version bigint NOT NULL)`
 	postgresSchemaRow     = `INSERT INTO schema_version (part, version) VALUES ('journal', 0) ON CONFLICT (part) DO NOTHING`
@@ -110,8 +110,8 @@ func (j *Postgres) makeSchema(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// schemaVersion is 0 where there is no schema. That of a newer program is an
-// error.
+// schemaVersion returns the version of the schema; 0 if there is none. A newer
+// program's version is an error.
 func (j *Postgres) schemaVersion(ctx context.Context, in interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }) (version int, err error) {
@@ -120,7 +120,8 @@ func (j *Postgres) schemaVersion(ctx context.Context, in interface {
 		return 0, nil
 	}
 	if version > len(postgresMigrations) {
-		return 0, fmt.Errorf("it was written by a newer program: its schema has version %d, and this program knows %d", version, len(postgresMigrations))
+		return 0, fmt.Errorf("it was written by a newer program: its schema has version %d, and this program knows %d", version,
+			len(postgresMigrations))
 	}
 	return version, err
 }

@@ -106,7 +106,8 @@ func TestPostgresURL(t *testing.T) {
 		{"with a # in the password", "postgres://bastide:" + secret + "#/x@db/bastide", []string{"not understood", "%XX"}},
 		{"with a port that is none", "postgres://bastide:" + secret + "@db:0/bastide", []string{"db:0", "cannot be used"}},
 		{"with a mode that is none", "postgres://bastide:" + secret + "@db/bastide?sslmode=" + secret, nil},
-		{"with a file that is not there", "postgres://bastide:" + secret + "@db/bastide?sslmode=verify-full&sslrootcert=/no/such", []string{"db", "/no/such"}},
+		{"with a file that is not there", "postgres://bastide:" + secret + "@db/bastide?sslmode=verify-full&sslrootcert=/no/such",
+			[]string{"db", "/no/such"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -187,8 +188,10 @@ func TestPostgresNewerSchema(t *testing.T) {
 	if version := ask[int](t, url, "SELECT version FROM schema_version"); version != len(postgresMigrations) {
 		t.Errorf("the schema that was made has version %d, want %d", version, len(postgresMigrations))
 	}
-	const all = `SELECT (SELECT json_agg(c ORDER BY table_name, column_name)::text FROM information_schema.columns c WHERE table_schema = current_schema())
-		|| (SELECT json_agg(a)::text FROM account a) || (SELECT json_agg(r)::text FROM resource r) || (SELECT json_agg(v)::text FROM schema_version v)`
+	const all = `SELECT (SELECT json_agg(c ORDER BY table_name, column_name)::text
+			FROM information_schema.columns c WHERE table_schema = current_schema())
+		|| (SELECT json_agg(a)::text FROM account a) || (SELECT json_agg(r)::text FROM resource r)
+		|| (SELECT json_agg(v)::text FROM schema_version v)`
 	newer := len(postgresMigrations) + 1
 	postgrestest.Exec(t, url, fmt.Sprintf("UPDATE schema_version SET version = %d", newer), "ALTER TABLE resource ADD COLUMN news text")
 	before := ask[string](t, url, all)
@@ -277,7 +280,8 @@ func hold(t *testing.T, url, statement string) (end func(more ...string)) {
 // waiting returns once so many connections of a name wait for a lock.
 func waiting(t *testing.T, url, name string, want int) {
 	t.Helper()
-	const question = "SELECT count(DISTINCT pid) FROM pg_locks JOIN pg_stat_activity USING (pid), pg_sleep(0.01) WHERE NOT granted AND application_name = '%s'"
+	const question = "SELECT count(DISTINCT pid) FROM pg_locks JOIN pg_stat_activity USING (pid), pg_sleep(0.01) WHERE NOT " +
+		"granted AND application_name = '%s'"
 	for tries := 1; ; tries++ {
 		n := ask[int](t, url, fmt.Sprintf(question, name))
 		if n >= want {

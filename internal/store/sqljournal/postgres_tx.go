@@ -14,9 +14,9 @@ import (
 	"github.com/bastide-cloud/bastide/internal/store"
 )
 
-// Whoever locks accounts does it in the order of their bytes, so that two who
-// want the same ones never wait for each other. At this isolation a statement
-// that has waited for a lock sees what its holder has left.
+// Accounts are locked in byte order, so that two transactions for the same ones
+// never wait for each other. At this isolation level a statement that has
+// waited for a lock sees the changes of its former holder.
 const (
 	postgresBegin  = `BEGIN ISOLATION LEVEL READ COMMITTED`
 	postgresLock   = `SELECT id, version, floor, removed FROM account WHERE id = ANY($1) ORDER BY id COLLATE "C" FOR UPDATE`
@@ -31,7 +31,8 @@ const (
 const (
 	postgresPutAccounts = `INSERT INTO account (id, version, unsettled, floor, removed)
 		SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[])
-		ON CONFLICT (id) DO UPDATE SET version = excluded.version, unsettled = excluded.unsettled, floor = excluded.floor, removed = excluded.removed`
+		ON CONFLICT (id) DO UPDATE SET version = excluded.version, unsettled = excluded.unsettled,
+			floor = excluded.floor, removed = excluded.removed`
 	postgresPutRows = `INSERT INTO resource (account, kind, id, version, seq, gone, doc)
 		SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[])
 		ON CONFLICT (account, kind, id) DO UPDATE SET version = excluded.version, seq = excluded.seq, gone = excluded.gone, doc = excluded.doc`
@@ -41,7 +42,8 @@ const (
 // A commit also writes down that its writer made it. If its answer is lost, that
 // is where to look.
 const (
-	postgresSign     = `INSERT INTO writer (id, commits, at) VALUES ($1, $2, now()) ON CONFLICT (id) DO UPDATE SET commits = excluded.commits, at = excluded.at`
+	postgresSign = `INSERT INTO writer (id, commits, at) VALUES ($1, $2, now()) ON CONFLICT (id) DO UPDATE SET commits = ` +
+		`excluded.commits, at = excluded.at`
 	postgresSigned   = `SELECT commits FROM writer WHERE id = $1`
 	postgresBuryDead = `DELETE FROM writer WHERE at < now() - INTERVAL '1 day'`
 )
@@ -51,8 +53,8 @@ const (
 // as long.
 const forgetAfter = 1000
 
-// writer is one of those of a journal that write, each one transaction at a
-// time. Nobody else has its id.
+// writer is one of a journal's writers, which each have one transaction at a
+// time. Its ID is unique.
 type writer struct {
 	id      uint64
 	commits uint64 // that it has tried
@@ -139,7 +141,7 @@ func (j *Postgres) begin(ctx context.Context, accounts []string, begin beginning
 	return tx, nil
 }
 
-// try holds those of the accounts that exist and are free.
+// try locks the accounts that exist and are free.
 func (tx *transaction) try(ctx context.Context, accounts []string) error {
 	var b pgx.Batch
 	b.Queue(postgresBegin)
@@ -205,7 +207,7 @@ func (tx *transaction) Versions() map[string]uint64 {
 	return versions
 }
 
-// Since implements [store.Locked]. It answers [store.ErrAgain] if the
+// Since implements [store.Locked]. It returns [store.ErrAgain] if the
 // transaction was lost.
 func (tx *transaction) Since(ctx context.Context, account string, version uint64, each func(store.Row) error) (uint64, error) {
 	limited, cancel := tx.journal.limited(ctx)

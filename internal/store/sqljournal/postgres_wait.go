@@ -41,7 +41,8 @@ func (j *Postgres) patiently(ctx context.Context, do func(context.Context) error
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case limited.Err() != nil && last == nil:
-			return fmt.Errorf("%s did not do its work within %v: it is busy, out of reach, or somebody holds an account", j.name, j.patience)
+			return fmt.Errorf("%s did not do its work within %v: it is busy, out of reach, or another transaction holds an account", j.name,
+				j.patience)
 		case limited.Err() != nil:
 			return fmt.Errorf("%s did not do its work within %v: %w", j.name, j.patience, last)
 		case !met(err) && !gone(err):

@@ -27,9 +27,9 @@ import (
 // one process at a time.
 //
 // A commit is durable when Commit returns: it is in the write-ahead log
-// region.db-wal, and the disk was told to keep it. From there it is copied to
-// region.db later, with nobody waiting. So the two files belong together: while
-// the region runs, a copy of region.db alone is no backup.
+// region.db-wal, which was synced. Later it is copied to region.db in the
+// background. So the two files belong together: while the region runs, a copy
+// of region.db alone is not a backup.
 type SQLite struct {
 	dir  string
 	log  *slog.Logger
@@ -141,7 +141,7 @@ func (j *SQLite) connect(ctx context.Context) (err error) {
 	if j.writer, err = sqlite.OpenConn(path, sqlite.OpenReadWrite); err != nil {
 		return err
 	}
-	// Somebody who writes by hand makes a commit wait, but not for ever.
+	// An operator who writes by hand makes a commit wait, but not for ever.
 	j.writer.SetBusyTimeout(10 * time.Second)
 	j.writer.SetInterrupt(ctx.Done())
 	defer j.writer.SetInterrupt(nil)
@@ -173,8 +173,8 @@ func (j *SQLite) connect(ctx context.Context) (err error) {
 	return j.copyLeft(ctx)
 }
 
-// sqliteFileVersion reads the version of a file's schema and leaves the file as
-// it is; 0 is that of an empty file.
+// sqliteFileVersion reads the version of a file's schema without changing the
+// file; 0 if it is empty.
 func sqliteFileVersion(path string) (version int, err error) {
 	conn, err := sqlite.OpenConn(path, sqlite.OpenReadOnly)
 	if err != nil {
@@ -235,9 +235,9 @@ func sqliteRow(stmt *sqlite.Stmt, from int) *store.Row {
 	}
 }
 
-// Commit implements [store.Journal]. When it answers nil, the batches survive a
-// power cut. When it answers an error, none of them can be seen; whether they
-// survive is unknown only if it was the disk that could not say so.
+// Commit implements [store.Journal]. When it returns nil, the batches survive a
+// power failure. When it returns an error, none of them is visible; whether
+// they survive is unknown only if the disk failed.
 func (j *SQLite) Commit(ctx context.Context, batches []store.Batch) error {
 	j.writing.Lock()
 	defer j.writing.Unlock()

@@ -33,7 +33,7 @@ func (j *SQLite) Dump(ctx context.Context) iter.Seq2[store.Batch, error] {
 	}
 }
 
-// dump answers no error once the consumer has stopped.
+// dump returns no error once the consumer has stopped.
 func (j *SQLite) dump(ctx context.Context, p *pieces) error {
 	conn, err := j.readers.Take(ctx)
 	if err != nil {
@@ -60,9 +60,9 @@ func (j *SQLite) dump(ctx context.Context, p *pieces) error {
 	}
 }
 
-// Fill implements [store.Dumper]. It is one transaction: until it ends, its rows
-// are in the log only, and the directory needs room for them twice. Nobody else
-// runs on the journal: the lock of its directory sees to that.
+// Fill implements [store.Dumper]. It is one transaction: until it ends, its
+// rows are in the log only, and the directory needs room for them twice. The
+// lock of its directory ensures that no other process runs on the journal.
 func (j *SQLite) Fill(ctx context.Context, batches iter.Seq2[store.Batch, error], onto store.Onto) error {
 	j.writing.Lock()
 	defer j.writing.Unlock()

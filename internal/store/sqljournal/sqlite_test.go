@@ -109,7 +109,8 @@ func TestDirectoryIsPrivate(t *testing.T) {
 	j := openTest(t, dir)
 	defer j.Close()
 	commitTest(t, j, 1, `{}`)
-	for name, want := range map[string]os.FileMode{"../../../made": 0o700, "..": 0o700, ".": 0o700, "LOCK": 0o600, "region.db": 0o600, "region.db-wal": 0o600} {
+	for name, want := range map[string]os.FileMode{"../../../made": 0o700, "..": 0o700, ".": 0o700, "LOCK": 0o600, "region.db": 0o600,
+		"region.db-wal": 0o600} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)
@@ -594,7 +595,8 @@ func TestLogThatCannotBeCopiedAtTheStart(t *testing.T) {
 	if err := j.checkpointer.conn.SetAuthorizer(refuse); err != nil {
 		t.Fatal(err)
 	}
-	if err := j.copyLeft(t.Context()); err != nil || !strings.Contains(told.String(), "level=ERROR") || j.checkpointer.written < j.checkpointer.every {
+	if err := j.copyLeft(t.Context()); err != nil || !strings.Contains(told.String(), "level=ERROR") ||
+		j.checkpointer.written < j.checkpointer.every {
 		t.Errorf("%v, told is %q, %d bytes await a checkpoint", err, &told, j.checkpointer.written)
 	}
 }

@@ -71,7 +71,7 @@ func gives(t *testing.T, d store.Dumper, want ...store.Batch) {
 		rows += len(b.Rows)
 		g := got[i]
 		if g.Account != b.Account || g.Version != b.Version || g.Pending != b.Pending || len(g.Rows) != len(b.Rows) {
-			t.Fatalf("%q was dumped at version %d, with %d rows and %d unsettled, want %q at %d with %d and %d",
+			t.Fatalf("%q was dumped at version %d, with %d rows and %d pending, want %q at %d with %d and %d",
 				g.Account, g.Version, len(g.Rows), g.Pending, b.Account, b.Version, len(b.Rows), b.Pending)
 		}
 		for k := range b.Rows {
@@ -114,7 +114,8 @@ func country() []store.Batch {
 	one := batch("one", 7, gone, row("lid", "b", 7, 78, `{"b":[2,"é"],"spaced":  1.0}`))
 	one.Pending = 1
 	for i, s := range alike {
-		one.Rows = append(one.Rows, row("box", s, 1, uint64(i+1), fmt.Sprintf(`{"box":%d}`, i)), row(s, "x", 1, uint64(i+100), fmt.Sprintf(`{"kind":%d}`, i)))
+		one.Rows = append(one.Rows, row("box", s, 1, uint64(i+1), fmt.Sprintf(`{"box":%d}`, i)),
+			row(s, "x", 1, uint64(i+100), fmt.Sprintf(`{"kind":%d}`, i)))
 	}
 	all := []store.Batch{one, batch("empty", 3)}
 	for i, s := range alike {
@@ -268,7 +269,7 @@ func goesOnAfterFill(t *testing.T, open Opener) {
 	fillWith(t, d, store.OntoEmpty, withUnsettled(batch("one", 5, kept, old), 1))
 	holds(t, d, "one", 5, kept, old)
 	if accounts, err := d.Pending(t.Context()); err != nil || !slices.Equal(accounts, []string{"one"}) {
-		t.Errorf("the unsettled accounts are %q and %v, want one", accounts, err)
+		t.Errorf("the pending accounts are %q and %v, want one", accounts, err)
 	}
 	added := row("box", "c", 6, 3, `{}`)
 	commit(t, d, batch("one", 6, added, store.Row{Kind: "box", ID: "b", Version: 6}))
@@ -279,7 +280,8 @@ func goesOnAfterFill(t *testing.T, open Opener) {
 func takesLastBatch(t *testing.T, open Opener) {
 	d := dumper(t, open)
 	a, b := row("box", "a", 1, 1, `{}`), row("box", "b", 2, 2, `{}`)
-	fillWith(t, d, store.OntoEmpty, withUnsettled(batch("one", 2, a), 1), withUnsettled(batch("one", 2, b), 3), withUnsettled(batch("one", 2), 4), batch("two", 1))
+	fillWith(t, d, store.OntoEmpty, withUnsettled(batch("one", 2, a), 1), withUnsettled(batch("one", 2, b), 3),
+		withUnsettled(batch("one", 2), 4), batch("two", 1))
 	gives(t, d, withUnsettled(batch("one", 2, a, b), 4), batch("two", 1))
 }
 
@@ -302,7 +304,7 @@ func replacesAll(t *testing.T, open Opener) {
 	fillWith(t, d, store.OntoStopped, want...)
 	gives(t, d, want...)
 	if accounts, err := d.Pending(t.Context()); err != nil || len(accounts) > 0 {
-		t.Errorf("the unsettled accounts are %q and %v, want none", accounts, err)
+		t.Errorf("the pending accounts are %q and %v, want none", accounts, err)
 	}
 }
 

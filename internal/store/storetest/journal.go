@@ -20,8 +20,8 @@ var journalTests = []test{
 	{"keeps the newest of each row", on(keepsNewest)},
 	{"forgets rows without a document", on(forgetsTombstones)},
 	{"keeps what is gone", on(keepsGone)},
-	{"lists unsettled accounts", on(listsUnsettled)},
-	{"tells ids apart by their bytes", on(tellsBytesApart)},
+	{"lists pending accounts", on(listsUnsettled)},
+	{"distinguishes ids by their bytes", on(tellsBytesApart)},
 	{"keeps documents of 1 MiB", on(keepsLargeDocuments)},
 	{"keeps many rows of many accounts", on(keepsMany)},
 	{"writes all batches or none", on(writesAllOrNone)},
@@ -58,7 +58,7 @@ func commit(t *testing.T, j store.Journal, batches ...store.Batch) {
 	}
 }
 
-// load answers an account's rows in the order of their kinds and ids.
+// load returns an account's rows in the order of their kinds and IDs.
 func load(ctx context.Context, j store.Journal, account string) (version uint64, rows []store.Row, err error) {
 	version, err = j.Load(ctx, account, func(r store.Row) error {
 		rows = append(rows, r)
@@ -162,7 +162,7 @@ func listsUnsettled(t *testing.T, open Opener) {
 		}
 		slices.Sort(got)
 		if !slices.Equal(got, want) {
-			t.Errorf("the unsettled accounts are %q, want %q", got, want)
+			t.Errorf("the pending accounts are %q, want %q", got, want)
 		}
 	}
 	check()
@@ -191,7 +191,8 @@ func tellsBytesApart(t *testing.T, open Opener) {
 	var rows []store.Row
 	var batches []store.Batch
 	for i, s := range alike {
-		rows = append(rows, row("box", s, 1, uint64(i+1), fmt.Sprintf(`{"box":%d}`, i)), row(s, "x", 1, uint64(i+100), fmt.Sprintf(`{"kind":%d}`, i)))
+		rows = append(rows, row("box", s, 1, uint64(i+1), fmt.Sprintf(`{"box":%d}`, i)),
+			row(s, "x", 1, uint64(i+100), fmt.Sprintf(`{"kind":%d}`, i)))
 		batches = append(batches, batch("account "+s, uint64(i+1), row("box", "x", 1, 1, fmt.Sprintf(`{"account":%d}`, i))))
 	}
 	commit(t, j, append(batches, batch("one", 1, rows...))...)
@@ -352,7 +353,7 @@ func loadsNoFurther(t *testing.T, open Opener) {
 		t.Errorf("a canceled load answered %v", err)
 	}
 	if _, err := j.Pending(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("a canceled list of unsettled accounts answered %v", err)
+		t.Errorf("a canceled list of pending accounts returned %v", err)
 	}
 	holds(t, j, "one", 1, rows...)
 }
@@ -374,7 +375,7 @@ func opensAgain(t *testing.T, open Opener) {
 		j = openJournal(t, open)
 		holds(t, j, "one", 2, kept, gone)
 		if accounts, err := j.Pending(t.Context()); err != nil || !slices.Equal(accounts, []string{"one"}) {
-			t.Errorf("the unsettled accounts are %q and %v, want one", accounts, err)
+			t.Errorf("the pending accounts are %q and %v, want one", accounts, err)
 		}
 	}
 	added := row("box", "b", 3, 4, `{}`)

@@ -14,15 +14,16 @@ import (
 	"github.com/bastide-cloud/bastide/internal/store"
 )
 
-// Ledger has many move amounts between accounts, in transactions over two of
-// them: through several stores, one over each journal, which are one and the same
-// shared journal, and are closed in the end. Who has made n moves makes another
-// one if more says so. Meanwhile others add up all accounts.
+// Ledger makes many goroutines move amounts between accounts, in transactions
+// over two of them: through several stores, one over each journal. The journals
+// are one shared journal, and are closed at the end. A goroutine that has made
+// n moves makes another one if more returns true. Meanwhile others add up all
+// accounts.
 //
-// Nothing is made or lost by a move, so the sum is always the same to whoever
-// sees all accounts at one moment, be it in a transaction or as a reader. At the
-// end each move that was answered is in both of its accounts, each that failed
-// in none, and one whose outcome is [store.ErrUnknown] in both or none.
+// A move preserves the sum, so it is always the same for readers and
+// transactions that see all accounts at one moment. At the end each successful
+// move is in both of its accounts, each failed one in neither, and one whose
+// outcome is [store.ErrUnknown] in both or neither.
 //
 // The test fails if nothing was moved.
 func Ledger(t *testing.T, more func(n int) bool, journals ...store.Journal) {
@@ -240,7 +241,7 @@ func (l *ledger) check() {
 		}
 		for account, left := range has {
 			if len(left) > 0 || purses[account] != 0 {
-				l.Errorf("store %d: in %s is %d beyond what its moves say, and moves that nobody made: %q",
+				l.Errorf("store %d: in %s is %d beyond what its moves say, and moves that were never made: %q",
 					i, account, purses[account], slices.Sorted(maps.Keys(left)))
 			}
 		}
@@ -248,7 +249,8 @@ func (l *ledger) check() {
 	if answered == 0 || l.sums == 0 {
 		l.Errorf("%d moves were answered and %d sums were right: nothing was tried", answered, l.sums)
 	}
-	l.Logf("%d moves, of which %d were answered and %d have an unknown outcome and were not made; %d sums were right", len(l.moves), answered, unknown, l.sums)
+	l.Logf("%d moves, of which %d were answered and %d have an unknown outcome and were not made; %d sums were right", len(l.moves),
+		answered, unknown, l.sums)
 }
 
 // A transaction over two accounts is seen whole or not at all, on one node…

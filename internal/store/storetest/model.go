@@ -155,13 +155,14 @@ func (p plan) run(t *testing.T, s *store.Store, m *model) error {
 	})
 	panicked, ok := errors.AsType[*store.Panic](err)
 	switch {
-	case p.end == "in an error" && err == errPlanned, p.end == "in a panic" && ok && panicked.Value == errPlanned, p.end == "well" && err == nil:
+	case p.end == "in an error" && err == errPlanned, p.end == "in a panic" && ok && panicked.Value == errPlanned, p.end == "well" &&
+		err == nil:
 		return nil
 	}
 	return fmt.Errorf("a transaction that ends %s answered %v", p.end, err)
 }
 
-// inOrder answers the objects of a kind in order of creation.
+// inOrder returns the objects of a kind in order of creation.
 func (a *account) inOrder(kind string) (places []place) {
 	for p := range a.objects {
 		if p.kind == kind {
@@ -277,7 +278,7 @@ func (m model) compare(t *testing.T, s *store.Store) error {
 		return err
 	}
 	if slices.Sort(got); !slices.Equal(got, pending) {
-		return fmt.Errorf("the unsettled accounts are %q, want %q", got, pending)
+		return fmt.Errorf("the pending accounts are %q, want %q", got, pending)
 	}
 	return nil
 }

@@ -19,9 +19,9 @@ var sharedTests = []test{
 	{"shows what others removed", on(showsRemoved)},
 	{"answers versions of many accounts", on(answersVersions)},
 	{"holds an account for one alone", on(holdsAlone)},
-	{"holds an account that nobody has made", on(holdsUnmade)},
+	{"holds an account that was never created", on(holdsUnmade)},
 	{"takes accounts in any order", on(takesAnyOrder)},
-	{"takes what is free and waits for nobody", on(takesFree)},
+	{"takes what is free and does not wait", on(takesFree)},
 	{"goes on beside an account that another holds", on(goesOnBeside)},
 	{"answers updates of many accounts on many nodes", on(answersManyAccounts)},
 	{"views accounts that others write to all the time", on(viewsBusy)},
@@ -30,7 +30,7 @@ var sharedTests = []test{
 	{"stops waiting for an account", on(stopsWaiting)},
 	{"lets a writer be followed", on(letsFollow)},
 	{"forgets what was removed long ago", on(forgetsRemoved)},
-	{"tells accounts apart by their bytes", on(tellsAccountsApart)},
+	{"distinguishes accounts by their bytes", on(tellsAccountsApart)},
 	{"moves between accounts as one", on(movesOnManyNodes)},
 	{"takes one transaction for accounts that are known beforehand", on(takesKnownAccounts)},
 	{"runs an update again that met another one", on(retriesConflicts)},
@@ -377,7 +377,8 @@ func answersManyAccounts(t *testing.T, open Opener) {
 	}
 }
 
-// busy is a journal that somebody writes to whenever it is asked for versions.
+// busy is a journal that another node writes to whenever it is asked for
+// versions.
 type busy struct {
 	store.Shared
 	write func()
@@ -650,15 +651,15 @@ func letsFollow(t *testing.T, open Opener) {
 		b.Rows = slices.Collect(maps.Values(newest))
 		if err := writer.Commit(ctx, []store.Batch{b}); err != nil {
 			t.Errorf("committing version %d: %v", b.Version, err)
-			cancel() // nobody can follow further
+			cancel() // no reader can follow further
 			break
 		}
 	}
 	wg.Wait()
 }
 
-// A journal that remembered all removals for ever would grow for ever. Whoever
-// is told that they are forgotten loads the account, and follows from there.
+// A journal that remembered all removals would grow for ever. A reader that
+// gets ErrForgotten loads the account, and follows from there.
 func forgetsRemoved(t *testing.T, open Opener) {
 	writer, follower := shared(t, open), shared(t, open)
 	kept := row("box", "kept", 1, 1, `{}`)
@@ -691,7 +692,7 @@ func forgetsRemoved(t *testing.T, open Opener) {
 	tx.Rollback(t.Context())
 	holds(t, follower, "one", version, kept)
 	wrote(t, follower, "one", version, version)
-	// Whoever has nothing yet needs no removals.
+	// A reader that has nothing yet needs no removals.
 	wrote(t, follower, "one", 0, version, kept)
 	last := store.Row{Kind: "box", ID: "kept", Version: version + 1}
 	commit(t, writer, batch("one", version+1, last))

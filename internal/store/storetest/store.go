@@ -304,7 +304,7 @@ func answersNothingClosed(t *testing.T, open Opener) {
 		t.Errorf("viewing an account that is not in memory answered %v, want that the store is closed", err)
 	}
 	if _, err := s.Pending(t.Context()); !errors.Is(err, store.ErrClosed) {
-		t.Errorf("listing unsettled accounts answered %v, want that the store is closed", err)
+		t.Errorf("listing pending accounts returned %v, want that the store is closed", err)
 	}
 }
 
@@ -367,9 +367,9 @@ func storeOpensAgain(t *testing.T, open Opener) {
 		t.Fatal(err)
 	}
 	s = start(t, open)
-	// The loops ask before anybody has looked at an account.
+	// The loops ask before any account was read.
 	if accounts, err := s.Pending(t.Context()); err != nil || !slices.Equal(accounts, []string{"one", "two"}) {
-		t.Errorf("the unsettled accounts are %q and %v, want those with something gone", accounts, err)
+		t.Errorf("the pending accounts are %q and %v, want the ones with deleted objects", accounts, err)
 	}
 	if got := render(t, s, "one", "two", "nobody"); got != want {
 		t.Errorf("opened again, the accounts are\n%s, want\n%s", got, want)
@@ -498,7 +498,7 @@ func showsCommittedOnly(t *testing.T, open Opener) {
 		})
 	}
 	if want := map[string]uint64{"one": 20, "two": 10}; !reflect.DeepEqual(committed, want) {
-		t.Errorf("the commits that were told of add up to %v, want %v", committed, want)
+		t.Errorf("the reported commits add up to %v, want %v", committed, want)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

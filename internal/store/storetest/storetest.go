@@ -15,7 +15,7 @@ import (
 )
 
 // Opener opens the journal under test. Once that journal is closed it may be
-// called again, and opens what the one before has left. It answers nil to test
+// called again, and opens what the one before has left. It returns nil to test
 // a store without a journal.
 type Opener func() (store.Journal, error)
 

@@ -29,8 +29,8 @@ import (
 
 const environment = "BASTIDE_TEST_POSTGRES"
 
-// Start answers the URL of an empty schema of the test's own. All throwaway
-// schemas of a process are on one server, which ends with the process.
+// Start returns the URL of an empty schema for the test. All throwaway schemas
+// of a process are on one server, which ends with the process.
 func Start(t testing.TB) string {
 	t.Helper()
 	base := os.Getenv(environment)
@@ -54,9 +54,9 @@ func Start(t testing.TB) string {
 	return u
 }
 
-// Find is for a program that is no test: it answers the URL of the server that
-// the environment leads to, or of a throwaway one, and how to end what was
-// started. Without either it answers [ErrNoServer].
+// Find is for programs that are not tests: it returns the URL of the server in
+// the environment, or of a throwaway one, and how to stop what was started.
+// Without either it returns [ErrNoServer].
 func Find() (base string, end func() error, err error) {
 	if base := os.Getenv(environment); base != "" {
 		return base, func() error { return nil }, nil
@@ -183,7 +183,8 @@ func (s *Server) remove() error {
 }
 
 // ErrNoServer says that there is no server, and how to get one.
-var ErrNoServer = errors.New("PostgreSQL was not found: set " + environment + " to the URL of a server, or install one (on Debian: apt-get install postgresql)")
+var ErrNoServer = errors.New("PostgreSQL was not found: set " + environment +
+	" to the URL of a server, or install one (on Debian: apt-get install postgresql)")
 
 // initialize makes the files of a server.
 func initialize() (*Server, error) {
@@ -235,7 +236,7 @@ func Program(name string) (path string, ok bool) {
 	return path, err == nil
 }
 
-// unprivileged is somebody else: the server refuses to be run by root.
+// unprivileged is another user, because the server refuses to be run by root.
 func unprivileged() (*syscall.Credential, error) {
 	u, err := user.Lookup("postgres")
 	if err != nil {
@@ -260,9 +261,9 @@ func (s *Server) command(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// keep runs a server until it is told to stop. When the process with the tests
-// ends, in whatever way, nothing is left: it may be killed before it could hear
-// that the server is ready, and saying so must not end the shell.
+// keep runs a server until it is stopped. When the process with the tests ends,
+// in any way, nothing is left: it may be killed before it reads that the server
+// is ready, and writing that must not end the shell.
 const keep = `
 trap '' PIPE
 "$1/pg_ctl" -D "$2/data" -l "$2/log" -o "-k $2 -c listen_addresses= -c max_connections=300 -c lc_messages=C" -s -w start || exit
