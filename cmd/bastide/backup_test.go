@@ -82,7 +82,8 @@ func TestBackupWhileManyWrite(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v, %s\n%s", err, out, p.output())
 	}
-	if !strings.Contains(string(out), "with it every secret of the region can be read") || !strings.Contains(string(out), "bastide serve --data "+to) {
+	if !strings.Contains(string(out), "with it every secret of the region can be read") ||
+		!strings.Contains(string(out), "bastide serve --data "+to) {
 		t.Errorf("the backup says: %s", out)
 	}
 	if meanwhile == 0 {

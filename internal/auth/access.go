@@ -12,13 +12,13 @@ import (
 )
 
 // Rule is an API access rule: where a call must come from, and the client
-// certificate it must present. What it says must all be true of the call. A
-// rule that says nothing admits nobody.
+// certificate it must present. All of its conditions must hold. A rule without
+// conditions admits no caller.
 type Rule struct {
-	IPRanges []netip.Prefix      // the address is in one of them, if there are any
-	CAs      []*x509.Certificate // the client certificate comes from one of them
-	NeedsCA  bool                // the rule names CAs, though they may all be gone by now
-	// the client certificate is for one of these names, if there are any
+	IPRanges []netip.Prefix      // the address is in one of them; empty: any
+	CAs      []*x509.Certificate // the client certificate was issued by one of them
+	NeedsCA  bool                // the rule names CAs, even if all of them were deleted
+	// common names of client certificates; empty: any
 	CNs []string
 }
 
@@ -27,8 +27,8 @@ func (r Rule) asksCertificate() bool {
 	return r.NeedsCA || len(r.CAs) > 0 || len(r.CNs) > 0
 }
 
-// Chains matches calls with rules. It remembers which client certificates
-// come from which CAs, as finding out costs much more than the rest of a
+// Chains matches calls with rules. It caches which client certificates were
+// issued by which CAs, because verifying costs much more than the rest of a
 // call. It is safe for concurrent use.
 type Chains struct {
 	mu       sync.Mutex // guards verified
@@ -42,7 +42,8 @@ type issue struct{ leaf, ca [sha256.Size]byte }
 // validity is the time in which all certificates of a chain are valid.
 type validity struct{ from, until time.Time }
 
-// NewChains makes room for a number of pairs of a client certificate and a CA.
+// NewChains returns Chains that cache a number of pairs of a client certificate
+// and a CA.
 func NewChains(entries int) *Chains {
 	return &Chains{verified: newLRU[issue, validity](entries)}
 }
@@ -78,9 +79,9 @@ func (c *Chains) certified(r Rule, chain []*x509.Certificate, now time.Time) boo
 	return slices.ContainsFunc(r.CAs, func(ca *x509.Certificate) bool { return c.verifies(chain, ca, now) })
 }
 
-// verifies reports whether a chain leads up to a CA. Only good news is
-// remembered: bad news may be due to an intermediate that this chain lacks
-// and the next one has.
+// verifies reports whether a chain leads to a CA. Only successes are cached,
+// because a failure may be due to an intermediate certificate that this chain
+// lacks.
 func (c *Chains) verifies(chain []*x509.Certificate, ca *x509.Certificate, now time.Time) bool {
 	key := issue{sha256.Sum256(chain[0].Raw), sha256.Sum256(ca.Raw)}
 	c.mu.Lock()
@@ -126,8 +127,8 @@ func validityOf(chain []*x509.Certificate) validity {
 
 // ClientAddress returns the address that a call comes from: the one at the
 // other end of the connection or, if that is a trusted proxy, the last one
-// before trusted proxies in X-Forwarded-For. What stands before it, and before
-// an entry that is no address, may be anybody's invention.
+// before trusted proxies in X-Forwarded-For. Anything before that, or before an
+// entry that is not an address, may be forged.
 func ClientAddress(remote netip.Addr, header http.Header, trusted []netip.Prefix) netip.Addr {
 	client := remote.Unmap().WithZone("")
 	hops := strings.Join(header["X-Forwarded-For"], ",")

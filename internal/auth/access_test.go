@@ -129,9 +129,11 @@ func TestAdmits(t *testing.T) {
 
 		{name: "name", rules: []Rule{alice}, from: "11.1.2.3", chain: certs(leaf), want: true},
 		{name: "other name", rules: []Rule{{NeedsCA: true, CAs: certs(ca), CNs: []string{"bob"}}}, from: "11.1.2.3", chain: certs(leaf)},
-		{name: "name in other letters", rules: []Rule{{NeedsCA: true, CAs: certs(ca), CNs: []string{"Alice"}}}, from: "11.1.2.3", chain: certs(leaf)},
+		{name: "name in other letters", rules: []Rule{{NeedsCA: true, CAs: certs(ca), CNs: []string{"Alice"}}}, from: "11.1.2.3",
+			chain: certs(leaf)},
 		{name: "right name from another CA", rules: []Rule{alice}, from: "11.1.2.3", chain: certs(foreign)},
-		{name: "name that no CA vouches for", rules: []Rule{{IPRanges: prefixes("0.0.0.0/0"), CNs: []string{"alice"}}}, from: "11.1.2.3", chain: certs(leaf)},
+		{name: "name that no CA vouches for", rules: []Rule{{IPRanges: prefixes("0.0.0.0/0"), CNs: []string{"alice"}}}, from: "11.1.2.3",
+			chain: certs(leaf)},
 
 		{name: "all of range, CA and name", rules: []Rule{all}, from: "10.1.2.3", chain: certs(leaf), want: true},
 		{name: "all but the range", rules: []Rule{all}, from: "11.1.2.3", chain: certs(leaf)},

@@ -30,10 +30,10 @@ type Attempt struct {
 // Attempts are the names that have failed and not succeeded since.
 var Attempts = &resource.Kind[Attempt, resource.Name]{Name: "Attempt"}
 
-// strangers is the account of the region's own that counts the failures of
-// logins that do not exist, and those that no API access rule admits by address.
-// They are written as those of an account are, so that time does not reveal
-// which logins exist.
+// strangers is the internal account that counts failures of logins that do not
+// exist, and of attempts from addresses that no API access rule admits. They
+// are written like an account's failures, so that time does not reveal which
+// logins exist.
 const strangers = "strangers"
 
 // tally says where the failures under a name are counted.
@@ -69,8 +69,7 @@ func (t tally) put(tx *resource.Tx, locks Locks) error {
 	return nil
 }
 
-// claim is what the store knows of a name that a caller presents, such as a
-// login.
+// claim is the state of a name that a caller presents, such as a login.
 type claim struct {
 	asked admission // of the account it belongs to
 	tally tally
@@ -84,7 +83,7 @@ func (g *Gate) claimed(tx *resource.Tx, name, owner string, address netip.Addr) 
 			return c, err
 		}
 		// An attempt from an address that no rule admits could not have
-		// succeeded: it does not count against the owner of the name.
+		// succeeded, so it does not count against the owner of the name.
 		if g.chains.Admits(c.asked.rules, address, nil, g.Now(), true) {
 			c.tally = tally{owner, resource.Name(name)}
 		}
@@ -97,15 +96,14 @@ func (g *Gate) claimed(tx *resource.Tx, name, owner string, address netip.Addr) 
 	return c, nil
 }
 
-// proven is a caller who has proven to own an access key or a login, and what
-// the account asks of its callers.
+// proven is an authenticated caller, and what its account requires of callers.
 type proven struct {
 	resource.Caller
 	asked admission
 }
 
-// authenticate reads the proof that the request carries and checks it. When it
-// fails, the caller is as much as is known.
+// authenticate checks the credentials of the request. If it fails, the caller
+// is as much as is known.
 func (g *Gate) authenticate(r *http.Request, body []byte, action *api.Action, address netip.Addr, now time.Time) (proven, error) {
 	caller := proven{Caller: resource.Caller{Address: address}}
 	header := r.Header.Get("Authorization")
@@ -170,7 +168,7 @@ func (g *Gate) checkSignature(r *http.Request, body []byte, sig *Signature, call
 	}
 	right := g.verifier.Verify(sig, string(key.Secret), r, body)
 	if right && !c.locks.Counts(from) && g.failing.quietSince(then, name) {
-		return caller, usable(key, now) // what was read of the locks still holds
+		return caller, usable(key, now) // the locks have not changed since they were read
 	}
 	// Failures are counted one after the other. A right signature that comes
 	// while some are counted waits for them, because they may lock the key.
@@ -191,7 +189,7 @@ func (g *Gate) checkSignature(r *http.Request, body []byte, sig *Signature, call
 	return caller, usable(key, now)
 }
 
-// usable reports why a key that signed rightly does not count.
+// usable returns an error if a key is inactive or expired.
 func usable(key *iam.AccessKey, now time.Time) error {
 	switch {
 	case key.State != iam.AccessKeyActive:
@@ -203,7 +201,7 @@ func usable(key *iam.AccessKey, now time.Time) error {
 }
 
 // CheckLogin checks a login and password that a caller asks about, and counts
-// failures. It is how CheckAuthentication is answered.
+// failures. It implements CheckAuthentication.
 func (g *Gate) CheckLogin(ctx context.Context, caller resource.Caller, login, password string) error {
 	_, err := g.logIn(ctx, login, password, caller.Address)
 	return err
@@ -214,9 +212,9 @@ func (g *Gate) CheckLogin(ctx context.Context, caller resource.Caller, login, pa
 func (g *Gate) logIn(ctx context.Context, login, password string, address netip.Addr) (proven, error) {
 	caller := proven{Caller: resource.Caller{Address: address}}
 	from, name := Source(address), "login "+strings.ToLower(login)
-	// Checking a password is costly on purpose, so its pace is limited before
-	// anything is known of who asks.
-	if err := g.pace("address "+from, passwordCheck, g.Now()); err != nil {
+	// Checking a password is expensive on purpose, so it is throttled before
+	// anything about the caller is known.
+	if err := g.limitRate("address "+from, passwordCheck, g.Now()); err != nil {
 		return caller, err
 	}
 	var account *iam.Account
@@ -243,8 +241,9 @@ func (g *Gate) logIn(ctx context.Context, login, password string, address netip.
 	if err := look(); err != nil {
 		return caller, err
 	}
-	// One password of a login is checked at a time, so that of a volley of
-	// guesses four are checked: the others find the login locked, and cost nothing.
+	// One password of a login is checked at a time, so that four of many
+	// concurrent guesses are checked: the others find the login locked, and
+	// cost nothing.
 	leave, err := g.checks.enter(ctx, name)
 	if err != nil {
 		return caller, err
@@ -257,9 +256,9 @@ func (g *Gate) logIn(ctx context.Context, login, password string, address netip.
 	if err != nil {
 		return caller, err
 	}
-	// The result counts even if the client has hung up meanwhile, and is held
-	// against what all nodes have counted by now: neither the end of the call's
-	// context nor what it has seen so far applies.
+	// The result counts even if the client has hung up meanwhile, and is
+	// compared with the failures counted by all nodes: neither the end of the
+	// call's context nor its earlier reads apply.
 	switch refused, err := g.count(context.Background(), c.tally, from, right); {
 	case err != nil:
 		return caller, err

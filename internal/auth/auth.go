@@ -3,7 +3,7 @@
 //
 // The parts decide from values: the time is an argument, nothing is read from
 // disk or network, and every table that strangers can fill has a bound. [Gate]
-// joins them with what the store knows of the callers.
+// combines them with the accounts in the store.
 package auth
 
 import (
@@ -26,8 +26,8 @@ import (
 type Options struct {
 	DB             *resource.DB
 	Now            func() time.Time
-	Limits         *Limits        // nil: nobody is throttled
-	TrustedProxies []netip.Prefix // whose X-Forwarded-For counts
+	Limits         *Limits        // nil: no throttling
+	TrustedProxies []netip.Prefix // proxies whose X-Forwarded-For is trusted
 }
 
 // Gate decides who may call. It is safe for concurrent use.
@@ -40,24 +40,25 @@ type Gate struct {
 	checks    *queues // of passwords to be checked, by login
 	failing   *queues // of wrong signatures to be counted, by access key
 
-	// fits is [iam.Account.PasswordFits], but in tests.
+	// fits is [iam.Account.PasswordFits], except in tests.
 	fits func(*iam.Account, context.Context, string) (bool, error)
 
-	mu         sync.Mutex // guards what follows
+	mu         sync.Mutex // guards the fields below
 	cas        *lru[id.Ca, *x509.Certificate]
 	admissions *lru[string, admission] // by account
 }
 
-// admission is what an account asks of those who call, at a version of it.
+// admission is what an account requires of callers, at one version of the
+// account.
 type admission struct {
 	version uint64
 	rules   []Rule
 	trusted bool // its policy asks for trusted sessions
 }
 
-// How much the gate remembers. Each entry takes some hundred bytes, a stranger
-// at most 2 KB. What is forgotten is only computed again, but for strangers'
-// locks, where a guesser needs as many names to be forgotten as there are entries.
+// The sizes of the caches. Each entry takes some hundred bytes, a stranger at
+// most 2 KB. Evicted entries are computed again. Only the locks of strangers
+// are lost, for which a guesser needs as many names as there are entries.
 const (
 	signingKeys   = 1 << 15
 	strangerNames = 1 << 14 // of access keys in memory, and of logins in the store
@@ -67,11 +68,12 @@ const (
 	readRules     = 1 << 12
 )
 
-// maxChecks is how many passwords may wait to be checked or be in it. Two at a
-// time take some 20 ms each, so that the last one waits for less than a second.
+// maxChecks is the maximum number of passwords that are checked or wait for it.
+// Two at a time take some 20 ms each, so the last one waits for less than a
+// second.
 const maxChecks = 64
 
-// New makes a gate.
+// New returns a Gate.
 func New(o Options) *Gate {
 	return &Gate{
 		Options:    o,
@@ -87,19 +89,19 @@ func New(o Options) *Gate {
 	}
 }
 
-// Identify returns who makes a call of an action. When it refuses, the caller
-// it returns is as much as is known, for the log: it has proven nothing.
+// Identify returns who makes a call of an action. If it refuses, the returned
+// caller has as much as is known, for the log, but is not authenticated.
 func (g *Gate) Identify(r *http.Request, body []byte, action *api.Action) (resource.Caller, error) {
 	now, address := g.Now(), g.Address(r)
 	stranger := func() (resource.Caller, error) {
-		return resource.Caller{Address: address}, g.pace("address "+address.String(), action.Name, now)
+		return resource.Caller{Address: address}, g.limitRate("address "+address.String(), action.Name, now)
 	}
 	if action.Auth == api.Open || action.Auth == api.OpenOrKnown && r.Header.Get("Authorization") == "" {
 		return stranger()
 	}
 	who, err := g.authenticate(r, body, action, address, now)
 	if err == nil {
-		err = g.pace(who.Account, action.Name, now)
+		err = g.limitRate(who.Account, action.Name, now)
 	}
 	if err == nil {
 		err = g.admit(r, who, action, now)
@@ -110,8 +112,8 @@ func (g *Gate) Identify(r *http.Request, body []byte, action *api.Action) (resou
 	return who.Caller, err
 }
 
-// isRefusal reports whether a call was refused for who makes it, and neither
-// for its pace nor because something of ours failed.
+// isRefusal reports whether a call was refused because of its caller, and
+// neither by throttling nor by an internal error.
 func isRefusal(err error) bool {
 	if _, ok := errors.AsType[*Throttled](err); ok {
 		return false
@@ -135,10 +137,10 @@ type Throttled struct {
 	error
 }
 
-// Unwrap is the fault that the caller sees.
+// Unwrap returns the error that the caller sees.
 func (t *Throttled) Unwrap() error { return t.error }
 
-func (g *Gate) pace(who, call string, now time.Time) error {
+func (g *Gate) limitRate(who, call string, now time.Time) error {
 	verdict, wait := g.throttle.Allow(who, call, now)
 	switch verdict {
 	case OverCall:
@@ -149,7 +151,7 @@ func (g *Gate) pace(who, call string, now time.Time) error {
 	return nil
 }
 
-// admit holds a call against the API access rules of its account.
+// admit checks a call against the API access rules of its account.
 func (g *Gate) admit(r *http.Request, who proven, action *api.Action, now time.Time) error {
 	var chain []*x509.Certificate
 	if r.TLS != nil {
@@ -163,8 +165,8 @@ func (g *Gate) admit(r *http.Request, who proven, action *api.Action, now time.T
 	return nil
 }
 
-// admission reads what an account asks of those who call it. What was read is
-// good until the account changes.
+// admission returns what an account requires of callers. It is cached until the
+// account changes.
 func (g *Gate) admission(tx *resource.Tx) (admission, error) {
 	g.mu.Lock()
 	known, ok := g.admissions.get(tx.Account())
@@ -206,8 +208,8 @@ func (g *Gate) certificate(ca *iam.Ca) *x509.Certificate {
 	}
 	cert, err := ca.Certificate()
 	if err != nil {
-		// It was read when the CA was created; what cannot be read now
-		// verifies nobody.
+		// It was parsed when the CA was created; a certificate that cannot be
+		// parsed now verifies no caller.
 		cert = &x509.Certificate{}
 	}
 	g.mu.Lock()
@@ -216,8 +218,8 @@ func (g *Gate) certificate(ca *iam.Ca) *x509.Certificate {
 	return cert
 }
 
-// Allow says whether a caller may make a call. The root account may make all.
-// An EIM user may do what a policy allows, and nothing else; without the
+// Allow reports whether a caller may make a call. The root account may make
+// all. An EIM user may do what a policy allows, and nothing else; without the
 // policy families no user has one.
 func (g *Gate) Allow(caller resource.Caller, call *api.Call) error {
 	if caller.User == "" {

@@ -240,7 +240,8 @@ func TestVolleyOfPasswords(t *testing.T) {
 		leave()
 		owner.are(map[apierror.Code]int{apierror.Locked: 1})
 		// One has its place before the test lets the others go on.
-		volley.are(map[apierror.Code]int{apierror.UnknownCredentials: 4, apierror.Locked: maxChecks - 6, apierror.CallThrottled: 500 - (maxChecks - 2)})
+		volley.are(map[apierror.Code]int{apierror.UnknownCredentials: 4, apierror.Locked: maxChecks - 6,
+			apierror.CallThrottled: 500 - (maxChecks - 2)})
 		if got := l.hashes.Load(); got != 4 {
 			t.Errorf("%d passwords were hashed, want 4", got)
 		}

@@ -34,11 +34,11 @@ type Lock struct {
 	Last     time.Time `json:",omitzero"` // of the last failure
 }
 
-// Locked reports whether an attempt at this time is refused unheard.
+// Locked reports whether an attempt at this time is refused unchecked.
 func (l Lock) Locked(now time.Time) bool { return now.Before(l.Until) }
 
 // Fail returns the Lock after one more failure. An attempt that is refused
-// unheard is none, and changes nothing.
+// unchecked does not count, and changes nothing.
 func (l Lock) Fail(now time.Time) Lock {
 	if l.Locked(now) {
 		return l
@@ -54,10 +54,10 @@ func (l Lock) Fail(now time.Time) Lock {
 // isQuiet reports whether the last failure is long ago.
 func (l Lock) isQuiet(now time.Time) bool { return now.Sub(l.Last) >= quiet }
 
-// Locks are the locks of one access key or login. They are values: a change
-// returns others.
+// Locks are the locks of one access key or login. They are immutable: changes
+// return new ones.
 type Locks struct {
-	Lock      Lock          // of all addresses that have none of their own, together
+	Lock      Lock          // shared by all addresses without their own
 	Addresses []AddressLock // at most maxAddresses
 }
 
@@ -67,8 +67,9 @@ type AddressLock struct {
 	Lock
 }
 
-// Source is the text that stands for the client at an address. An IPv6 client
-// has a whole /64 to choose addresses from, so that all of it is one source.
+// Source returns the text that identifies the client at an address. An IPv6
+// client has a whole /64 to choose addresses from, so that all of it is one
+// source.
 func Source(address netip.Addr) string {
 	address = address.Unmap().WithZone("")
 	if address.Is6() {
@@ -121,8 +122,8 @@ func (l Locks) Fail(from string, now time.Time) Locks {
 }
 
 // Succeed returns the locks after a success from the source. It forgives the
-// source and no other: otherwise each success of the owner would give everybody
-// else four more guesses.
+// source and no other: otherwise each success of the owner would give all
+// others four more guesses.
 func (l Locks) Succeed(from string, now time.Time) Locks {
 	l.Addresses = slices.DeleteFunc(slices.Clone(l.Addresses), func(a AddressLock) bool { return a.Address == from })
 	if l.Lock.isQuiet(now) {
@@ -134,22 +135,22 @@ func (l Locks) Succeed(from string, now time.Time) Locks {
 // isZero reports whether nothing is counted.
 func (l Locks) isZero() bool { return l.Lock == (Lock{}) && len(l.Addresses) == 0 }
 
-// Strangers locks the access keys that do not exist just as those that do, in
-// memory: nothing is written for them, because strangers can make up as many as
-// they like. It remembers a bounded number of names, those tried last. It is
-// safe for concurrent use.
+// Strangers locks access keys that do not exist like existing ones, but in
+// memory: nothing is written for them, because strangers can invent as many as
+// they like. It remembers a bounded number of names, the most recent ones. It
+// is safe for concurrent use.
 type Strangers struct {
 	mu    sync.Mutex // guards locks
 	locks *lru[[sha256.Size]byte, Locks]
 }
 
-// NewStrangers makes room for a number of names.
+// NewStrangers returns Strangers for a number of names.
 func NewStrangers(entries int) *Strangers {
 	return &Strangers{locks: newLRU[[sha256.Size]byte, Locks](entries)}
 }
 
 // Fail counts an attempt under a name that does not exist. It reports whether
-// the attempt was refused unheard, and so not counted.
+// the attempt was refused unchecked, and so not counted.
 func (s *Strangers) Fail(name, from string, now time.Time) (locked bool) {
 	// The hash has one size, whatever a stranger sends as a name.
 	key := sha256.Sum256([]byte(name))

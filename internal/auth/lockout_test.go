@@ -55,7 +55,8 @@ func TestLockAsJSON(t *testing.T) {
 		want string
 	}{
 		{"zero", Lock{}, `{}`},
-		{"locked", Lock{Failures: 4, Until: testTime, Last: testTime}, `{"Failures":4,"Until":"2026-03-14T09:26:53Z","Last":"2026-03-14T09:26:53Z"}`},
+		{"locked", Lock{Failures: 4, Until: testTime, Last: testTime},
+			`{"Failures":4,"Until":"2026-03-14T09:26:53Z","Last":"2026-03-14T09:26:53Z"}`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

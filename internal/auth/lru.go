@@ -1,7 +1,7 @@
 package auth
 
-// lru is a map of bounded size: a new entry takes the place of the one used
-// longest ago. It is not safe for concurrent use; its owner holds a lock.
+// lru is a map of bounded size: a new entry replaces the least recently used
+// one. It is not safe for concurrent use; its owner holds a lock.
 type lru[K comparable, V any] struct {
 	size    int
 	entries map[K]*entry[K, V]
@@ -14,7 +14,7 @@ type entry[K comparable, V any] struct {
 	next, prev *entry[K, V]
 }
 
-// newLRU makes a table for at most size entries, and for one at least.
+// newLRU returns a map for at most size entries, and at least one.
 func newLRU[K comparable, V any](size int) *lru[K, V] {
 	l := &lru[K, V]{size: max(size, 1), entries: map[K]*entry[K, V]{}}
 	l.ring.next, l.ring.prev = &l.ring, &l.ring
@@ -31,8 +31,8 @@ func (l *lru[K, V]) get(key K) (value V, ok bool) {
 	return e.value, true
 }
 
-// at returns the place of a key's value, a zero value if the key is new. The
-// place is good until the next call.
+// at returns a pointer to a key's value, a zero value if the key is new. The
+// pointer is valid until the next call.
 func (l *lru[K, V]) at(key K) *V {
 	e, ok := l.entries[key]
 	if !ok {

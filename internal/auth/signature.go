@@ -17,17 +17,17 @@ import (
 )
 
 var (
-	// ErrNoAuthorization says that a request carries no Authorization.
+	// ErrNoAuthorization means that a request has no Authorization header.
 	ErrNoAuthorization = errors.New("the request has no Authorization header")
-	// ErrUnknownScheme says that the Authorization of a request is not a
-	// signature of a scheme we know.
+	// ErrUnknownScheme means that the Authorization header is not a signature
+	// of a known scheme.
 	ErrUnknownScheme = errors.New("the Authorization header is of an unknown type")
-	// ErrMalformed says that a signature lacks a part, or that its parts
+	// ErrMalformed means that a signature lacks a part, or that its parts
 	// contradict each other.
 	ErrMalformed = errors.New("the signature is malformed")
 )
 
-// scheme is what the two ways to sign do not share.
+// scheme is what differs between the two ways to sign.
 type scheme struct {
 	name       string
 	prefix     string    // before the secret, as the first key
@@ -99,7 +99,7 @@ func (s *Signature) readFields(fields string) error {
 		case name == "Signature" && sum == "":
 			sum = value
 		default:
-			return malformed("it is not made of Credential, SignedHeaders and Signature")
+			return malformed("it does not consist of Credential, SignedHeaders and Signature")
 		}
 	}
 
@@ -158,8 +158,8 @@ func (s *Signature) signs(header string) bool {
 
 const stampLayout = "20060102T150405Z"
 
-// readTime finds the date among the signed headers. Either scheme takes the
-// date header of the other: curl mixes them when it is told to.
+// readTime finds the date among the signed headers. Either scheme accepts the
+// date header of the other, because curl can mix them.
 func (s *Signature) readTime(h http.Header) error {
 	for _, name := range s.scheme.dates {
 		values := headerValues(h, name)
@@ -205,8 +205,8 @@ type Verifier struct {
 // scope ends with the terminator of its scheme.
 type keyName struct{ secret, scope string }
 
-// NewVerifier makes room for a number of derived keys: one for each access
-// key and scope in use.
+// NewVerifier returns a Verifier that caches a number of derived keys: one for
+// each access key and scope in use.
 func NewVerifier(entries int) *Verifier {
 	return &Verifier{keys: newLRU[keyName, *signingKey](entries)}
 }
@@ -215,10 +215,10 @@ func NewVerifier(entries int) *Verifier {
 // body with this secret. The signature must come from the same request; its
 // age is for [Signature.Fresh] to judge.
 //
-// Clients differ in what they believe to send, so a request is read in each
-// way that a known client does, the usual way first. Repeated slashes apart,
-// all readings of the path end in the part from the last "/api/" on: whoever
-// routes the request must look no further than that for its action.
+// Clients differ in what they sign, so a request is read in each way that a
+// known client does, the usual way first. Repeated slashes apart, all readings
+// of the path end with the part from the last "/api/" on: the router must look
+// no further for its action.
 func (v *Verifier) Verify(s *Signature, secret string, r *http.Request, body []byte) bool {
 	path := r.URL.EscapedPath()
 	paths := distinct(path, collapseSlashes(path), fromLastAPI(path))
@@ -255,7 +255,8 @@ func (v *Verifier) find(secret, scope string) (*signingKey, bool) {
 	return v.keys.get(keyName{secret, scope})
 }
 
-// remember keeps a key that has proved right; guessing fills no table.
+// remember caches a key that has verified a signature, so that guesses cannot
+// fill the cache.
 func (v *Verifier) remember(secret, scope string, key *signingKey) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -346,8 +347,8 @@ func hexSum(body []byte) string {
 }
 
 // declaredPayload returns what stands for the body in the signature: its hash,
-// unless the client signed that it left the body out. A declared hash changes
-// nothing: the one of the body that came is what counts.
+// unless the client signed that it left the body out. A declared hash is
+// ignored: the hash of the received body counts.
 func (s *Signature) declaredPayload(h http.Header, hash string) string {
 	const header, leftOut = "x-amz-content-sha256", "UNSIGNED-PAYLOAD"
 	values := headerValues(h, header)

@@ -128,10 +128,12 @@ var clients = []client{
 	},
 	{
 		name: "osc-sdk-go v2, accept signed, body with a newline",
-		wire: "POST /api/v1/ReadVms HTTP/1.1\nHost: api.eu-west-2.outscale.com\nAccept: application/json\nContent-Type: application/json\nX-Amz-Date: " +
+		wire: "POST /api/v1/ReadVms HTTP/1.1\nHost: api.eu-west-2.outscale.com\nAccept: application/json\nContent-Type: " +
+			"application/json\nX-Amz-Date: " +
 			testStamp + "\nContent-Length: 5\n\nnull\n",
 		scheme: "AWS4", scope: "eu-west-2/oapi", path: "/api/v1/ReadVms",
-		headers: []string{"accept:application/json", "content-type:application/json", "host:api.eu-west-2.outscale.com", "x-amz-date:" + testStamp},
+		headers: []string{"accept:application/json", "content-type:application/json", "host:api.eu-west-2.outscale.com",
+			"x-amz-date:" + testStamp},
 	},
 	{
 		name: "osc-sdk-go v3, terraform, octl",
@@ -389,11 +391,13 @@ func TestPublishedExamples(t *testing.T) {
 			"host;x-amz-date", "5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31",
 		},
 		{
-			"get-vanilla-query-order-key-case", "GET /?Param2=value2&Param1=value1 HTTP/1.1\nHost: example.amazonaws.com\nX-Amz-Date: 20150830T123600Z\n\n",
+			"get-vanilla-query-order-key-case", "GET /?Param2=value2&Param1=value1 HTTP/1.1\nHost: example.amazonaws.com\nX-Amz-Date: " +
+				"20150830T123600Z\n\n",
 			"host;x-amz-date", "b97d918cfa904a5beff61c982a1b6f458b799221646efd99d3219ec94cdf2500",
 		},
 		{
-			"get-header-value-trim", "GET / HTTP/1.1\nHost: example.amazonaws.com\nMy-Header1: value1\nMy-Header2: \"a   b   c\"\nX-Amz-Date: 20150830T123600Z\n\n",
+			"get-header-value-trim", "GET / HTTP/1.1\nHost: example.amazonaws.com\nMy-Header1: value1\nMy-Header2: \"a   b   " +
+				"c\"\nX-Amz-Date: 20150830T123600Z\n\n",
 			"host;my-header1;my-header2;x-amz-date", "acc3ed3afb60bb290fc8d2dd0098b9911fcaa05412b367055dee359757a9c736",
 		},
 		{
@@ -422,7 +426,8 @@ func TestVendorSigner(t *testing.T) {
 		{"json", "POST", "https://api.eu-west-2.outscale.com/api/v1/CreateVms", `{"ImageId":"ami-12345678"}`, "oapi"},
 		{"port", "POST", "http://localhost:9000/api/v1/ReadVms", `{}`, "osc"},
 		{"no body", "POST", "http://localhost:9000/api/v1/ReadVms", ``, "osc"},
-		{"query", "GET", "http://localhost:9000/?Version=2016-11-15&Action=DescribeVolumes&Filter.1.Name=tag%3Aa+b&Filter.1.Value.1=%C3%A9~*&Filter.1.Value.10=", ``, "ec2"},
+		{"query", "GET", "http://localhost:9000/?Version=2016-11-15&Action=DescribeVolumes&" +
+			"Filter.1.Name=tag%3Aa+b&Filter.1.Value.1=%C3%A9~*&Filter.1.Value.10=", ``, "ec2"},
 		{"hash of the body in a header", "PUT", "http://localhost:9000/bucket", `data`, "s3"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -16,7 +16,8 @@ type Rate struct {
 	Burst     int
 }
 
-// Limits says how fast an account may call. A nil *Limits sets no limit.
+// Limits are the rates at which an account may call. A nil *Limits sets no
+// limit.
 type Limits struct {
 	PerAccount Rate            // all calls of an account together
 	PerCall    Rate            // each call of an account, by name
@@ -29,8 +30,8 @@ const passwordCheck = "a password"
 
 // DefaultLimits leave room for Terraform at ten parallel operations, for CSI
 // drivers and for whole test suites; the SDKs hold themselves to about five
-// requests per second. Calls by which a password can be guessed, or a mailbox
-// filled, are held to the pace of a person.
+// requests per second. Calls that can guess a password or fill a mailbox are
+// held to a human's rate.
 func DefaultLimits() *Limits {
 	return &Limits{
 		PerAccount: Rate{PerSecond: 500, Burst: 1000},
@@ -85,7 +86,7 @@ func parseRate(s string) (Rate, error) {
 	return Rate{PerSecond: float64(n), Burst: n}, nil
 }
 
-// Verdict is what a [Throttle] says of a request.
+// Verdict is the decision of a [Throttle] on a request.
 type Verdict int
 
 const (
@@ -99,8 +100,8 @@ const (
 // had the time to fill again is forgotten without harm. It is safe for
 // concurrent use.
 type Throttle struct {
-	perAccount, perCall pace
-	calls               map[string]pace
+	perAccount, perCall interval
+	calls               map[string]interval
 
 	mu      sync.Mutex // guards both tables
 	buckets *lru[bucketName, bucket]
@@ -112,21 +113,22 @@ type Throttle struct {
 // A bucketName with no call is the bucket of the whole account.
 type bucketName struct{ account, call string }
 
-// NewThrottle makes room for a number of buckets: an account uses one for
-// itself and one for each of its calls. No limits at all let everything pass.
+// NewThrottle returns a Throttle with room for a number of buckets: an account
+// uses one for itself and one for each of its calls. Nil limits let everything
+// pass.
 func NewThrottle(limits *Limits, entries int) *Throttle {
 	if limits == nil {
 		limits = &Limits{}
 	}
 	t := &Throttle{
-		perAccount: newPace(limits.PerAccount),
-		perCall:    newPace(limits.PerCall),
-		calls:      map[string]pace{},
+		perAccount: newInterval(limits.PerAccount),
+		perCall:    newInterval(limits.PerCall),
+		calls:      map[string]interval{},
 		buckets:    newLRU[bucketName, bucket](max(entries, 2)), // one request holds two at once
 		slow:       newLRU[bucketName, bucket](entries),
 	}
 	for call, rate := range limits.Calls {
-		t.calls[call] = newPace(rate)
+		t.calls[call] = newInterval(rate)
 	}
 	return t
 }
@@ -134,22 +136,22 @@ func NewThrottle(limits *Limits, entries int) *Throttle {
 // Allow decides on one call of an account. A request that is refused takes
 // nothing from any bucket, and may come again after retryAfter.
 func (t *Throttle) Allow(account, call string, now time.Time) (verdict Verdict, retryAfter time.Duration) {
-	table, callPace := t.buckets, t.perCall
+	table, callInterval := t.buckets, t.perCall
 	if p, ok := t.calls[call]; ok {
-		table, callPace = t.slow, p
+		table, callInterval = t.slow, p
 	}
 	at := now.UnixNano()
 
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	ofCall, ofAccount := table.at(bucketName{account, call}), t.buckets.at(bucketName{account, ""})
-	if wait := callPace.wait(*ofCall, at); wait > 0 {
+	if wait := callInterval.wait(*ofCall, at); wait > 0 {
 		return OverCall, wait
 	}
 	if wait := t.perAccount.wait(*ofAccount, at); wait > 0 {
 		return OverAccount, wait
 	}
-	*ofCall, *ofAccount = callPace.take(*ofCall, at), t.perAccount.take(*ofAccount, at)
+	*ofCall, *ofAccount = callInterval.take(*ofCall, at), t.perAccount.take(*ofAccount, at)
 	return OK, 0
 }
 
@@ -157,28 +159,28 @@ func (t *Throttle) Allow(account, call string, now time.Time) (verdict Verdict, 
 // nanoseconds since 1970: it misses what flows in until then.
 type bucket int64
 
-// pace is a Rate in nanoseconds.
-type pace struct {
+// interval is a Rate in nanoseconds.
+type interval struct {
 	token int64 // the time in which one token flows in
 	whole int64 // the time in which an empty bucket becomes full
 }
 
-func newPace(r Rate) pace {
+func newInterval(r Rate) interval {
 	if r.PerSecond <= 0 {
-		return pace{}
+		return interval{}
 	}
 	token := int64(float64(time.Second) / r.PerSecond)
-	return pace{token: token, whole: token * int64(max(r.Burst, 1))}
+	return interval{token: token, whole: token * int64(max(r.Burst, 1))}
 }
 
 // take returns the bucket with one token less.
-func (p pace) take(b bucket, now int64) bucket {
+func (p interval) take(b bucket, now int64) bucket {
 	// No bucket is emptier than empty, even if the clock was set back.
 	full := min(max(int64(b), now), now+p.whole)
 	return bucket(full + p.token)
 }
 
 // wait returns how long the bucket needs until it has a token.
-func (p pace) wait(b bucket, now int64) time.Duration {
+func (p interval) wait(b bucket, now int64) time.Duration {
 	return time.Duration(max(int64(p.take(b, now))-now-p.whole, 0))
 }

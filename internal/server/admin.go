@@ -14,26 +14,26 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// AdminOptions configures the administration listener.
+// AdminOptions configures the admin listener.
 type AdminOptions struct {
 	Metrics prometheus.Gatherer
-	Ready   func() error // why the region cannot serve now; nil: it can
-	// the name that requests may be for, besides localhost and addresses; empty: no other
+	Ready   func() error // returns why the region cannot serve now, or nil
+	// the host name of requests, besides localhost and addresses; empty: no other
 	Host string
 
-	// Backup copies the region, if it is the one in the directory data, to another
-	// directory, and returns what the operator should know of the copy. The token
-	// is what the request carries; an [ErrToken] says that it is not the right one.
-	// A nil Backup copies nothing.
+	// Backup copies the region, if it is the one in the directory data, to
+	// another directory, and returns a text for the operator. The token comes
+	// from the request; [ErrToken] means that it is wrong. A nil Backup
+	// disables backups.
 	Backup func(ctx context.Context, token, data, dir string) (fmt.Stringer, error)
 }
 
 // ErrToken is the error of a request without the token that it needs.
 var ErrToken = errors.New("the token is missing or wrong")
 
-// Admin is the handler of the administration listener: health, metrics,
-// profiles and backups. The command line is no profile that it shows: it may
-// have a password.
+// Admin returns the handler of the admin listener: health, metrics, profiles
+// and backups. The command line is not shown, because it may contain a
+// password.
 func Admin(o AdminOptions) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -71,13 +71,13 @@ func (o AdminOptions) backup(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// onlyOwnHosts refuses requests for names that are not ours. A web page whose
-// name leads to this machine is of the same origin as what it finds here, so the
-// browser lets it read all of it; only the name tells.
+// onlyOwnHosts refuses requests for other host names. A web page whose name
+// resolves to this machine has the same origin as the admin listener, so the
+// browser lets it read everything; only the name reveals it.
 func (o AdminOptions) onlyOwnHosts(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !o.isOwn(hostOf(r.Host)) {
-			text := fmt.Sprintf("The administration is not reached as %q: use an IP address, localhost, or the name given in --admin.", r.Host)
+			text := fmt.Sprintf("The admin listener does not serve the host %q: use an IP address, localhost, or the name given in --admin.", r.Host)
 			http.Error(w, text, http.StatusMisdirectedRequest)
 			return
 		}
@@ -85,8 +85,8 @@ func (o AdminOptions) onlyOwnHosts(h http.Handler) http.Handler {
 	})
 }
 
-// isOwn reports whether requests may be for a host. HTTP/1.0 names none, which no
-// browser speaks.
+// isOwn reports whether requests may be for a host. HTTP/1.0, which no browser
+// uses, names none.
 func (o AdminOptions) isOwn(host string) bool {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return true
@@ -94,7 +94,7 @@ func (o AdminOptions) isOwn(host string) bool {
 	return host == "" || strings.EqualFold(host, "localhost") || strings.EqualFold(host, o.Host)
 }
 
-// hostOf is a host without its port and brackets.
+// hostOf returns a host without its port and brackets.
 func hostOf(hostPort string) string {
 	if host, _, err := net.SplitHostPort(hostPort); err == nil {
 		return host

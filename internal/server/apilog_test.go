@@ -30,7 +30,8 @@ func TestPagesOfTheApiLogEndByBytes(t *testing.T) {
 	}
 	read := func(with, token string) (ids []string, next string, size int) {
 		t.Helper()
-		body := fmt.Sprintf(`{"ResultsPerPage": 1000, "Filters": {"QueryCallNames": ["CreateNet"]}, "With": %s, "NextPageToken": %q}`, with, token)
+		body := fmt.Sprintf(`{"ResultsPerPage": 1000, "Filters": {"QueryCallNames": ["CreateNet"]}, "With": %s, "NextPageToken": %q}`, with,
+			token)
 		answer := serve(r.Handler, signed(t, call("ReadApiLogs", body), r.Founded))
 		if answer.Code != http.StatusOK {
 			t.Fatalf("ReadApiLogs: %d, %.200s", answer.Code, answer.Body)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// document is a text that is served to many: as it is, and compressed.
+// document is a text that is served plain and compressed.
 type document struct {
 	plain, zipped []byte
 	tag           string // of the content
@@ -19,14 +19,14 @@ type document struct {
 func newDocument(text []byte) *document {
 	sum := sha256.Sum256(text)
 	var zipped bytes.Buffer
-	w, _ := gzip.NewWriterLevel(&zipped, gzip.BestCompression) // the level exists
+	w, _ := gzip.NewWriterLevel(&zipped, gzip.BestCompression) // the level is valid
 	_, _ = w.Write(text)                                       // a buffer takes everything
 	_ = w.Close()
 	return &document{text, zipped.Bytes(), hex.EncodeToString(sum[:16])}
 }
 
-// serve answers a request for the document. Each encoding has a tag of its own,
-// as caches tell them apart by it.
+// serve responds to a request for the document. Each encoding has its own tag,
+// because caches distinguish them by it.
 func (d *document) serve(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Set("Content-Type", "application/json")
@@ -42,7 +42,7 @@ func (d *document) serve(w http.ResponseWriter, r *http.Request) {
 
 // acceptsGzip reads an Accept-Encoding header.
 func acceptsGzip(header string) bool {
-	others := false // what a * says of those that are not named
+	others := false // the value of *, for encodings that are not listed
 	for coding := range strings.SplitSeq(header, ",") {
 		name, weight, _ := strings.Cut(strings.ReplaceAll(coding, " ", ""), ";")
 		zero, isWeight := strings.CutPrefix(strings.ToLower(weight), "q=0")

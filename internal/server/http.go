@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// HTTP makes the server of a listener, which should be one of [CutStalled]. It
-// bounds what a slow or silent client can hold. now is the time of the machine,
-// as deadlines of the network are.
+// HTTP returns the server for a listener, which should be a [CutStalled] one.
+// It bounds the resources of slow or silent clients. now is the machine's
+// clock, because network deadlines use it.
 func HTTP(h http.Handler, now func() time.Time) *http.Server {
 	return &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -53,8 +53,9 @@ func writeInTime(to deadlined, b []byte, now func() time.Time) (n int, err error
 	}
 }
 
-// CutStalled makes a listener whose connections end when the client does not
-// read what it is sent. TLS comes on top of it. now is the time of the machine.
+// CutStalled returns a listener whose connections end when the client does not
+// read what it is sent. TLS is layered on top of it. now is the machine's
+// clock.
 func CutStalled(l net.Listener, now func() time.Time) net.Listener {
 	return cutting{l, now}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 )
 
-// Metrics are the measurements of calls.
+// Metrics are the metrics of calls.
 type Metrics struct {
 	calls   *prometheus.CounterVec
 	seconds *prometheus.HistogramVec
@@ -16,14 +16,14 @@ type Metrics struct {
 	unrecorded prometheus.Counter
 }
 
-// NewMetrics makes the measurements of calls and registers them.
+// NewMetrics returns registered metrics of calls.
 func NewMetrics(r prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "bastide_calls_total", Help: "Calls by action and error code; no code for success.",
 		}, []string{"action", "code"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "bastide_call_seconds", Help: "Time from the request to its answer.",
+			Name: "bastide_call_seconds", Help: "Time from the request to its response.",
 			Buckets: []float64{.0001, .0003, .001, .003, .01, .03, .1, .3, 1, 3},
 		}, []string{"action"}),
 		unrecorded: prometheus.NewCounter(prometheus.CounterOpts{
@@ -34,8 +34,8 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	return m
 }
 
-// call counts a call. A name that is no action's is counted under one label:
-// labels made of what strangers send would fill the memory.
+// call counts a call. Unknown actions share one label, because labels from
+// strangers would fill the memory.
 func (m *Metrics) call(x *exchange, actions *api.API, took time.Duration) {
 	name := "unknown"
 	if a, err := actions.Find(x.call.Action, api.Latest); err == nil {

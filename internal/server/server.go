@@ -32,7 +32,7 @@ type Options struct {
 	API       *api.API
 	DB        *resource.DB
 	Gate      *auth.Gate
-	Log       *apilog.Archive // of calls; nil: they are not recorded
+	Log       *apilog.Archive // nil: calls are not recorded
 	Logger    *slog.Logger
 	Protocols []wire.Protocol // the first that recognises a request takes it
 	OpenAPI   []byte          // served at /openapi.json
@@ -40,19 +40,19 @@ type Options struct {
 	Rand      io.Reader
 	Metrics   *Metrics
 
-	// Strangers paces the records of calls whose caller has proven nothing; nil:
-	// each call makes a record.
+	// Strangers limits the records of calls without an authenticated caller;
+	// nil: each call is recorded.
 	Strangers *auth.Limits
 }
 
-// Server answers the public APIs.
+// Server serves the public APIs.
 type Server struct {
 	Options
 	strangers *auth.Throttle
-	openAPI   func() *document // compressed when it is first asked for
+	openAPI   func() *document // compressed at its first request
 }
 
-// New makes a server.
+// New returns a Server.
 func New(o Options) *Server {
 	return &Server{
 		Options:   o,
@@ -61,9 +61,9 @@ func New(o Options) *Server {
 	}
 }
 
-// strangerAddresses is how many addresses of strangers are remembered. One that
-// is forgotten may have its first records anew, as far as all strangers together
-// have not used theirs up.
+// strangerAddresses is the number of strangers' addresses that are remembered.
+// A forgotten one may make its first records again, as far as the limit for all
+// strangers allows.
 const strangerAddresses = 1 << 14
 
 // StrangerLimits are the records that calls without a proven caller may make: of
@@ -73,11 +73,11 @@ func StrangerLimits() *auth.Limits {
 	return &auth.Limits{PerAccount: auth.Rate{PerSecond: 20, Burst: 2000}, PerCall: auth.Rate{PerSecond: 1, Burst: 100}}
 }
 
-// maxBody bounds the body of a request, in bytes.
+// maxBody is the maximum size of a request's body in bytes.
 const maxBody = 1 << 20
 
-// exchange is a request on its way. It becomes a record of the API log
-// whatever happens.
+// exchange is a request being served. It always becomes a record of the API
+// log.
 type exchange struct {
 	id       string
 	start    time.Time
@@ -85,16 +85,16 @@ type exchange struct {
 	call     wire.Call
 	body     []byte
 	caller   resource.Caller
-	proven   bool // the caller is who it says
+	proven   bool // the caller is authenticated
 	response []byte
 	status   int
-	code     string // of the fault, or empty
+	code     string // error code; empty: success
 }
 
-// always are the headers of every answer. All but the first are what the real
-// service sends as well, with the values that are usual: a browser that opens an
-// answer must neither guess its type nor show it in a frame. Nothing changes the
-// lists, which all answers share.
+// always are the headers of every response. All but the first are the real
+// service's headers, with their usual values: a browser that opens a response
+// must neither guess its type nor show it in a frame. The lists are shared by
+// all responses and must not be changed.
 var always = http.Header{
 	"Access-Control-Allow-Origin": {"*"},
 	"Referrer-Policy":             {"no-referrer"},
@@ -104,11 +104,11 @@ var always = http.Header{
 	"X-Xss-Protection":            {"1; mode=block"},
 }
 
-// buffers hold answers while they are made.
+// buffers hold responses while they are encoded.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// ServeHTTP implements [http.Handler]. It never redirects: clients sign the
-// path they sent.
+// ServeHTTP implements [http.Handler]. It never redirects, because clients sign
+// the path.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	maps.Copy(header, always)
@@ -129,7 +129,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("Content-Type", x.protocol.ContentType())
 	header.Set("Content-Length", strconv.Itoa(len(x.response)))
 	w.WriteHeader(x.status)
-	// A client that went away cannot be told; its call has happened.
+	// The client may have disconnected; its call was made.
 	_, _ = w.Write(x.response)
 	s.record(x, r)
 	if cap(x.response) <= maxBody {
@@ -138,8 +138,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// answer is the path of a request: the protocol, who calls, what is asked,
-// whether they may, the rule, and the protocol again.
+// answer is the path of a request: decoding, authentication, binding,
+// permission, the rule, and encoding.
 func (s *Server) answer(x *exchange, r *http.Request) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -179,7 +179,7 @@ func (s *Server) answer(x *exchange, r *http.Request) (err error) {
 	if err := s.Gate.Allow(x.caller, call); err != nil {
 		return err
 	}
-	var response reflect.Value // stays empty on a dry run
+	var response reflect.Value // empty after a dry run
 	if !call.DryRun {
 		if response, err = call.Run(r.Context(), s.DB, x.caller); err != nil {
 			return err
@@ -190,11 +190,11 @@ func (s *Server) answer(x *exchange, r *http.Request) (err error) {
 	return nil
 }
 
-// proven reports whether Identify returned a caller with a proof. It also
-// returns what is known of a caller that it refuses, such as the account of an
-// access key that did not sign. Two refusals come after the proof: that the
-// access rules do not admit the caller, and that an access key calls too fast.
-// A password is throttled before it is checked.
+// proven reports whether Identify returned an authenticated caller. It also
+// returns what is known about a caller that it refuses, such as the account of
+// an access key with a wrong signature. Two refusals come after authentication:
+// the access rules do not admit the caller, or an access key calls too fast. A
+// password is throttled before it is checked.
 func proven(caller resource.Caller, err error) bool {
 	if caller.Account == "" {
 		return false
@@ -203,11 +203,11 @@ func proven(caller resource.Caller, err error) bool {
 	return err == nil || apierror.NoAccessRule.Is(err) || throttled && caller.AccessKey != ""
 }
 
-// refuse makes the answer to a call that failed. A cause that is our own goes
-// to our log, under the request id that the caller gets.
+// refuse encodes the response to a failed call. The cause of an internal error
+// goes to the log, under the request ID in the response.
 func (s *Server) refuse(x *exchange, header http.Header, err error) {
 	f := apierror.From(err)
-	// Who has hung up learns nothing, and nothing is wrong.
+	// If the client has hung up, nothing is wrong.
 	if f.Code == apierror.Internal && !errors.Is(err, context.Canceled) {
 		s.Logger.Error("a call failed", "request", x.id, "action", x.call.Action, "account", x.caller.Account, "error", err)
 	}
@@ -218,8 +218,8 @@ func (s *Server) refuse(x *exchange, header http.Header, err error) {
 	x.response, x.status = x.protocol.Refuse(x.response[:0], x.call, x.id, err)
 }
 
-// preflight answers the question that a browser asks before it calls from a
-// page of another origin. What protects an account is its signature.
+// preflight responds to the preflight request of a browser that calls from a
+// page of another origin. The signature protects the account.
 func (s *Server) preflight(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Set("Access-Control-Allow-Methods", "POST, OPTIONS")
@@ -230,7 +230,7 @@ func (s *Server) preflight(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// readBody reads the body, if it is not too large.
+// readBody reads the body, up to maxBody.
 func readBody(r *http.Request) ([]byte, error) {
 	if r.ContentLength == 0 {
 		return nil, nil
@@ -263,7 +263,7 @@ func tooLarge() error {
 func (s *Server) requestID() string {
 	var u [16]byte
 	if _, err := io.ReadFull(s.Rand, u[:]); err != nil {
-		panic(fmt.Errorf("reading the random source: %w", err))
+		panic(fmt.Errorf("reading the source of randomness: %w", err))
 	}
 	u[6] = u[6]&0x0f | 0x40 // version 4
 	u[8] = u[8]&0x3f | 0x80 // of RFC 9562
@@ -312,9 +312,9 @@ func (s *Server) record(x *exchange, r *http.Request) {
 	s.Log.Append(&record)
 }
 
-// admitsRecord reports whether a call from an address whose caller has proven
-// nothing may make a record. To the throttle, all strangers are one account and
-// each source is a call of it.
+// admitsRecord reports whether a call without an authenticated caller is
+// recorded. To the throttle, all strangers are one account and each source is a
+// call of it.
 func (s *Server) admitsRecord(address netip.Addr, now time.Time) bool {
 	verdict, _ := s.strangers.Allow("strangers", auth.Source(address), now)
 	return verdict == auth.OK

@@ -17,9 +17,9 @@ import (
 	"time"
 )
 
-// TLS is how the public listener speaks TLS: 1.3 only. A client certificate is
-// asked for and never demanded: API access rules say later who needs one, and
-// of which CA.
+// TLS returns the TLS configuration of the public listener: 1.3 only. A client
+// certificate is requested and never required, because API access rules decide
+// later who needs one, and from which CA.
 func TLS(cert tls.Certificate) *tls.Config {
 	return &tls.Config{
 		MinVersion:   tls.VersionTLS13,
@@ -29,16 +29,16 @@ func TLS(cert tls.Certificate) *tls.Config {
 	}
 }
 
-// How long the certificates of our own making last. The listener's is made
-// anew at each start.
+// The lifetimes of generated certificates. The listener's is generated at each
+// start.
 const (
 	authorityLife = 10 * 365 * 24 * time.Hour
 	listenerLife  = 365 * 24 * time.Hour
 )
 
-// AutoCertificate makes a certificate for the names (hosts or addresses) by a
-// certificate authority of our own, kept in dir, which it makes on first use.
-// It answers the file that clients must trust.
+// AutoCertificate issues a certificate for the names (hosts or addresses) from
+// the region's own certificate authority, which is kept in dir and created on
+// first use. It returns the file that clients must trust.
 func AutoCertificate(dir string, names []string, now time.Time, random io.Reader) (cert tls.Certificate, caFile string, err error) {
 	caFile, keyFile := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "ca.key")
 	ca, err := tls.LoadX509KeyPair(caFile, keyFile)
@@ -64,7 +64,7 @@ func AutoCertificate(dir string, names []string, now time.Time, random io.Reader
 	}
 	key, der, err := issue(template, listenerLife, ca.Leaf, ca.PrivateKey, now, random)
 	if err != nil {
-		return cert, "", fmt.Errorf("making the listener's certificate: %w", err)
+		return cert, "", fmt.Errorf("issuing the listener's certificate: %w", err)
 	}
 	return tls.Certificate{Certificate: [][]byte{der, ca.Certificate[0]}, PrivateKey: key}, caFile, nil
 }
@@ -95,9 +95,10 @@ func makeAuthority(dir, caFile, keyFile string, now time.Time, random io.Reader)
 	)
 }
 
-// issue makes a key and a certificate for it, signed by a parent, or by itself
-// if there is none.
-func issue(template *x509.Certificate, life time.Duration, parent *x509.Certificate, parentKey any, now time.Time, random io.Reader) (*ecdsa.PrivateKey, []byte, error) {
+// issue generates a key and a certificate for it, signed by a parent, or
+// self-signed if there is none.
+func issue(template *x509.Certificate, life time.Duration, parent *x509.Certificate, parentKey any, now time.Time,
+	random io.Reader) (*ecdsa.PrivateKey, []byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), random)
 	if err != nil {
 		return nil, nil, err
