@@ -198,3 +198,22 @@ type FiltersReadImageExportTask struct {
 	TaskIds  []id.ImageExportTask // The IDs of the tasks.
 	api.TagFilters
 }
+
+// noteImageFiles notes that the driver has begun, and how far it is. The files are
+// all of the export but its manifest.
+func noteImageFiles(tx *resource.Tx, t *ImageExportTask) error {
+	all := len(t.Manifest.Image.Snapshots)
+	left, done := 0, 0
+	for f := range exportFiles.Of(tx, t.TaskId) {
+		left++
+		done += f.Progress
+	}
+	progress, written := max(t.Progress, min((done+100*(all-left))/all, 99)), left == 0
+	changed := progress != t.Progress || written != t.Written
+	t.Progress, t.Written = progress, written
+	begun, err := resource.Try(tx, ImageExportTasks, t, lifecycle.Event[ImageExportState](exportBegun))
+	if begun || err != nil || !changed {
+		return err
+	}
+	return ImageExportTasks.Put(tx, t)
+}

@@ -71,39 +71,6 @@ func (f *exportFile) note(tx *resource.Tx, status driver.ExportStatus) error {
 	return task.noteFiles(tx)
 }
 
-// noteSnapshotFile notes how far the driver is. The file is the whole export.
-func noteSnapshotFile(tx *resource.Tx, t *SnapshotExportTask) error {
-	for f := range exportFiles.Of(tx, t.TaskId) {
-		if f.Progress <= t.Progress {
-			return nil
-		}
-		t.Progress = f.Progress
-		return SnapshotExportTasks.Put(tx, t)
-	}
-	t.Progress = 100
-	t.Target.forget()
-	return resource.Transition(tx, SnapshotExportTasks, t, lifecycle.Event[SnapshotExportState](exportCompleted))
-}
-
-// noteImageFiles notes that the driver has begun, and how far it is. The files are
-// all of the export but its manifest.
-func noteImageFiles(tx *resource.Tx, t *ImageExportTask) error {
-	all := len(t.Manifest.Image.Snapshots)
-	left, done := 0, 0
-	for f := range exportFiles.Of(tx, t.TaskId) {
-		left++
-		done += f.Progress
-	}
-	progress, written := max(t.Progress, min((done+100*(all-left))/all, 99)), left == 0
-	changed := progress != t.Progress || written != t.Written
-	t.Progress, t.Written = progress, written
-	begun, err := resource.Try(tx, ImageExportTasks, t, lifecycle.Event[ImageExportState](exportBegun))
-	if begun || err != nil || !changed {
-		return err
-	}
-	return ImageExportTasks.Put(tx, t)
-}
-
 // imageManifest is a manifest to be written.
 type imageManifest struct {
 	account string

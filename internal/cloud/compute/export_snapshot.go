@@ -130,3 +130,17 @@ type FiltersSnapshotExportTask struct {
 	TaskIds     []id.SnapshotExportTask // The IDs of the tasks.
 	api.TagFilters
 }
+
+// noteSnapshotFile notes how far the driver is. The file is the whole export.
+func noteSnapshotFile(tx *resource.Tx, t *SnapshotExportTask) error {
+	for f := range exportFiles.Of(tx, t.TaskId) {
+		if f.Progress <= t.Progress {
+			return nil
+		}
+		t.Progress = f.Progress
+		return SnapshotExportTasks.Put(tx, t)
+	}
+	t.Progress = 100
+	t.Target.forget()
+	return resource.Transition(tx, SnapshotExportTasks, t, lifecycle.Event[SnapshotExportState](exportCompleted))
+}

@@ -6,6 +6,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
 	"github.com/bastide-cloud/bastide/internal/resource"
 )
@@ -223,6 +224,47 @@ func leaveVm(tx *resource.Tx, vm id.Vm) error {
 			err = v.advanceLink(tx, linkEnded)
 		}
 		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wantedDisks are the disks that a machine should have, the one to boot from
+// first. ready is false while one of them is not made yet: the VM hears of it
+// when it is.
+func wantedDisks(tx *resource.Tx, vm *Vm) (disks []driver.MachineDisk, ready bool) {
+	ready = true
+	for v := range volumesOf(tx, vm.VmId) {
+		link := v.LinkedVolumes[0]
+		ready = ready && v.State != VolumeCreating && v.State != VolumeError
+		if link.State == VolumeDetaching {
+			continue
+		}
+		disk := driver.MachineDisk{Disk: string(v.VolumeId), Device: link.DeviceName}
+		if disk.Device == vm.RootDeviceName {
+			disks = append([]driver.MachineDisk{disk}, disks...)
+		} else {
+			disks = append(disks, disk)
+		}
+	}
+	return disks, ready
+}
+
+// disksLinked notes that the driver has the disks of a machine as given. What
+// became of the links since the driver was asked stays as it is.
+func disksLinked(tx *resource.Tx, vm id.Vm, has []driver.MachineDisk) error {
+	linked := map[driver.MachineDisk]bool{}
+	for _, d := range has {
+		linked[d] = true
+	}
+	for v := range Volumes.Of(tx, vm) {
+		link := v.LinkedVolumes[0]
+		event := linkDetached
+		if linked[driver.MachineDisk{Disk: string(v.VolumeId), Device: link.DeviceName}] {
+			event = linkAttached
+		}
+		if err := v.advanceLink(tx, event); err != nil {
 			return err
 		}
 	}

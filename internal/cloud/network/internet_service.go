@@ -4,6 +4,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
@@ -170,5 +171,11 @@ func (n *Net) checkUnreached(tx *resource.Tx) error {
 			return apierror.NetHasPublicIps.Errorf("The public IP %s is linked to %s, in the Net %s.", ip.PublicIp, nic.shownAs(), n.NetId)
 		}
 	}
+	return nil
+}
+
+// wantInternetService adds the internet service of a Net to what the driver must have.
+func wantInternetService(tx *resource.Tx, n *Net, want *driver.Net) error {
+	want.InternetService = string(n.internetService(tx))
 	return nil
 }

@@ -1,11 +1,13 @@
 package network
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
@@ -177,4 +179,20 @@ func dropNatService(tx *resource.Tx, n *NatService) error {
 	}
 	n.NicId = ""
 	return touch(tx, n.NetId)
+}
+
+// wantNatServices adds the NAT services of a Net to what the driver must have.
+func wantNatServices(tx *resource.Tx, n *Net, want *driver.Net) error {
+	for nat := range NatServices.Of(tx, n.NetId) {
+		wanted := driver.Nat{ID: string(nat.NatServiceId), Subnet: string(nat.SubnetId), Nic: string(nat.NicId)}
+		for ip := range PublicIps.Of(tx, nat.NatServiceId) {
+			public, err := netip.ParseAddr(string(ip.PublicIp))
+			if err != nil {
+				return err
+			}
+			wanted.Public = append(wanted.Public, public)
+		}
+		want.Nats = append(want.Nats, wanted)
+	}
+	return nil
 }

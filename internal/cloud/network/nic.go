@@ -3,11 +3,13 @@ package network
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
@@ -386,3 +388,28 @@ func keepLinked(_ *resource.Tx, n *Nic) error {
 	}
 	return nil
 }
+
+// wantNics adds the NICs in a Net to what the driver must have.
+func wantNics(tx *resource.Tx, net *Net, want *driver.Net) error {
+	for n := range Nics.Where(tx, "NetId", string(net.NetId)) {
+		nic := driver.Nic{ID: string(n.NicId), Subnet: string(n.SubnetId), MAC: n.MacAddress, SourceDestCheck: n.IsSourceDestChecked}
+		if n.LinkNic != nil {
+			nic.Machine, nic.Device = string(n.LinkNic.VmId), n.LinkNic.DeviceNumber
+		}
+		for _, g := range n.SecurityGroups {
+			nic.SecurityGroups = append(nic.SecurityGroups, string(g.SecurityGroupId))
+		}
+		public := map[api.IPv4]netip.Addr{}
+		for ip := range PublicIps.Where(tx, "NicId", string(n.NicId)) {
+			public[ip.PrivateIp] = addrOf(ip.PublicIp)
+		}
+		for _, ip := range n.addresses() {
+			nic.Addresses = append(nic.Addresses, driver.Address{Private: addrOf(ip), Public: public[ip]})
+		}
+		want.Nics = append(want.Nics, nic)
+	}
+	return nil
+}
+
+// addrOf is an address as drivers have it.
+func addrOf(ip api.IPv4) netip.Addr { return netip.MustParseAddr(string(ip)) }

@@ -11,6 +11,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
@@ -448,4 +449,14 @@ func defaultGroupOf(tx *resource.Tx, net id.Net) (id.SecurityGroup, error) {
 		return g.SecurityGroupId, nil
 	}
 	return "", fmt.Errorf("there is no default security group of the Net '%s'", net)
+}
+
+// wantSecurityGroups adds the security groups of a Net to what the driver must have.
+func wantSecurityGroups(tx *resource.Tx, n *Net, want *driver.Net) error {
+	for g := range SecurityGroups.Of(tx, n.NetId) {
+		want.SecurityGroups = append(want.SecurityGroups, driver.SecurityGroup{
+			ID: string(g.SecurityGroupId), Inbound: driverRules(g.InboundRules), Outbound: driverRules(g.OutboundRules),
+		})
+	}
+	return nil
 }

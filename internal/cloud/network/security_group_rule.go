@@ -2,11 +2,13 @@ package network
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
@@ -440,4 +442,31 @@ func (r *SecurityGroupRule) setEndpoints(endpoints []endpoint) {
 			r.SecurityGroupsMembers = append(r.SecurityGroupsMembers, e.member)
 		}
 	}
+}
+
+// driverRules are rules as drivers have them.
+func driverRules(rules []SecurityGroupRule) (plain []driver.Rule) {
+	for _, r := range rules {
+		rule := driver.Rule{
+			Protocol: string(r.IpProtocol), From: r.FromPortRange, To: r.ToPortRange,
+			Ranges: prefixes(r.IpRanges), Services: r.ServiceIds,
+		}
+		for _, m := range r.SecurityGroupsMembers {
+			name := driver.GroupName{Account: string(m.AccountId), ID: string(m.SecurityGroupId)}
+			if name.ID == "" { // another account's, which only the driver may look for
+				name.Name = m.SecurityGroupName
+			}
+			rule.Groups = append(rule.Groups, name)
+		}
+		plain = append(plain, rule)
+	}
+	return plain
+}
+
+// prefixes are ranges as addresses.
+func prefixes(ranges []api.CIDR) (plain []netip.Prefix) {
+	for _, r := range ranges {
+		plain = append(plain, r.Prefix())
+	}
+	return plain
 }

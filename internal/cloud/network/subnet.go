@@ -1,12 +1,14 @@
 package network
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
 	"github.com/bastide-cloud/bastide/internal/resource"
 )
@@ -170,3 +172,23 @@ func keepInhabited(tx *resource.Tx, s *Subnet) error {
 
 // leaveNet makes the driver hear that a Net has lost a Subnet.
 func leaveNet(tx *resource.Tx, s *Subnet) error { return touch(tx, s.NetId) }
+
+// wantSubnets adds the Subnets of a Net to what the driver must have.
+func wantSubnets(tx *resource.Tx, n *Net, want *driver.Net) error {
+	main, linked := "", map[id.Subnet]string{}
+	for t := range RouteTables.Of(tx, n.NetId) {
+		for _, link := range t.LinkRouteTables {
+			if link.Main {
+				main = string(t.RouteTableId)
+			} else {
+				linked[link.SubnetId] = string(t.RouteTableId)
+			}
+		}
+	}
+	for s := range Subnets.Of(tx, n.NetId) {
+		want.Subnets = append(want.Subnets, driver.Subnet{
+			ID: string(s.SubnetId), IpRange: s.IpRange.Prefix(), Subregion: s.SubregionName, RouteTable: cmp.Or(linked[s.SubnetId], main),
+		})
+	}
+	return nil
+}

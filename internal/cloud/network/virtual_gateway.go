@@ -7,6 +7,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/driver"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
 	"github.com/bastide-cloud/bastide/internal/resource"
 )
@@ -270,4 +271,12 @@ func (g *VirtualGateway) moved(tx *resource.Tx, netID id.Net) error {
 		return err
 	}
 	return touch(tx, netID)
+}
+
+// wantVirtualGateway adds the virtual gateway of a Net to what the driver must have.
+func wantVirtualGateway(tx *resource.Tx, n *Net, want *driver.Net) error {
+	for g := range VirtualGateways.Of(tx, n.NetId) {
+		want.VirtualGateway = string(g.VirtualGatewayId)
+	}
+	return nil
 }
