@@ -20,7 +20,8 @@ func TestVmTypesAreSane(t *testing.T) {
 			t.Errorf("%s is listed twice", v.VmTypeName)
 		}
 		names[v.VmTypeName] = true
-		if v.VcoreCount < 1 || v.VcoreCount > 96 || v.MemorySize < 1 || v.MemorySize > 500 || v.MemorySize != math.Trunc(v.MemorySize) || v.MaxPrivateIps < 2 {
+		if v.VcoreCount < 1 || v.VcoreCount > 96 || v.MemorySize < 1 || v.MemorySize > 500 || v.MemorySize != math.Trunc(v.MemorySize) ||
+			v.MaxPrivateIps < 2 {
 			t.Errorf("%+v is out of bounds", v)
 		}
 		if disks := v.VolumeCount > 0; disks != (v.VolumeSize > 0) || !disks && v.EphemeralsType != "" {
@@ -37,8 +38,10 @@ func TestRecordedVmTypes(t *testing.T) {
 		types[v.VmTypeName] = v
 	}
 	for name, memory := range map[string]float64{
-		"t2.nano": 1, "c3.4xlarge": 31, "m4.2xlarge": 33, "c4.8xlarge": 61, "r3.2xlarge": 62, "m4.4xlarge": 66, "g3.4xlarge": 125, "c5.18xlarge": 147,
-		"m4.10xlarge": 164, "m5.12xlarge": 197, "r4.8xlarge": 250, "g3.16xlarge": 500, "r3.large": 15, "c5.9xlarge": 74, "m2.4xlarge": 70, "m5.24xlarge": 384,
+		"t2.nano": 1, "c3.4xlarge": 31, "m4.2xlarge": 33, "c4.8xlarge": 61, "r3.2xlarge": 62, "m4.4xlarge": 66, "g3.4xlarge": 125,
+		"c5.18xlarge": 147,
+		"m4.10xlarge": 164, "m5.12xlarge": 197, "r4.8xlarge": 250, "g3.16xlarge": 500, "r3.large": 15, "c5.9xlarge": 74, "m2.4xlarge": 70,
+		"m5.24xlarge": 384,
 	} {
 		if got := types[name].MemorySize; got != memory {
 			t.Errorf("%s has %v GiB, want %v", name, got, memory)

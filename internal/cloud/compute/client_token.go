@@ -19,7 +19,7 @@ const maxClientToken = 64
 // Check reports a token that is too long.
 func (t ClientToken) Check() error {
 	if len(t) > maxClientToken {
-		return apierror.InvalidLength.Errorf("A client token has at most %d characters.", maxClientToken)
+		return apierror.InvalidLength.Errorf("ClientToken is longer than %d characters.", maxClientToken)
 	}
 	return nil
 }

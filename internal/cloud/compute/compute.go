@@ -2,7 +2,7 @@
 // images that they are made of and that are made of them, keypairs, flexible
 // GPUs, dedicated groups, and groups and templates of VMs.
 //
-// Rules say what there shall be and answer at once. Loops bring it to the driver
+// Rules store what callers request and return at once. Loops bring it to the driver
 // afterwards, each VM and each disk as one value.
 package compute
 
@@ -37,7 +37,7 @@ type Region struct {
 func (region Region) Check() error {
 	for subregion, models := range region.GpuCapacity {
 		if !slices.Contains(region.Subregions, subregion) {
-			return fmt.Errorf("%s is none of the Subregions %s", subregion, strings.Join(region.Subregions, ", "))
+			return fmt.Errorf("%s is not one of the Subregions %s", subregion, strings.Join(region.Subregions, ", "))
 		}
 		for model, count := range models {
 			if _, err := modelNamed(model); err != nil {
@@ -86,7 +86,7 @@ func Actions(region Region) []api.Action {
 // checkSubregion refuses the name of a Subregion that the region does not have.
 func (region Region) checkSubregion(name string) error {
 	if !slices.Contains(region.Subregions, name) {
-		return apierror.SubregionNotFound.Errorf("The SubregionName '%.100s' is none of %s.", name, strings.Join(region.Subregions, ", "))
+		return apierror.SubregionNotFound.Errorf("The SubregionName '%.100s' is not one of %s.", name, strings.Join(region.Subregions, ", "))
 	}
 	return nil
 }

@@ -93,7 +93,7 @@ const maxName = 255
 // Check reports a name that is empty or too long.
 func (n Name) Check() error {
 	if length := utf8.RuneCountInString(string(n)); length == 0 || length > maxName {
-		return apierror.InvalidLength.Errorf("A name has between 1 and %d characters, and this one has %d.", maxName, length)
+		return apierror.InvalidLength.Errorf("The name has %[2]d characters. It must have 1 to %[1]d.", maxName, length)
 	}
 	return nil
 }
@@ -200,10 +200,12 @@ func (v *Vm) joinDedicatedGroup(tx *resource.Tx) error {
 	}
 	v.DedicatedGroupId = g.DedicatedGroupId
 	if g.SubregionName != v.Placement.SubregionName {
-		return apierror.SubregionMismatch.Errorf("The dedicated group %s is in %s, and the VM is to be in %s.", tenancy, g.SubregionName, v.Placement.SubregionName)
+		return apierror.SubregionMismatch.Errorf(
+			"The dedicated group %s is in the Subregion %s, and the VM is in %s.", tenancy, g.SubregionName, v.Placement.SubregionName)
 	}
 	if want := fmt.Sprint("v", g.CpuGeneration); v.generation() != "" && v.generation() != want {
-		return apierror.InvalidParameter.Errorf("The processors of the dedicated group %s are of the generation %s, and the VM is to be a %s.", tenancy, want, v.VmType)
+		return apierror.InvalidParameter.Errorf(
+			"The dedicated group %s has processors of the generation %s, which the VmType %s is not compatible with.", tenancy, want, v.VmType)
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
-// OsuExportToCreate says where in an object store an export shall be, and how.
+// OsuExportToCreate says where in an object store an export is written to, and how.
 type OsuExportToCreate struct {
 	DiskImageFormat DiskImageFormat `api:"required"` // The format of the files.
 	// The credentials that the bucket is written to with. By default, those of the region, if
@@ -49,7 +49,8 @@ func (n BucketName) Check() error {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-._", r))
 	}
 	if len(n) < 3 || len(n) > 255 || strings.ContainsFunc(string(n), bad) || n[0] == '.' {
-		return apierror.InvalidValue.Errorf("'%.100s' is not the name of a bucket: it has 3 to 255 letters, digits and any of -._ and begins with no dot.", string(n))
+		return apierror.InvalidValue.Errorf(
+			"'%.100s' is not the name of a bucket: 3 to 255 letters, digits, hyphens, dots and underscores, not beginning with a dot.", string(n))
 	}
 	return nil
 }
@@ -65,10 +66,11 @@ func (p ObjectPrefix) Check() error {
 	control := func(r rune) bool { return r < ' ' || r == 0x7f }
 	switch {
 	case len(p) > maxPrefix:
-		return apierror.InvalidLength.Errorf("A prefix has at most %d bytes.", maxPrefix)
+		return apierror.InvalidLength.Errorf("OsuPrefix is longer than %d bytes.", maxPrefix)
 	case !utf8.ValidString(string(p)) || strings.ContainsFunc(string(p), control):
 		return apierror.InvalidValue.Errorf("A prefix has no control characters.")
-	case strings.HasPrefix(string(p), "/") || strings.Contains("/"+string(p), "/../") || strings.Contains("/"+string(p), "/./") || strings.Contains(string(p), "//"):
+	case strings.HasPrefix(string(p), "/") || strings.Contains("/"+string(p), "/../") || strings.Contains("/"+string(p),
+		"/./") || strings.Contains(string(p), "//"):
 		return apierror.InvalidValue.Errorf("The prefix '%.200s' begins with a slash, or has a part that is empty or made of dots.", string(p))
 	}
 	return nil

@@ -140,7 +140,8 @@ func createImageExportTask(tx *resource.Tx, req *CreateImageExportTaskRequest, _
 	}
 	task := &ImageExportTask{
 		Comment: "Export of image " + string(i.ImageId), ImageId: i.ImageId, Target: req.OsuExport.target(),
-		OsuExport: OsuExportImageExportTask{req.OsuExport.DiskImageFormat, req.OsuExport.OsuBucket, req.OsuExport.OsuManifestUrl, req.OsuExport.OsuPrefix},
+		OsuExport: OsuExportImageExportTask{req.OsuExport.DiskImageFormat, req.OsuExport.OsuBucket, req.OsuExport.OsuManifestUrl,
+			req.OsuExport.OsuPrefix},
 	}
 	if task.Manifest, err = i.describe(); err != nil {
 		return nil, err

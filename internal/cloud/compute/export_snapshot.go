@@ -65,8 +65,9 @@ func (SnapshotExportState) Literals() []string {
 
 // snapshotExportLife is the life of a snapshot export task.
 var snapshotExportLife = lifecycle.Table[SnapshotExportState]{
-	"":                      {exportCreated: SnapshotExportPending},
-	SnapshotExportPending:   {exportCompleted: SnapshotExportCompleted, exportFailed: SnapshotExportFailed, exportCancelled: SnapshotExportCancelled},
+	"": {exportCreated: SnapshotExportPending},
+	SnapshotExportPending: {exportCompleted: SnapshotExportCompleted, exportFailed: SnapshotExportFailed,
+		exportCancelled: SnapshotExportCancelled},
 	SnapshotExportCompleted: {},
 	SnapshotExportCancelled: {},
 	SnapshotExportFailed:    {},
@@ -92,7 +93,8 @@ func (region Region) checkSnapshotBucket(tx *resource.Tx, req *CreateSnapshotExp
 	return region.checkBucket(tx, &req.OsuExport)
 }
 
-func createSnapshotExportTask(tx *resource.Tx, req *CreateSnapshotExportTaskRequest, _ struct{}) (*CreateSnapshotExportTaskResponse, error) {
+func createSnapshotExportTask(tx *resource.Tx, req *CreateSnapshotExportTaskRequest, _ struct{}) (*CreateSnapshotExportTaskResponse,
+	error) {
 	s, err := Snapshots.Get(tx, req.SnapshotId)
 	if err != nil {
 		if owner, _, found := sharedSnapshots.find(tx, req.SnapshotId); found == nil {
@@ -114,7 +116,8 @@ func createSnapshotExportTask(tx *resource.Tx, req *CreateSnapshotExportTaskRequ
 		return nil, err
 	}
 	name := string(task.TaskId)
-	f := &exportFile{FileId: resource.Name(name), SnapshotTask: task.TaskId, Object: task.Target.object(name + "." + string(task.Target.Format))}
+	f := &exportFile{FileId: resource.Name(name), SnapshotTask: task.TaskId,
+		Object: task.Target.object(name + "." + string(task.Target.Format))}
 	return &CreateSnapshotExportTaskResponse{task}, f.insert(tx, tx, s)
 }
 

@@ -176,7 +176,8 @@ func TestExportImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	root := m.Image.Snapshots[0]
-	if root.Device != "/dev/sda1" || root.Filename != "images/"+taskID+".qcow2" || root.Size != 2<<30 || *m.Image.Snapshots[1].Iops != 200 || strings.Contains(string(text), "hunter2") {
+	if root.Device != "/dev/sda1" || root.Filename != "images/"+taskID+".qcow2" || root.Size != 2<<30 || *m.Image.Snapshots[1].Iops != 200 ||
+		strings.Contains(string(text), "hunter2") {
 		t.Errorf("the manifest is %s", text)
 	}
 

@@ -129,7 +129,9 @@ func (region Region) createFlexibleGpu(_ *resource.Tx, req *CreateFlexibleGpuReq
 		generation = model.Generations[0]
 	}
 	if !slices.Contains(model.Generations, generation) {
-		return nil, apierror.InvalidValue.Errorf("The Generation '%.100s' does not go with %s, only %s.", generation, model.ModelName, strings.Join(model.Generations, ", "))
+		return nil, apierror.InvalidValue.Errorf(
+			"The Generation '%.100s' is not compatible with the model %s, which requires one of %s.",
+			generation, model.ModelName, strings.Join(model.Generations, ", "))
 	}
 	if err := region.checkSubregion(req.SubregionName); err != nil {
 		return nil, err

@@ -39,7 +39,8 @@ type ReadFlexibleGpuCatalogRequest struct{}
 func modelNamed(name string) (FlexibleGpuCatalog, error) {
 	i := slices.IndexFunc(gpuCatalog, func(m FlexibleGpuCatalog) bool { return m.ModelName == name })
 	if i < 0 {
-		return FlexibleGpuCatalog{}, apierror.InvalidValue.Errorf("The ModelName '%.100s' is not in the catalogue: see ReadFlexibleGpuCatalog.", name)
+		return FlexibleGpuCatalog{}, apierror.InvalidValue.Errorf(
+			"The ModelName '%.100s' is not in the catalogue: see ReadFlexibleGpuCatalog.", name)
 	}
 	return gpuCatalog[i], nil
 }

@@ -40,7 +40,9 @@ func linkFlexibleGpu(tx *resource.Tx, req *LinkFlexibleGpuRequest) error {
 	}
 	for other := range FlexibleGpus.Of(tx, vm.VmId) {
 		if other.ModelName != g.ModelName {
-			return apierror.GpuMismatch.Errorf("The VM %s has %s of the model %s already, and %s is of the model %s.", vm.VmId, other.FlexibleGpuId, other.ModelName, g.FlexibleGpuId, g.ModelName)
+			return apierror.GpuMismatch.Errorf(
+				"The VM %s has %s of the model %s already, and %s is of the model %s.",
+				vm.VmId, other.FlexibleGpuId, other.ModelName, g.FlexibleGpuId, g.ModelName)
 		}
 	}
 	g.VmId = vm.VmId
@@ -54,10 +56,12 @@ func (g *Gpu) fits(vm *Vm) error {
 		return err
 	}
 	if g.SubregionName != vm.Placement.SubregionName {
-		return apierror.SubregionMismatch.Errorf("The flexible GPU %s is in %s, and the VM %s in %s.", g.FlexibleGpuId, g.SubregionName, vm.VmId, vm.Placement.SubregionName)
+		return apierror.SubregionMismatch.Errorf(
+			"The flexible GPU %s is in %s, and the VM %s in %s.", g.FlexibleGpuId, g.SubregionName, vm.VmId, vm.Placement.SubregionName)
 	}
 	mismatch := func(format string, args ...any) error {
-		return apierror.GpuMismatch.Errorf("The flexible GPU %s does not go with the VM %s: "+format, append([]any{g.FlexibleGpuId, vm.VmId}, args...)...)
+		return apierror.GpuMismatch.Errorf(
+			"The flexible GPU %s is not compatible with the VM %s: "+format, append([]any{g.FlexibleGpuId, vm.VmId}, args...)...)
 	}
 	switch {
 	case vm.generation() != g.Generation:

@@ -84,7 +84,8 @@ func TestGpuCatalog(t *testing.T) {
 	}
 	for _, m := range models {
 		model := m.(object)
-		if model["ModelName"] == "nvidia-a100-80" && fmt.Sprint(model) != "map[Generations:[v6 v7] MaxCpu:35 MaxRam:256 ModelName:nvidia-a100-80 VRam:80000]" {
+		if model["ModelName"] == "nvidia-a100-80" &&
+			fmt.Sprint(model) != "map[Generations:[v6 v7] MaxCpu:35 MaxRam:256 ModelName:nvidia-a100-80 VRam:80000]" {
 			t.Errorf("%v", model)
 		}
 	}
@@ -122,7 +123,8 @@ func TestCreateFlexibleGpu(t *testing.T) {
 			continue
 		}
 		g := answer["FlexibleGpu"].(object)
-		if g["Generation"] != test.generation || g["State"] != "allocated" || g["SubregionName"] != "test-1b" || g["DeleteOnVmDeletion"] != false || g["VmId"] != nil {
+		if g["Generation"] != test.generation || g["State"] != "allocated" || g["SubregionName"] != "test-1b" ||
+			g["DeleteOnVmDeletion"] != false || g["VmId"] != nil {
 			t.Errorf("%s: %v", name, g)
 		}
 	}

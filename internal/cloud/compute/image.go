@@ -128,7 +128,8 @@ var imageNames = regexp.MustCompile(`^[A-Za-z0-9_ ()/.-]{3,128}$`)
 // for none.
 func (n ImageName) Check() error {
 	if n != "" && !imageNames.MatchString(string(n)) {
-		return apierror.InvalidImageName.Errorf("'%.200s' is not a name: it has 3 to 128 letters, digits, spaces, and any of _ - . / ( and ).", string(n))
+		return apierror.InvalidImageName.Errorf(
+			"'%.200s' is not the name of an image: 3 to 128 letters, digits, spaces and any of _ - . / ( and ).", string(n))
 	}
 	return nil
 }

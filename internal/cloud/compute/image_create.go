@@ -131,7 +131,10 @@ func (req *CreateImageRequest) checkWay() error {
 		}
 	case together("FileLocation"):
 	default:
-		return apierror.InvalidParameterSet.Errorf("%s cannot be given together: an image is of a VM (VmId), a copy (SourceImageId), of snapshots (BlockDeviceMappings) or of a file (FileLocation).", strings.Join(ways, " and "))
+		return apierror.InvalidParameterSet.Errorf(
+			"%s cannot be given together. Give the parameters of one source: a VM (VmId), another image (SourceImageId), "+
+				"snapshots (BlockDeviceMappings) or a file (FileLocation).",
+			strings.Join(ways, " and "))
 	}
 	return nil
 }
@@ -219,7 +222,8 @@ func imageOf(tx *resource.Tx, vmID id.Vm, noReboot bool) (*newImage, error) {
 		return nil, apierror.InvalidVmState.Errorf("The VM %s is %s, neither running nor stopped.", vmID, vm.State)
 	}
 	n := &newImage{Image: Image{
-		Architecture: Architecture(vm.Architecture), RootDeviceName: string(RootDevice), ProductCodes: vm.ProductCodes, BootModes: []BootMode{vm.BootMode},
+		Architecture: Architecture(vm.Architecture), RootDeviceName: string(RootDevice), ProductCodes: vm.ProductCodes,
+		BootModes: []BootMode{vm.BootMode},
 	}}
 	for v := range volumesOf(tx, vmID) {
 		link := v.LinkedVolumes[0]
@@ -307,7 +311,8 @@ func (req *CreateImageRequest) register(tx *resource.Tx) (*newImage, error) {
 	if !slices.ContainsFunc(n.BlockDeviceMappings, func(m BlockDeviceMappingImage) bool {
 		return m.DeviceName == req.RootDeviceName && m.Bsu.SnapshotId != ""
 	}) {
-		return nil, apierror.InvalidRootMapping.Errorf("None of BlockDeviceMappings has the DeviceName %s, that of the root device, and a SnapshotId.", req.RootDeviceName)
+		return nil, apierror.InvalidRootMapping.Errorf(
+			"None of BlockDeviceMappings has the root device %s as its DeviceName, with a SnapshotId.", req.RootDeviceName)
 	}
 	return n, nil
 }
@@ -317,7 +322,8 @@ func (n *newImage) complete(tx *resource.Tx, m BlockDeviceMappingImage) (BlockDe
 	if m.VirtualDeviceName != "" {
 		m.Bsu.DeleteOnVmDeletion = false // which is there unasked
 		if !ephemeralNames.MatchString(m.VirtualDeviceName) || m.Bsu != (BsuToCreate{}) {
-			return m, apierror.InvalidVirtualName.Errorf("The VirtualDeviceName '%.100s' is not of the form ephemeralN, or it has a volume.", m.VirtualDeviceName)
+			return m, apierror.InvalidVirtualName.Errorf(
+				"The VirtualDeviceName '%.100s' is not of the form ephemeralN, or it has a volume.", m.VirtualDeviceName)
 		}
 		return m, nil
 	}
@@ -351,7 +357,8 @@ func (b *BsuToCreate) complete(device DeviceName, least int) error {
 	case b.VolumeSize == 0:
 		b.VolumeSize = least
 	case b.VolumeSize < least:
-		return apierror.VolumeTooSmall.Errorf("The VolumeSize %d of %s is less than %d, that of the snapshot %s.", b.VolumeSize, device, least, b.SnapshotId)
+		return apierror.VolumeTooSmall.Errorf(
+			"The VolumeSize (%d) of %s is less than the size (%d) of the snapshot %s.", b.VolumeSize, device, least, b.SnapshotId)
 	}
 	p := VolumeUpdateParameters{Iops: b.Iops, Size: b.VolumeSize, VolumeType: b.VolumeType}
 	return p.complete()

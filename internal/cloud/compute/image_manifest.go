@@ -59,7 +59,10 @@ func (region Region) readManifest(tx *resource.Tx, req *CreateImageRequest) (*ma
 	if !strings.Contains(location, "://") {
 		task, ok := exported(tx, location)
 		if !ok {
-			return nil, apierror.ManifestNotFound.Errorf("The FileLocation '%.200s' is neither the pre-signed URL of a manifest nor the bucket and key of an image that the account has exported.", location)
+			return nil, apierror.ManifestNotFound.Errorf(
+				"The FileLocation '%.200s' is neither the pre-signed URL of a manifest nor "+
+					"the bucket and key of an image that the account has exported.",
+				location)
 		}
 		location = string(task.ManifestUrl)
 	}
@@ -153,7 +156,7 @@ func (s *manifestSnapshot) check() error {
 		return apierror.InvalidManifest.Errorf("'%.100s' is not the name of a device such as /dev/sda1.", s.Device)
 	}
 	if !slices.Contains(VolumeType("").Literals(), s.VolumeType) {
-		return apierror.InvalidManifest.Errorf("the VolumeType '%.100s' of %s is none of standard, gp2 and io1.", s.VolumeType, s.Device)
+		return apierror.InvalidManifest.Errorf("the VolumeType '%.100s' of %s is not one of standard, gp2 and io1.", s.VolumeType, s.Device)
 	}
 	if !isFile(s.PreSignedUrl) {
 		return apierror.InvalidManifest.Errorf("the PreSignedUrl of %s is not a URL.", s.Device)
@@ -167,7 +170,8 @@ func (s *manifestSnapshot) check() error {
 
 // bsu is the volume that a VM gets of the snapshot.
 func (s *manifestSnapshot) bsu() BsuToCreate {
-	b := BsuToCreate{DeleteOnVmDeletion: s.DeleteOnTermination, VolumeSize: int((s.Size + gib - 1) / gib), VolumeType: VolumeType(s.VolumeType)}
+	b := BsuToCreate{DeleteOnVmDeletion: s.DeleteOnTermination, VolumeSize: int((s.Size + gib - 1) / gib),
+		VolumeType: VolumeType(s.VolumeType)}
 	if s.Iops != nil {
 		b.Iops = *s.Iops
 	}
@@ -183,7 +187,8 @@ func (m *manifest) image(tx *resource.Tx) (*newImage, error) {
 	}}
 	for _, s := range m.Image.Snapshots {
 		if at, ok := expiry(s.PreSignedUrl); ok && tx.Now().After(at) {
-			return nil, apierror.InvalidManifest.Errorf("The manifest has expired: the URL of %s worked until %s.", s.Device, at.Format(time.RFC3339))
+			return nil, apierror.InvalidManifest.Errorf(
+				"The manifest has expired: the URL of %s worked until %s.", s.Device, at.Format(time.RFC3339))
 		}
 		bsu := s.bsu()
 		n.take(BlockDeviceMappingImage{DeviceName: DeviceName(s.Device), Bsu: bsu},

@@ -242,7 +242,8 @@ func TestImageFails(t *testing.T) {
 	l.drivers.Break(snapshot, "the disk is on fire")
 	l.settle()
 	got := l.readImage(anna, i.Text("ImageId"))
-	if want := "map[StateCode:Server.InternalError StateMessage:The snapshot " + snapshot + " has failed.]"; got.Text("State") != "failed" || got.Text("StateComment") != want {
+	if want := "map[StateCode:Server.InternalError StateMessage:The snapshot " + snapshot + " has failed.]"; got.Text("State") != "failed" ||
+		got.Text("StateComment") != want {
 		t.Errorf("it is %s: %s", got["State"], got["StateComment"])
 	}
 	l.refuse(apierror.InvalidImageState, anna, "CreateImage", `{"SourceImageId": %q, "SourceRegionName": "test-1"}`, i["ImageId"])
@@ -306,7 +307,8 @@ func TestRegisterImage(t *testing.T) {
 		{"DeviceName": "/dev/xvdc", "Bsu": {"SnapshotId": %[1]q, "VolumeSize": 12, "VolumeType": "gp2"}},
 		{"DeviceName": "/dev/xvdd", "VirtualDeviceName": "ephemeral0"}]}`, s)
 	for name, want := range map[string]string{
-		"State": "available", "Architecture": "i386", "BootModes": "[uefi legacy]", "TpmMandatory": "true", "ProductCodes": "[0001]", "FileLocation": "000000000001/web (v1.0)/2026_11-20",
+		"State": "available", "Architecture": "i386", "BootModes": "[uefi legacy]", "TpmMandatory": "true", "ProductCodes": "[0001]",
+		"FileLocation": "000000000001/web (v1.0)/2026_11-20",
 	} {
 		if got := i.Text(name); got != want {
 			t.Errorf("%s is %s, want %s", name, got, want)
@@ -427,7 +429,8 @@ func TestSharedImages(t *testing.T) {
 		name, request, _ := strings.Cut(action, " ")
 		l.refuse(apierror.ImageNotFound, ben, name, request, private)
 	}
-	if got, want := share(`{"Additions": {"AccountIds": ["`+ben+`", "`+carol+`"]}}`), "map[AccountIds:["+ben+" "+carol+"] GlobalPermission:false]"; got != want {
+	if got, want := share(`{"Additions": {"AccountIds": ["`+ben+`", "`+carol+`"]}}`),
+		"map[AccountIds:["+ben+" "+carol+"] GlobalPermission:false]"; got != want {
 		t.Errorf("the permissions are %s, want %s", got, want)
 	}
 	got := l.readImage(ben, private)
@@ -459,12 +462,14 @@ func TestSharedImages(t *testing.T) {
 	}
 	other := l.One(ben, "CreateImage", `{"SourceImageId": %q, "SourceRegionName": "test-1", "Description": "ours", "ProductCodes": ["0002"],
 		"BootModes": ["uefi"], "TpmMandatory": true}`, private)
-	if other.Text("Description") != "ours" || other.Text("ProductCodes") != "[0002]" || other.Text("BootModes") != "[uefi]" || other.Text("TpmMandatory") != "true" {
+	if other.Text("Description") != "ours" || other.Text("ProductCodes") != "[0002]" || other.Text("BootModes") != "[uefi]" ||
+		other.Text("TpmMandatory") != "true" {
 		t.Errorf("a copy with changes is %v", other)
 	}
 
 	// It is everybody's, and then nobody's.
-	if got, want := share(`{"Additions": {"GlobalPermission": true}}`), "map[AccountIds:["+ben+" "+carol+"] GlobalPermission:true]"; got != want {
+	if got, want := share(`{"Additions": {"GlobalPermission": true}}`),
+		"map[AccountIds:["+ben+" "+carol+"] GlobalPermission:true]"; got != want {
 		t.Errorf("the permissions are %s, want %s", got, want)
 	}
 	l.Selects(l.list("000000000004", "ReadImages", `{"PermissionsToLaunchGlobalPermission": true}`), "ImageId", private)
@@ -602,7 +607,8 @@ func TestPublish(t *testing.T) {
 		return used.insert(tx, v)
 	})
 	l.settle()
-	if got := l.readImage(anna, copied.Text("ImageId")); got.Text("State") != "available" || got.Text("PermissionsToLaunch") != "map[AccountIds:[] GlobalPermission:true]" {
+	if got := l.readImage(anna, copied.Text("ImageId")); got.Text("State") != "available" ||
+		got.Text("PermissionsToLaunch") != "map[AccountIds:[] GlobalPermission:true]" {
 		t.Errorf("a copy is %v", got)
 	}
 	of := copied["BlockDeviceMappings"].([]any)[0].(map[string]any)["Bsu"].(map[string]any)["SnapshotId"].(string)
@@ -660,7 +666,7 @@ func TestReadPublicImages(t *testing.T) {
 		"the name one":        "[" + fine + ", " + strings.Replace(fine, "ami-00000001", "ami-00000002", 1) + "]",
 		"the form ami-":       strings.Replace("["+fine+"]", "ami-00000001", "ami-1", 1),
 		"no ImageName":        strings.Replace("["+fine+"]", `"one"`, `""`, 1),
-		"is not a name":       strings.Replace("["+fine+"]", `"one"`, `"é"`, 1),
+		"is not the name of an image":       strings.Replace("["+fine+"]", `"one"`, `"é"`, 1),
 		"the Architecture":    strings.Replace("["+fine+"]", "x86_64", "arm64", 1),
 		"no BootModes":        strings.Replace("["+fine+"]", `["uefi"]`, `[]`, 1),
 		"the BootMode 'bios'": strings.Replace("["+fine+"]", `["uefi"]`, `["bios"]`, 1),
@@ -691,7 +697,8 @@ func TestImportImage(t *testing.T) {
 	l.fetched = []byte(manifestOf(l.Clock.Now().Add(time.Hour)))
 	i := l.One(anna, "CreateImage", `{"FileLocation": "https://example.com/manifest.json?Signature=x", "BootModes": ["uefi"]}`)
 	for name, want := range map[string]string{
-		"ImageName": "imported", "Description": "from afar", "Architecture": "x86_64", "ProductCodes": "[0002]", "State": "pending", "BootModes": "[uefi]",
+		"ImageName": "imported", "Description": "from afar", "Architecture": "x86_64", "ProductCodes": "[0002]", "State": "pending",
+		"BootModes":           "[uefi]",
 		"PermissionsToLaunch": "map[AccountIds:[] GlobalPermission:false]", "FileLocation": anna + "/imported",
 	} {
 		if i.Text(name) != want {

@@ -66,7 +66,7 @@ const maxKeypairName = 255
 // Check reports a name that no keypair can have.
 func (n KeypairName) Check() error {
 	if len(n) == 0 || len(n) > maxKeypairName {
-		return apierror.InvalidKeypairName.Errorf("The name of a keypair has between 1 and %d characters, and this one has %d.", maxKeypairName, len(n))
+		return apierror.InvalidKeypairName.Errorf("The KeypairName has %[2]d characters. It must have 1 to %[1]d.", maxKeypairName, len(n))
 	}
 	for _, c := range []byte(n) {
 		if c < ' ' || c > '~' {
@@ -176,7 +176,8 @@ func (req *DeleteKeypairRequest) keypair(tx *resource.Tx) (*Keypair, error) {
 	}
 	k, err := Keypairs.Get(tx, req.KeypairId)
 	if err == nil && req.KeypairName != "" && req.KeypairName != k.KeypairName {
-		err = apierror.InvalidParameter.Errorf("The KeypairName '%.255s' is not that of %s: give one of them only.", req.KeypairName, req.KeypairId)
+		err = apierror.InvalidParameter.Errorf(
+			"KeypairName '%.255s' and KeypairId %s name different keypairs. Give one of them.", req.KeypairName, req.KeypairId)
 	}
 	return k, err
 }

@@ -56,10 +56,11 @@ func readPublicKey(text string) (publicKey, error) {
 	}
 	// No text that was given is repeated: it may be a private key by mistake.
 	if !ok {
-		return k, apierror.InvalidKey.Errorf("PublicKey is not a public key in OpenSSH, RFC 4716, PEM or PKCS #8 form, nor one of them in Base64.")
+		return k, apierror.InvalidKey.Errorf(
+			"PublicKey is not a public key in OpenSSH, RFC 4716, PEM or PKCS #8 form, nor one of them in Base64.")
 	}
 	if !slices.Contains(keypairTypes, k.Type()) {
-		return k, apierror.InvalidKey.Errorf("PublicKey is a key of the type %s, which is none of %s.", k.Type(), strings.Join(keypairTypes, ", "))
+		return k, apierror.InvalidKey.Errorf("PublicKey has the type %s, which is not one of %s.", k.Type(), strings.Join(keypairTypes, ", "))
 	}
 	if bits := k.rsaBits(); bits != 0 && (bits < minRSA || bits > maxRSA) {
 		return k, apierror.InvalidKeySize.Errorf("PublicKey is an RSA key of %d bits, and those have between %d and %d.", bits, minRSA, maxRSA)
@@ -94,7 +95,8 @@ func parsePublicKey(data []byte) (publicKey, bool) {
 	}
 	// What follows is one key and no file of them. Options before a key restrict
 	// those who enter with it, and nothing here would keep them.
-	if key, comment, options, rest, err := ssh.ParseAuthorizedKey(text); err == nil && len(options) == 0 && len(rest) == 0 && !bytes.ContainsAny(text, "\r\n") {
+	if key, comment, options, rest, err := ssh.ParseAuthorizedKey(text); err == nil && len(options) == 0 && len(rest) == 0 &&
+		!bytes.ContainsAny(text, "\r\n") {
 		return publicKey{key, comment}, true
 	}
 	if key, err := ssh.ParsePublicKey(data); err == nil {

@@ -48,7 +48,8 @@ func (c PermissionsOnResourceCreation) apply(p PermissionsOnResource) (Permissio
 		return p, apierror.InvalidParameterSet.Errorf("Additions and Removals cannot be given together.")
 	case c.Additions != nil:
 		if all := len(p.AccountIds) + len(c.Additions.AccountIds); all > maxShared {
-			return p, apierror.InvalidCount.Errorf("A resource is shared with at most %d accounts, and not with %d: share it with everybody.", maxShared, all)
+			return p, apierror.InvalidCount.Errorf(
+				"The resource would be shared with %[2]d accounts. The maximum is %[1]d, or all accounts with GlobalPermission.", maxShared, all)
 		}
 		for _, account := range c.Additions.AccountIds {
 			if !slices.Contains(p.AccountIds, account) {

@@ -83,8 +83,9 @@ const (
 
 // snapshotLife is the life of a snapshot. A deleted one is gone at once.
 var snapshotLife = lifecycle.Table[SnapshotState]{
-	"":                {snapshotCreated: SnapshotInQueue, snapshotRegistered: SnapshotCompleted},
-	SnapshotInQueue:   {snapshotBegun: SnapshotPending, snapshotCompleted: SnapshotCompleted, snapshotFailed: SnapshotError, snapshotDeleted: ""},
+	"": {snapshotCreated: SnapshotInQueue, snapshotRegistered: SnapshotCompleted},
+	SnapshotInQueue: {snapshotBegun: SnapshotPending, snapshotCompleted: SnapshotCompleted, snapshotFailed: SnapshotError,
+		snapshotDeleted: ""},
 	SnapshotPending:   {snapshotCompleted: SnapshotCompleted, snapshotFailed: SnapshotError, snapshotDeleted: ""},
 	SnapshotCompleted: {snapshotDeleted: ""},
 	SnapshotError:     {snapshotDeleted: ""},

@@ -81,7 +81,9 @@ func (req *CreateSnapshotRequest) checkWay() error {
 	}
 	switch {
 	case ways > 1:
-		return apierror.InvalidParameterSet.Errorf("A snapshot is of a volume (VolumeId), a copy (SourceSnapshotId and SourceRegionName) or an import (FileLocation and SnapshotSize), and of one of them only.")
+		return apierror.InvalidParameterSet.Errorf(
+			"Give the parameters of one source: a volume (VolumeId), another snapshot (SourceSnapshotId and SourceRegionName) " +
+				"or a file (FileLocation and SnapshotSize).")
 	case ways == 0:
 		return apierror.MissingParameter.Errorf("One of VolumeId, SourceSnapshotId and FileLocation is required.")
 	case (req.SourceSnapshotId == "") != (req.SourceRegionName == ""):
@@ -144,13 +146,15 @@ func copyFrom(owner *resource.Tx, s *Snapshot) (newSnapshot, error) {
 // importOf is a snapshot whose content is in a file, so many bytes of it.
 func importOf(tx *resource.Tx, location string, size int64) (newSnapshot, error) {
 	if !isFile(location) {
-		return newSnapshot{}, apierror.InvalidURL.Errorf("The FileLocation is not the URL of a file, such as https://example.com/bucket/snapshot.qcow2.")
+		return newSnapshot{}, apierror.InvalidURL.Errorf(
+			"The FileLocation is not the URL of a file, such as https://example.com/bucket/snapshot.qcow2.")
 	}
 	if at, ok := expiry(location); ok && tx.Now().After(at) {
 		return newSnapshot{}, apierror.InvalidURL.Errorf("The FileLocation has expired: it worked until %s.", at.Format(time.RFC3339))
 	}
 	if size < 1 || size > maxVolumeSize*gib {
-		return newSnapshot{}, apierror.InvalidSnapshotSize.Errorf("The SnapshotSize %d is not between 1 and %d bytes.", size, int64(maxVolumeSize*gib))
+		return newSnapshot{}, apierror.InvalidSnapshotSize.Errorf(
+			"The SnapshotSize %d is not between 1 and %d bytes.", size, int64(maxVolumeSize*gib))
 	}
 	return newSnapshot{&Snapshot{VolumeSize: int((size + gib - 1) / gib)}, snapshotPart{FileLocation: resource.Secret(location)}}, nil
 }

@@ -43,7 +43,8 @@ func NewSnapshotLoop(db *resource.DB, disks driver.Disks) reconcile.Loop {
 func wantedSnapshot(account string, s *snapshotSet) driver.Snapshot {
 	want := driver.Snapshot{Account: account, ID: string(s.SetId), Generation: s.Generation}
 	for _, part := range s.Parts {
-		p := driver.SnapshotPart{ID: string(part.SnapshotId), Disk: string(part.Volume), URL: string(part.FileLocation), Image: part.Image, Size: part.Size}
+		p := driver.SnapshotPart{ID: string(part.SnapshotId), Disk: string(part.Volume), URL: string(part.FileLocation), Image: part.Image,
+			Size: part.Size}
 		if part.Copied != "" {
 			p.Copy = &driver.SnapshotName{Account: string(part.CopiedFrom), ID: string(part.Copied)}
 		}

@@ -282,7 +282,8 @@ func TestSharedSnapshots(t *testing.T) {
 		l.Selects(l.list(ben, "ReadSnapshots", "%s", filters), "SnapshotId", want...)
 	}
 	const stranger = "999999999999"
-	if got, want := update(private, `{"Additions": {"AccountIds": ["`+ben+`", "`+stranger+`", "`+ben+`"]}}`), "map[AccountIds:["+ben+" "+stranger+"] GlobalPermission:false]"; got != want {
+	if got, want := update(private, `{"Additions": {"AccountIds": ["`+ben+`", "`+stranger+`", "`+ben+`"]}}`),
+		"map[AccountIds:["+ben+" "+stranger+"] GlobalPermission:false]"; got != want {
 		t.Errorf("after the additions the permissions are %s, want %s", got, want)
 	}
 	if got, want := update(public, `{"Additions": {"GlobalPermission": true}}`), "map[AccountIds:[] GlobalPermission:true]"; got != want {

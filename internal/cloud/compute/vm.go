@@ -30,7 +30,7 @@ type Vm struct {
 	ImageId id.Image `ref:"-"`
 	// Whether the primary NIC only receives and sends packets that are addressed to or by it.
 	IsSourceDestChecked bool   `json:"-"`
-	KeypairName         string // The name of the keypair that opens the VM.
+	KeypairName         string // The name of the keypair of the VM.
 	// The number of the VM among those created by the same call, from 0 on.
 	LaunchNumber         int
 	NestedVirtualization bool // Whether VMs can run in the VM.
@@ -65,7 +65,7 @@ type Vm struct {
 	Tags     []api.Tag // The tags of the VM.
 	// Whether the VM has a virtual Trusted Platform Module.
 	TpmEnabled bool
-	// What the VM was told at its creation, in Base64.
+	// The user data of the VM, in Base64.
 	UserData UserData
 	VmId     id.Vm // The ID of the VM.
 	// What happens when the VM stops by itself.
@@ -98,7 +98,7 @@ type Vm struct {
 	// terminated: its NICs, which had it, are gone.
 	SourceDestChecked bool `wire:"-"`
 
-	// Running is what the VM shall be, State what is known of it.
+	// Running is the requested state of the VM, State the observed one.
 	Running bool `wire:"-"`
 	// Boots counts the starts and reboots that were asked for.
 	Boots int `wire:"-"`
@@ -109,7 +109,7 @@ type Vm struct {
 	Generation         uint64 `wire:"-"`
 	ObservedGeneration uint64 `wire:"-"`
 
-	// What filters select by and nobody is shown: the number of the state, the
+	// Fields that filters select by and no answer shows: the number of the state, the
 	// platform and the lifecycle as AWS has them, the number of the state reason,
 	// which none has, and the security groups of a VM of the public Cloud.
 	StateCode       int                          `json:"-" wire:"-"`

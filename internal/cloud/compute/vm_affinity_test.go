@@ -15,7 +15,8 @@ func TestPlacingTags(t *testing.T) {
 	l := newVmRegion(t)
 	vm := l.vmIn(anna, `"UserData": %q`, ordering(
 		"tags.osc.fcu.repulse_server=front", "tags.osc.fcu.attract_cluster_strict=site",
-		"tags.osc.fcu.repulse=front", "tags.osc.fcu.repulse_room=front", "tags.osc.fcu.love_server=front", "tags.repulse_server=front", "tags.osc.fcu.repulse_server_=front",
+		"tags.osc.fcu.repulse=front", "tags.osc.fcu.repulse_room=front", "tags.osc.fcu.love_server=front", "tags.repulse_server=front",
+		"tags.osc.fcu.repulse_server_=front",
 	))
 	want := []driver.Affinity{{Strategy: "repulse", Scope: "server", Group: "front"},
 		{Strategy: "attract", Scope: "cluster", Group: "site", Strict: true}}

@@ -112,7 +112,8 @@ func viewVmGroup(tx *resource.Tx, g *VmGroup) *VmGroup {
 // vms are the VMs in a group, but for those that are on their way out, the oldest
 // one first.
 func (g *VmGroup) vms(tx *resource.Tx) []*Vm {
-	return slices.DeleteFunc(slices.Collect(Vms.Where(tx, "VmGroupId", string(g.VmGroupId))), func(v *Vm) bool { return v.State == VmShuttingDown })
+	return slices.DeleteFunc(slices.Collect(Vms.Where(tx, "VmGroupId", string(g.VmGroupId))),
+		func(v *Vm) bool { return v.State == VmShuttingDown })
 }
 
 // VmNumber is a number of VMs in a group.
@@ -141,7 +142,7 @@ type CreateVmGroupRequest struct {
 
 func createVmGroup(tx *resource.Tx, req *CreateVmGroupRequest) (*VmGroup, error) {
 	if have := VmGroups.Count(tx); have >= maxVmGroups {
-		return nil, apierror.TooManyVms.Errorf("An account has at most %d VM groups.", maxVmGroups)
+		return nil, apierror.TooManyVms.Errorf("The account has %d VM groups, which is the maximum.", maxVmGroups)
 	}
 	if len(req.SecurityGroupIds) == 0 {
 		return nil, apierror.MissingParameter.Errorf("SecurityGroupIds is empty: name at least one.")

@@ -47,7 +47,8 @@ func TestVmGroupLife(t *testing.T) {
 	}
 	first := is("available", 2)["VmIds"].([]any)
 	v := l.read(anna, "ReadVms", "VmIds", fmt.Sprint(first[0]))
-	if v.Text("VmType") != "tinav5.c2r4" || v.Text("Performance") != "medium" || v.Text("State") != "running" || v.Text("SubnetId") != g.Text("SubnetId") {
+	if v.Text("VmType") != "tinav5.c2r4" || v.Text("Performance") != "medium" || v.Text("State") != "running" ||
+		v.Text("SubnetId") != g.Text("SubnetId") {
 		t.Errorf("a VM of the group is %v", v)
 	}
 	l.Selects(v.Objects("SecurityGroups"), "SecurityGroupName", "web")
@@ -164,8 +165,10 @@ func TestVmGroupFilters(t *testing.T) {
 	other := l.One(anna, "CreateVmGroup", `{%s, "VmCount": 2}`, l.groupIn(anna))
 	one := g.Text("VmGroupId")
 	tests := map[string]any{
-		"Descriptions": []string{"sheep"}, "SecurityGroupIds": g["SecurityGroupIds"], "SubnetIds": []any{g["SubnetId"]}, "TagKeys": []string{"env"},
-		"TagValues": []string{"test"}, "Tags": []string{"env=test"}, "VmCounts": []int{1}, "VmGroupIds": []string{one}, "VmTemplateIds": []any{g["VmTemplateId"]},
+		"Descriptions": []string{"sheep"}, "SecurityGroupIds": g["SecurityGroupIds"], "SubnetIds": []any{g["SubnetId"]},
+		"TagKeys":   []string{"env"},
+		"TagValues": []string{"test"}, "Tags": []string{"env=test"}, "VmCounts": []int{1}, "VmGroupIds": []string{one},
+		"VmTemplateIds": []any{g["VmTemplateId"]},
 	}
 	for name, value := range tests {
 		l.Selects(l.list(anna, "ReadVmGroups", "%s", jsonOf(map[string]any{name: value})), "VmGroupId", one)

@@ -27,11 +27,11 @@ type CreateVmsRequest struct {
 	DeletionProtection bool
 	// The ID of the image, which you may use.
 	ImageId id.Image `api:"required"`
-	// The name of the keypair that opens the VMs.
+	// The name of the keypair for the VMs.
 	KeypairName string
-	// The most VMs to make: as many as there is room for. By default, as many as at least.
+	// The maximum number of VMs to create. By default, MinVmsCount.
 	MaxVmsCount *int
-	// The fewest VMs to make: if there is no room for them, none is made. By default, 1.
+	// The minimum number of VMs to create. If there is no capacity for them, none is created. By default, 1.
 	MinVmsCount *int
 	// Whether VMs can run in the VMs, for dedicated tenancies only.
 	NestedVirtualization bool `default:"false"`
@@ -56,7 +56,7 @@ type CreateVmsRequest struct {
 	// Whether the VMs have a virtual Trusted Platform Module. By default, they do if the image
 	// needs one.
 	TpmEnabled *bool
-	// What the VMs are told, in Base64, of which there are at most 500 KiB. A section of it can
+	// The user data of the VMs, in Base64: at most 500 KiB. A section of it can
 	// give orders to the region: tags that the VMs get, and that they have no public IP.
 	UserData UserData
 	// What happens when the VMs stop. By default, `stop`.

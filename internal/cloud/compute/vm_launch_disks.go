@@ -111,7 +111,8 @@ func (i *Image) volumeMappings() []BlockDeviceMappingImage {
 // permission to use an image includes its snapshots. Empty: the image has no such
 // snapshot.
 func (i *Image) ownerOf(owner *resource.Tx, snapshot id.Snapshot) string {
-	if slices.ContainsFunc(i.BlockDeviceMappings, func(m BlockDeviceMappingImage) bool { return m.Bsu.SnapshotId == snapshot }) && snapshot != "" {
+	if slices.ContainsFunc(i.BlockDeviceMappings,
+		func(m BlockDeviceMappingImage) bool { return m.Bsu.SnapshotId == snapshot }) && snapshot != "" {
 		return i.snapshotOwner(owner, snapshot)
 	}
 	return ""

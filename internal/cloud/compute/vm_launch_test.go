@@ -26,7 +26,8 @@ func TestVmInPublicCloud(t *testing.T) {
 	t.Parallel()
 	l := newVmRegion(t)
 	image := l.omi(anna)
-	l.Call(anna, "CreateKeypair", `{"KeypairName": "key", "PublicKey": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKqO8OYfWSgr6feI7XEPe0RQPCfmDaZ3T4dtM0wgcmXs"}`)
+	l.Call(anna, "CreateKeypair", `{"KeypairName": "key",
+		"PublicKey": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKqO8OYfWSgr6feI7XEPe0RQPCfmDaZ3T4dtM0wgcmXs"}`)
 	v := l.Call(anna, "CreateVms", `{"ImageId": %q, "VmType": "tinav5.c2r2", "Performance": "medium", "KeypairName": "key",
 		"UserData": "aGVsbG8="}`, image).Objects("Vms")[0]
 	vm := v.Text("VmId")
@@ -56,8 +57,10 @@ func TestVmInPublicCloud(t *testing.T) {
 	l.Shows(without(l.read(anna, "ReadVms", "VmIds", vm), unknown...), want, image, "running", vm)
 
 	m := l.inWorld(anna, vm)
-	if m == nil || !m.On || m.Cores != 2 || m.Memory != 2 || m.CpuModel != "v5" || m.Performance != "medium" || string(m.UserData) != "hello" || m.Subregion != "test-1a" ||
-		len(m.Keys) != 1 || len(m.Disks) != 1 || m.Disks[0].Device != "/dev/sda1" || len(m.Nics) != 1 || m.Nics[0].Net != "" || !m.Nics[0].Public.IsValid() {
+	if m == nil || !m.On || m.Cores != 2 || m.Memory != 2 || m.CpuModel != "v5" || m.Performance != "medium" ||
+		string(m.UserData) != "hello" || m.Subregion != "test-1a" ||
+		len(m.Keys) != 1 || len(m.Disks) != 1 || m.Disks[0].Device != "/dev/sda1" || len(m.Nics) != 1 || m.Nics[0].Net != "" ||
+		!m.Nics[0].Public.IsValid() {
 		t.Errorf("the driver has %+v", m)
 	}
 	if m.Metadata["instance-id"] != vm || m.Metadata["public-keys/0/openssh-key"] == "" || m.Metadata["instance-type"] != "tinav5.c2r2" {
@@ -84,8 +87,10 @@ func TestVmInNet(t *testing.T) {
 		t.Errorf("it is in %s", got)
 	}
 	nic := v.Objects("Nics")[0]
-	if nic.Text("Description") != "Primary network interface" || nic.Text("State") != "in-use" || nic.Text("NetId") != net || nic.Text("SubnetId") != subnet ||
-		nic.Object("LinkNic").Text("DeleteOnVmDeletion") != "true" || nic.Object("LinkNic").Text("DeviceNumber") != "0" || nic.Object("LinkNic").Text("State") != "attached" {
+	if nic.Text("Description") != "Primary network interface" || nic.Text("State") != "in-use" || nic.Text("NetId") != net ||
+		nic.Text("SubnetId") != subnet ||
+		nic.Object("LinkNic").Text("DeleteOnVmDeletion") != "true" || nic.Object("LinkNic").Text("DeviceNumber") != "0" ||
+		nic.Object("LinkNic").Text("State") != "attached" {
 		t.Errorf("its NIC is %v", nic)
 	}
 	l.Selects(nic.Objects("PrivateIps"), "PrivateIp", "10.0.1.7", "10.0.1.8")
@@ -421,7 +426,8 @@ func TestStoppedOnCreation(t *testing.T) {
 	}
 	l.Call(anna, "StartVms", `{"VmIds": [%q]}`, vm)
 	l.act()
-	if v := l.read(anna, "ReadVms", "VmIds", vm); v.Text("State") != "running" || v.Text("PublicIp") == "<nil>" || v.Text("StateReason") != "" {
+	if v := l.read(anna, "ReadVms", "VmIds", vm); v.Text("State") != "running" || v.Text("PublicIp") == "<nil>" ||
+		v.Text("StateReason") != "" {
 		t.Errorf("started, it is %v", v)
 	}
 }
@@ -485,7 +491,8 @@ func TestTerminatedVmInNet(t *testing.T) {
 		l.Call(anna, "DeleteVms", `{"VmIds": [%q]}`, vm)
 		l.act()
 		v := l.read(anna, "ReadVms", "VmIds", vm)
-		if v.Text("State") != "terminated" || v["IsSourceDestChecked"] != checked || len(v.Object("ActionsOnNextBoot")) != 0 || v["ActionsOnNextBoot"] == nil ||
+		if v.Text("State") != "terminated" || v["IsSourceDestChecked"] != checked || len(v.Object("ActionsOnNextBoot")) != 0 ||
+			v["ActionsOnNextBoot"] == nil ||
 			v["Nics"] != nil || v["SecurityGroups"] != nil || v["BlockDeviceMappings"] == nil || v["Tags"] == nil {
 			t.Errorf("it ends as %v", v)
 		}
@@ -496,7 +503,8 @@ func TestTerminatedVmInNet(t *testing.T) {
 func TestPrivateOnly(t *testing.T) {
 	t.Parallel()
 	l := newVmRegion(t)
-	data := base64.StdEncoding.EncodeToString([]byte("#!/bin/sh\n-----BEGIN OUTSCALE SECTION-----\n private_only = true\n-----END OUTSCALE SECTION-----\n"))
+	data := base64.StdEncoding.EncodeToString([]byte(
+		"#!/bin/sh\n-----BEGIN OUTSCALE SECTION-----\n private_only = true\n-----END OUTSCALE SECTION-----\n"))
 	check := func(v reply, private bool) {
 		t.Helper()
 		nics := v.Objects("Nics")
@@ -510,7 +518,8 @@ func TestPrivateOnly(t *testing.T) {
 			"vpc-") || !strings.HasPrefix(v.Text("SubnetId"), "subnet-") {
 			t.Fatalf("a private VM is %v", v)
 		}
-		if n := nics[0]; n.Text("Description") != "Primary network interface" || n.Text("IsSourceDestChecked") != "false" || n.Text("NetId") != v.Text("NetId") ||
+		if n := nics[0]; n.Text("Description") != "Primary network interface" || n.Text("IsSourceDestChecked") != "false" ||
+			n.Text("NetId") != v.Text("NetId") ||
 			n.Object("LinkNic").Text("DeleteOnVmDeletion") != "true" {
 			t.Errorf("its NIC is %v", n)
 		}

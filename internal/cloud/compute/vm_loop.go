@@ -62,7 +62,8 @@ func (region Region) wantedMachine(tx *resource.Tx, v *Vm) (*driver.Machine, err
 
 // inspect finds that a machine is off which should be on, or that the driver has
 // lost it and is behind again.
-func (region Region) inspect(ctx context.Context, machines driver.Machines, account string, v *Vm) (note func(*resource.Tx, *Vm) error, err error) {
+func (region Region) inspect(ctx context.Context, machines driver.Machines, account string, v *Vm) (note func(*resource.Tx, *Vm) error,
+	err error) {
 	if !v.Running {
 		return nil, nil
 	}
@@ -88,7 +89,7 @@ func (region Region) inspect(ctx context.Context, machines driver.Machines, acco
 	}, nil
 }
 
-// hasFallen reports whether a machine is off although nobody asked for that.
+// hasFallen reports whether a machine is off although no caller asked for that.
 func hasFallen(m driver.MachineStatus) bool { return !m.On && m.OffBy != "" }
 
 // machineDone notes that the driver has a machine. What became of the VM since the

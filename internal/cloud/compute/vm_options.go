@@ -123,7 +123,7 @@ func (v *Vm) setShutdown(behavior ShutdownBehavior, config *ShutdownBehaviorConf
 		v.ShutdownBehaviorConfiguration = ShutdownBehaviorConfiguration{GuestStop, HostStop}
 	}
 	if behavior != "" && config != nil {
-		return apierror.IncompatibleParameters.Errorf("VmInitiatedShutdownBehavior and ShutdownBehaviorConfiguration are the same: they cannot be given together.")
+		return apierror.IncompatibleParameters.Errorf("VmInitiatedShutdownBehavior and ShutdownBehaviorConfiguration cannot be given together.")
 	}
 	now := &v.ShutdownBehaviorConfiguration
 	switch {
@@ -173,7 +173,7 @@ func (v *Vm) setNextBoot(actions *ActionsOnNextBoot) error {
 		return nil
 	}
 	if actions.SecureBoot != SecureBootNone && v.BootMode == BootLegacy {
-		return apierror.InvalidParameter.Errorf("ActionsOnNextBoot.SecureBoot is for VMs that boot by %s, and this one boots by %s.", BootUefi, v.BootMode)
+		return apierror.InvalidParameter.Errorf("ActionsOnNextBoot.SecureBoot requires the BootMode %s, and the VM has %s.", BootUefi, v.BootMode)
 	}
 	v.ActionsOnNextBoot = &ActionsOnNextBoot{actions.SecureBoot}
 	return nil
@@ -182,7 +182,7 @@ func (v *Vm) setNextBoot(actions *ActionsOnNextBoot) error {
 // checkNested refuses VMs in a VM that shares its host.
 func (v *Vm) checkNested() error {
 	if v.NestedVirtualization && v.Placement.Tenancy == network.TenancyDefault {
-		return apierror.InvalidParameter.Errorf("NestedVirtualization is for dedicated tenancies only.")
+		return apierror.InvalidParameter.Errorf("NestedVirtualization requires a dedicated tenancy.")
 	}
 	return nil
 }

@@ -73,7 +73,8 @@ func TestPowerInEachState(t *testing.T) {
 				}
 				answer := l.Call(anna, action, `{"VmIds": [%q, %[1]q]}`, vm)
 				if action != "RebootVms" {
-					if got := answer.Objects("Vms"); len(got) != 1 || got[0].Text("PreviousState") != string(state) || got[0].Text("CurrentState") != fmt.Sprint(want) {
+					if got := answer.Objects("Vms"); len(got) != 1 || got[0].Text("PreviousState") != string(state) ||
+						got[0].Text("CurrentState") != fmt.Sprint(want) {
 						t.Errorf("the answer is %v", answer)
 					}
 				}
@@ -315,7 +316,8 @@ func TestNoRoom(t *testing.T) {
 	if l.state(anna, first) == "stopped" {
 		first, second = second, first
 	}
-	if v := l.read(anna, "ReadVms", "VmIds", second); v.Text("StateReason") != "Server.InsufficientInstanceCapacity" || v.Text("PublicIp") != "<nil>" {
+	if v := l.read(anna, "ReadVms", "VmIds", second); v.Text("StateReason") != "Server.InsufficientInstanceCapacity" ||
+		v.Text("PublicIp") != "<nil>" {
 		t.Errorf("the one without room is %v", v)
 	}
 	l.Call(anna, "DeleteVms", `{"VmIds": [%q]}`, first)

@@ -14,7 +14,8 @@ func TestVmFilters(t *testing.T) {
 	subnet, net := l.subnet(anna)
 	internet := l.One(anna, "CreateInternetService", `{}`).Text("InternetServiceId")
 	l.Call(anna, "LinkInternetService", `{"InternetServiceId": %q, "NetId": %q}`, internet, net)
-	l.Call(anna, "CreateKeypair", `{"KeypairName": "key", "PublicKey": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKqO8OYfWSgr6feI7XEPe0RQPCfmDaZ3T4dtM0wgcmXs"}`)
+	l.Call(anna, "CreateKeypair", `{"KeypairName": "key",
+		"PublicKey": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKqO8OYfWSgr6feI7XEPe0RQPCfmDaZ3T4dtM0wgcmXs"}`)
 	image := l.omi(anna, func(i *Image) { i.ProductCodes, i.BootModes = []string{"0002"}, []BootMode{BootLegacy} })
 	one := l.vms(anna, `"SubnetId": %q, "PrivateIps": ["10.0.1.7", "10.0.1.8"], "KeypairName": "key", "VmType": "tinav5.c1r1",
 		"Placement": {"Tenancy": "dedicated"}`, subnet)[0].Text("VmId")

@@ -18,7 +18,7 @@ type VmTemplate struct {
 	Description    string       // The description of the template.
 	// The ID of the image that the VMs are made from.
 	ImageId        id.Image      `api:"required" ref:"-"`
-	KeypairName    string        // The name of the keypair that opens the VMs.
+	KeypairName    string        // The name of the keypair for the VMs.
 	Ram            int           `api:"required"` // The memory of each VM, in gibibytes (GiB).
 	Tags           []api.Tag     // The tags of the template.
 	VmTemplateId   id.VmTemplate `api:"required"` // The ID of the template.
@@ -50,7 +50,7 @@ type CreateVmTemplateRequest struct {
 	CpuPerformance Performance    `default:"high"` // The performance of the VMs.
 	Description    string         // A description of the template.
 	ImageId        id.Image       `api:"required"` // The ID of the image to make the VMs from.
-	KeypairName    string         // The name of the keypair that opens the VMs.
+	KeypairName    string         // The name of the keypair for the VMs.
 	Ram            VmRam          `api:"required"` // The memory of each VM, in gibibytes (GiB).
 	Tags           []api.Tag      // One or more tags for the template.
 	// A name for the template, of 1 to 255 characters.
@@ -86,7 +86,7 @@ func (g GenerationName) Check() error {
 
 func createVmTemplate(tx *resource.Tx, req *CreateVmTemplateRequest) (*VmTemplate, error) {
 	if have := VmTemplates.Count(tx); have >= maxVmTemplates {
-		return nil, apierror.TooManyVms.Errorf("An account has at most %d VM templates.", maxVmTemplates)
+		return nil, apierror.TooManyVms.Errorf("The account has %d VM templates, which is the maximum.", maxVmTemplates)
 	}
 	if _, _, err := launchable(tx, req.ImageId); err != nil {
 		return nil, err

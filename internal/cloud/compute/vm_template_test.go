@@ -70,7 +70,8 @@ func TestUpdateVmTemplate(t *testing.T) {
 	l := newRuleRegion(t, twoSubregions, nil)
 	tag := object{"Key": "a", "Value": "1"}
 	template := l.one("VmTemplate", alice, "CreateVmTemplate", object{
-		"CpuCores": 2, "CpuGeneration": "v4", "ImageId": l.image(alice), "Ram": 4, "VmTemplateName": "name", "Description": "text", "Tags": []any{tag, tag},
+		"CpuCores": 2, "CpuGeneration": "v4", "ImageId": l.image(alice), "Ram": 4, "VmTemplateName": "name", "Description": "text",
+		"Tags": []any{tag, tag},
 	})
 	for _, test := range []struct {
 		name   string
@@ -106,7 +107,8 @@ func TestVmTemplateFilters(t *testing.T) {
 		"CpuCores": 2, "CpuGeneration": "v4", "ImageId": image, "Ram": 4, "VmTemplateName": "a", "KeypairName": "key", "Description": "first",
 	})
 	l.call(alice, "CreateVmTemplate", object{
-		"CpuCores": 8, "CpuGeneration": "v5", "ImageId": other, "Ram": 16, "VmTemplateName": "b", "CpuPerformance": "medium", "Tags": []any{object{"Key": "env", "Value": "test"}},
+		"CpuCores": 8, "CpuGeneration": "v5", "ImageId": other, "Ram": 16, "VmTemplateName": "b", "CpuPerformance": "medium",
+		"Tags": []any{object{"Key": "env", "Value": "test"}},
 	})
 	for name, test := range map[string]struct {
 		filters object

@@ -42,7 +42,8 @@ func (region Region) typed(name string, asked Performance) (Size, Performance, e
 	_, mostCores := VmCores(0).Bounds()
 	_, mostMemory := VmRam(0).Bounds()
 	if generation > newestCpus || vcores > int(mostCores) || memory > int(mostMemory) {
-		return Size{}, "", apierror.VmTypeNotFound.Errorf("The VmType '%s' doesn't exist: there are generations 1 to %d, up to %d vCores and up to %d GiB of memory.",
+		return Size{}, "", apierror.VmTypeNotFound.Errorf(
+			"The VmType '%s' doesn't exist: there are generations 1 to %d, up to %d vCores and up to %d GiB of memory.",
 			name, newestCpus, mostCores, mostMemory)
 	}
 	if level, ok := levels[m[4]]; ok {
@@ -52,7 +53,8 @@ func (region Region) typed(name string, asked Performance) (Size, Performance, e
 }
 
 func noSuchType(name string) error {
-	return apierror.VmTypeNotFound.Errorf("The VmType '%.100s' doesn't exist. It is the name of a predefined type, or of the form tinavW.cXrYpZ.", name)
+	return apierror.VmTypeNotFound.Errorf(
+		"The VmType '%.100s' doesn't exist. It is the name of a predefined type, or of the form tinavW.cXrYpZ.", name)
 }
 
 // aliasPerformance is the level that a predefined type has. Source: the real

@@ -26,7 +26,8 @@ func TestTypes(t *testing.T) {
 		{"m3.large", PerformanceHighest, PerformanceHigh, Size{2, 8}, "v3"},
 		{"t2.small", PerformanceHighest, PerformanceMedium, Size{1, 2}, ""},
 		{name: "tina.c2r4"}, {name: "tinav0.c1r1"}, {name: "tinav8.c1r1"}, {name: "tinav7.c0r1"}, {name: "tinav7.c1r0"}, {name: "tinav7.c131r1"},
-		{name: "tinav7.c1r2301"}, {name: "tinav7.c1r1p4"}, {name: "tinav7.c1r1p0"}, {name: "tinav7.c1r1p"}, {name: "tinav7.c01r1"}, {name: "tinav7.c1r1 "},
+		{name: "tinav7.c1r2301"}, {name: "tinav7.c1r1p4"}, {name: "tinav7.c1r1p0"}, {name: "tinav7.c1r1p"}, {name: "tinav7.c01r1"},
+		{name: "tinav7.c1r1 "},
 		{name: "Tinav7.c1r1"}, {name: "m9.large"}, {name: ""}, {name: "tinav7.c99999999999999999999r1"},
 	}
 	for _, test := range tests {

@@ -29,11 +29,11 @@ type UpdateVmRequest struct {
 	NestedVirtualization *bool
 	// How much of its vCores the VM gets, unless its type says so.
 	Performance Performance
-	// The IDs of the security groups that the primary NIC shall be in.
+	// The IDs of the new security groups of the primary NIC.
 	SecurityGroupIds []id.SecurityGroup
 	// What happens when the VM stops by itself or its host fails.
 	ShutdownBehaviorConfiguration *ShutdownBehaviorConfiguration
-	// What the VM is told, in Base64, of which there are at most 500 KiB.
+	// The user data of the VM, in Base64: at most 500 KiB.
 	UserData *UserData
 	// The ID of the VM.
 	VmId                        id.Vm            `api:"required"`

@@ -37,7 +37,8 @@ func TestUpdateVm(t *testing.T) {
 			t.Parallel()
 			l := newVmRegion(t)
 			subnet, _ := l.subnet(anna)
-			l.Call(anna, "CreateKeypair", `{"KeypairName": "key", "PublicKey": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKqO8OYfWSgr6feI7XEPe0RQPCfmDaZ3T4dtM0wgcmXs"}`)
+			l.Call(anna, "CreateKeypair", `{"KeypairName": "key",
+				"PublicKey": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKqO8OYfWSgr6feI7XEPe0RQPCfmDaZ3T4dtM0wgcmXs"}`)
 			vm := l.vmIn(anna, `"SubnetId": %q, "VmType": "tinav6.c2r2", "Placement": {"Tenancy": "dedicated"}`, subnet)
 			if test.stopped {
 				l.refuse(apierror.InvalidState, anna, "UpdateVm", `{"VmId": %q, %s}`, vm, test.change)
@@ -51,7 +52,8 @@ func TestUpdateVm(t *testing.T) {
 			if got := l.read(anna, "ReadVms", "VmIds", vm).Text(test.field); got != test.want {
 				t.Errorf("it is %s, want %s", got, test.want)
 			}
-			if m := l.inWorld(anna, vm); m.On == test.stopped || test.field == "VmType" && m.Cores != 4 && m.Memory != 8 || test.field == "KeypairName" && len(m.Keys) != 1 {
+			if m := l.inWorld(anna, vm); m.On == test.stopped || test.field == "VmType" && m.Cores != 4 && m.Memory != 8 ||
+				test.field == "KeypairName" && len(m.Keys) != 1 {
 				t.Errorf("the driver has %+v", m)
 			}
 		})

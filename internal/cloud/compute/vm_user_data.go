@@ -21,7 +21,7 @@ const maxUserData = 500 << 10
 // Check reports a text that is too long or not Base64.
 func (u UserData) Check() error {
 	if len(u) > maxUserData {
-		return apierror.InvalidLength.Errorf("User data have at most %d characters in Base64, and these have %d.", maxUserData, len(u))
+		return apierror.InvalidLength.Errorf("UserData has %[2]d characters in Base64. The maximum is %[1]d.", maxUserData, len(u))
 	}
 	if _, err := base64.StdEncoding.DecodeString(withoutSpace(string(u))); err != nil {
 		return apierror.InvalidValue.Errorf("User data are given in Base64.")
@@ -70,7 +70,7 @@ func (u UserData) read() (o orders, forVm []byte) {
 	return o, forVm
 }
 
-// orders are those in user data.
+// orders are the ones in user data.
 func (u UserData) orders() orders {
 	o, _ := u.read()
 	return o
@@ -116,7 +116,7 @@ func (v *Vm) setUserData(tx *resource.Tx, u UserData) (err error) {
 	return err
 }
 
-// userData are those of a VM, be it a terminated one.
+// userData are those of a VM, or of a terminated one.
 func (v *Vm) userData(tx *resource.Tx) UserData {
 	if v.UserTextId == "" {
 		return v.UserData
@@ -138,7 +138,7 @@ func releaseUserText(tx *resource.Tx, textID userTextID) error {
 	return nil
 }
 
-// withEnded finds a resource by its ID, be it one that has ended and can still be
+// withEnded finds a resource by its ID, including one that has ended and can still be
 // read; nil: there is none.
 func withEnded[T any, I resource.ID](tx *resource.Tx, k *resource.Kind[T, I], of I) *T {
 	if v := k.Find(tx, of); v != nil {

@@ -154,8 +154,9 @@ const (
 // volumeLife is the life of a volume. One that a snapshot is still being taken
 // of is deleting until the snapshot has what it needs; any other for a moment.
 var volumeLife = lifecycle.Table[VolumeState]{
-	"":              {volumeCreated: VolumeCreating},
-	VolumeCreating:  {volumeMade: VolumeAvailable, VolumeMadeForVm: VolumeInUse, volumeFailed: VolumeError, volumeDeletedWithVm: VolumeDeleting},
+	"": {volumeCreated: VolumeCreating},
+	VolumeCreating: {volumeMade: VolumeAvailable, VolumeMadeForVm: VolumeInUse, volumeFailed: VolumeError,
+		volumeDeletedWithVm: VolumeDeleting},
 	VolumeAvailable: {volumeLinked: VolumeInUse, volumeDeleted: VolumeDeleting},
 	VolumeInUse:     {volumeUnlinked: VolumeAvailable, volumeDeletedWithVm: VolumeDeleting},
 	VolumeDeleting:  {volumeRemoved: ""},
@@ -320,11 +321,12 @@ func minVolumeSize(t VolumeType) int {
 // of a type that has no choice.
 func (p *VolumeUpdateParameters) complete() error {
 	if low := minVolumeSize(p.VolumeType); p.Size < low || p.Size > maxVolumeSize {
-		return apierror.InvalidVolumeSize.Errorf("The Size %d is not between %d and %d GiB, the bounds of %s volumes.", p.Size, low, maxVolumeSize, p.VolumeType)
+		return apierror.InvalidVolumeSize.Errorf(
+			"The Size is %d GiB. It must be between %d and %d GiB for %s volumes.", p.Size, low, maxVolumeSize, p.VolumeType)
 	}
 	if p.VolumeType != VolumeIo1 {
 		if p.Iops != 0 {
-			return apierror.InvalidParameter.Errorf("Iops can be given for io1 volumes only, and this one is %s.", p.VolumeType)
+			return apierror.InvalidParameter.Errorf("Iops can be given for io1 volumes, and the VolumeType is %s.", p.VolumeType)
 		}
 		p.Iops = standardIops
 		if p.VolumeType == VolumeGp2 {

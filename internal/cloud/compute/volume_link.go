@@ -106,12 +106,13 @@ func linkVolume(tx *resource.Tx, req *LinkVolumeRequest) error {
 // checkLink refuses to link a volume to a VM, by a device.
 func (v *Volume) checkLink(tx *resource.Tx, vm *Vm, device DeviceName) error {
 	if v.SubregionName != vm.Placement.SubregionName {
-		return apierror.SubregionMismatch.Errorf("The volume %s is in %s, and the VM %s in %s.", v.VolumeId, v.SubregionName, vm.VmId, vm.Placement.SubregionName)
+		return apierror.SubregionMismatch.Errorf(
+			"The volume %s is in %s, and the VM %s in %s.", v.VolumeId, v.SubregionName, vm.VmId, vm.Placement.SubregionName)
 	}
 	others := 0
 	for other := range Volumes.Of(tx, vm.VmId) {
 		if name := other.LinkedVolumes[0].DeviceName; name == string(device) {
-			return apierror.DeviceNameTaken.Errorf("The DeviceName %s is that of %s in the VM %s.", name, other.VolumeId, vm.VmId)
+			return apierror.DeviceNameTaken.Errorf("The DeviceName %s is used by the volume %s in the VM %s.", name, other.VolumeId, vm.VmId)
 		}
 		if others++; others == maxVolumes {
 			return apierror.TooManyVolumes.Errorf("The VM %s has %d volumes, as many as it can have.", vm.VmId, others)
@@ -167,7 +168,8 @@ func unlinkVolume(tx *resource.Tx, req *UnlinkVolumeRequest) error {
 	_, allowed := volumeLinkLife.Next(link.State, event)
 	switch {
 	case isRoot && vm.State != VmStopped:
-		return apierror.InvalidVmState.Errorf("The volume %s is the root device of the VM %s, which is %s, not stopped.", v.VolumeId, vm.VmId, vm.State)
+		return apierror.InvalidVmState.Errorf(
+			"The volume %s is the root device of the VM %s, which is %s, not stopped.", v.VolumeId, vm.VmId, vm.State)
 	case !resource.Allows(Volumes, v, volumeUnlinked):
 		return apierror.InvalidState.Errorf("The volume %s is %s, not in-use.", v.VolumeId, v.State)
 	case !allowed:

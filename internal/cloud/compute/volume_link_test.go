@@ -15,7 +15,8 @@ func TestDeviceNames(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[DeviceName]bool{
 		"/dev/sda1": true, "/dev/sdb": true, "/dev/sdz": true, "/dev/sdba": true, "/dev/sdzz": true, "/dev/xvdb": true, "/dev/xvdza": true,
-		"": false, "/dev/sda": false, "/dev/sda2": false, "/dev/sdab": false, "/dev/sd": false, "/dev/sdb1": false, "/dev/sdbcd": false, "/dev/sdB": false,
+		"": false, "/dev/sda": false, "/dev/sda2": false, "/dev/sdab": false, "/dev/sd": false, "/dev/sdb1": false, "/dev/sdbcd": false,
+		"/dev/sdB":  false,
 		"/dev/xvda": false, "/dev/xvda1": false, "/dev/vdb": false, "sdb": false, "/dev/sdb\n": false, " /dev/sdb": false,
 	} {
 		if err := name.Check(); (err == nil) != want {

@@ -174,7 +174,8 @@ func TestClientTokenOfVolumes(t *testing.T) {
 		t.Fatalf("the same request at once made %q", ids)
 	}
 	l.settle()
-	if again := l.One(anna, "CreateVolume", request); again.Text("VolumeId") != ids[0] || again.Text("State") != "available" || again.Text("ClientToken") != "once" {
+	if again := l.One(anna, "CreateVolume", request); again.Text("VolumeId") != ids[0] || again.Text("State") != "available" ||
+		again.Text("ClientToken") != "once" {
 		t.Errorf("the same request later answers %v", again)
 	}
 	l.refuse(apierror.TokenMismatch, anna, "CreateVolume", `{"SubregionName": "test-1a", "Size": 2, "ClientToken": "once"}`)

@@ -77,11 +77,13 @@ func TestUpdateVolume(t *testing.T) {
 			}
 			l.settle()
 			after := l.read(anna, "ReadVolumes", "VolumeIds", v)
-			if after.Text("Size") != test.size || after.Text("Iops") != test.iops || after.Text("VolumeType") != test.kind || after["TaskId"] != nil {
+			if after.Text("Size") != test.size || after.Text("Iops") != test.iops || after.Text("VolumeType") != test.kind ||
+				after["TaskId"] != nil {
 				t.Errorf("the volume becomes %v, want %s GiB, %s operations, %s", after, test.size, test.iops, test.kind)
 			}
 			disks, err := l.drivers.ObserveDisks(t.Context())
-			if err != nil || len(disks) != 1 || disks[0].Type != test.kind || float64(disks[0].Size) != after["Size"] || disks[0].Iops == 0 || after["Iops"] != nil && float64(disks[0].Iops) != after["Iops"] {
+			if err != nil || len(disks) != 1 || disks[0].Type != test.kind || float64(disks[0].Size) != after["Size"] || disks[0].Iops == 0 ||
+				after["Iops"] != nil && float64(disks[0].Iops) != after["Iops"] {
 				t.Errorf("the driver has %v, %v", disks, err)
 			}
 		})

@@ -90,7 +90,8 @@ func updateApiAccessPolicy(tx *resource.Tx, req *UpdateApiAccessPolicyRequest) (
 	if limit > 0 {
 		for key := range AccessKeys.All(tx) {
 			if key.ExpirationDate == 0 {
-				return nil, apierror.InvalidParameter.Errorf("MaxAccessKeyExpirationSeconds needs access keys that end, and %s has no ExpirationDate.", key.AccessKeyId)
+				return nil, apierror.InvalidParameter.Errorf("MaxAccessKeyExpirationSeconds needs access keys that end, and %s has no ExpirationDate.",
+					key.AccessKeyId)
 			}
 			if key.ExpirationDate.Time().Sub(tx.Now()) >= limit.duration() {
 				return nil, apierror.InvalidParameter.Errorf("MaxAccessKeyExpirationSeconds must exceed what each access key has left, and %s lives until %s.",

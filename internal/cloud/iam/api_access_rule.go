@@ -120,7 +120,8 @@ type DeleteApiAccessRuleRequest struct {
 
 func keepLastRule(tx *resource.Tx, r *ApiAccessRule) error {
 	if ApiAccessRules.Count(tx) == 1 {
-		return apierror.InUse.Errorf("The ApiAccessRule %s is the last one of the account, which could not be called without it.", r.ApiAccessRuleId)
+		return apierror.InUse.Errorf("The ApiAccessRule %s is the last one of the account, which could not be called without it.",
+			r.ApiAccessRuleId)
 	}
 	return nil
 }

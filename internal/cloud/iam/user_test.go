@@ -87,7 +87,8 @@ func TestReadUsers(t *testing.T) {
 		userIDs = append(userIDs, r.call("CreateUser", fmt.Sprintf(`{"UserName": "u%d"}`, i)).get("User.UserId"))
 	}
 	r.call("ReadUsers", `{"FirstItem": 1, "ResultsPerPage": 2}`).is(
-		"Users.0.UserName", `"u1"`, "Users.1.UserName", `"u2"`, "Users.2", "", "HasMoreItems", `true`, "MaxResultsLimit", `2`, "MaxResultsTruncated", `true`)
+		"Users.0.UserName", `"u1"`, "Users.1.UserName", `"u2"`, "Users.2", "", "HasMoreItems", `true`, "MaxResultsLimit", `2`,
+		"MaxResultsTruncated", `true`)
 	r.call("ReadUsers", `{"FirstItem": 3}`).is("Users.1.UserName", `"u4"`, "HasMoreItems", `false`, "MaxResultsLimit", `100`,
 		"MaxResultsTruncated", `false`)
 	r.call("ReadUsers", `{"Filters": {"UserIds": ["`+userIDs[2]+`", "nonsense"]}}`).is("Users.0.UserName", `"u2"`, "Users.1", "")

@@ -59,12 +59,14 @@ func (s *Subnet) holder(tx *resource.Tx, ip api.IPv4) *Nic {
 // checkUsable refuses an address that no NIC in the Subnet may have.
 func (s *Subnet) checkUsable(ip api.IPv4) error {
 	if addr, err := netip.ParseAddr(string(ip)); err != nil || !s.isUsable(addr) {
-		return apierror.InvalidValue.Errorf("The private IP %s cannot be used in %s: it is outside %s, or one of the first four or the last of that range.", ip, s.SubnetId, s.IpRange)
+		return apierror.InvalidValue.Errorf(
+			"The private IP %s cannot be used in %s: it is outside %s, or one of the first four or the last address of the range.",
+			ip, s.SubnetId, s.IpRange)
 	}
 	return nil
 }
 
-// free is the number of addresses of the Subnet that nobody has.
+// free is the number of free addresses of the Subnet.
 func (s *Subnet) free(tx *resource.Tx) int {
 	n := sizeOf(s.IpRange.Prefix()) - reservedIps
 	for nic := range Nics.Of(tx, s.SubnetId) {
@@ -73,7 +75,7 @@ func (s *Subnet) free(tx *resource.Tx) int {
 	return n
 }
 
-// FreeIps is the number of addresses of a Subnet that nobody has.
+// FreeIps is the number of free addresses of a Subnet.
 func FreeIps(tx *resource.Tx, subnetID id.Subnet) int {
 	s, err := Subnets.Get(tx, subnetID)
 	if err != nil {
@@ -82,7 +84,7 @@ func FreeIps(tx *resource.Tx, subnetID id.Subnet) int {
 	return s.free(tx)
 }
 
-// chooseMore adds addresses of the Subnet that nobody has to those about to be
+// chooseMore adds free addresses of the Subnet to those about to be
 // taken.
 func (s *Subnet) chooseMore(tx *resource.Tx, taken []api.IPv4, n int) ([]api.IPv4, error) {
 	for range n {

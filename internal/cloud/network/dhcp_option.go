@@ -44,11 +44,12 @@ func (n DomainName) Check() error {
 		return nil
 	}
 	if len(n) > 253 {
-		return apierror.InvalidValue.Errorf("A domain name has at most 253 characters.")
+		return apierror.InvalidValue.Errorf("The domain name is longer than 253 characters.")
 	}
 	for label := range strings.SplitSeq(string(n), ".") {
 		if label == "" || len(label) > 63 || strings.Trim(label, letters+"-") != "" || label[0] == '-' || label[len(label)-1] == '-' {
-			return apierror.InvalidValue.Errorf("'%s' is not a domain name: its labels have 1 to 63 letters, digits and hyphens, and no hyphen at an end.", n)
+			return apierror.InvalidValue.Errorf(
+				"'%s' is not a domain name: labels have 1 to 63 letters, digits and hyphens, and neither begin nor end with a hyphen.", n)
 		}
 	}
 	return nil

@@ -130,7 +130,8 @@ type CreateDirectLinkRequest struct {
 
 func (region Region) createDirectLink(_ *resource.Tx, req *CreateDirectLinkRequest) (*DirectLink, error) {
 	if !slices.Contains(region.Locations, req.Location) {
-		return nil, apierror.LocationNotFound.Errorf("The Location '%.100s' is none of %s.", req.Location, strings.Join(region.Locations, ", "))
+		return nil, apierror.LocationNotFound.Errorf(
+			"The Location '%.100s' is not one of %s.", req.Location, strings.Join(region.Locations, ", "))
 	}
 	return &DirectLink{Bandwidth: req.Bandwidth, DirectLinkName: req.DirectLinkName, Location: req.Location}, nil
 }

@@ -224,7 +224,7 @@ func viewInterface(tx *resource.Tx, i *DirectLinkInterfaces) *DirectLinkInterfac
 	return i
 }
 
-// DirectLinkInterface is what an interface on a DirectLink shall be like.
+// DirectLinkInterface describes an interface on a DirectLink.
 type DirectLinkInterface struct {
 	// The autonomous system number of the client's network in BGP, between 64512 and 65534.
 	BgpAsn PrivateAsn `api:"required"`
@@ -247,7 +247,7 @@ type DirectLinkInterface struct {
 // CreateDirectLinkInterfaceRequest asks for an interface on a DirectLink.
 type CreateDirectLinkInterfaceRequest struct {
 	DirectLinkId        id.DirectLink       `api:"required"` // The ID of the DirectLink.
-	DirectLinkInterface DirectLinkInterface `api:"required"` // What the interface shall be like.
+	DirectLinkInterface DirectLinkInterface `api:"required"` // The DirectLink interface to create.
 }
 
 // CreateDirectLinkInterfaceResponse shows the interface.
@@ -280,11 +280,12 @@ func newInterface(tx *resource.Tx, linkID id.DirectLink, owner id.Account, want 
 		return nil, err
 	}
 	if len(want.BgpKey) > longestBgpKey {
-		return nil, apierror.InvalidLength.Errorf("A BgpKey has at most %d bytes.", longestBgpKey)
+		return nil, apierror.InvalidLength.Errorf("BgpKey is longer than %d bytes.", longestBgpKey)
 	}
 	for other := range Interfaces.Of(tx, linkID) {
 		if other.Vlan == want.Vlan && !other.isOver(tx.Now()) {
-			return nil, apierror.VlanTaken.Errorf("The Vlan %d of %s is that of the DirectLink interface %s.", want.Vlan, linkID, other.DirectLinkInterfaceId)
+			return nil, apierror.VlanTaken.Errorf(
+				"The Vlan %d of %s is used by the DirectLink interface %s.", want.Vlan, linkID, other.DirectLinkInterfaceId)
 		}
 	}
 	i := &DirectLinkInterfaces{
@@ -315,7 +316,8 @@ func (want DirectLinkInterface) addresses(tx *resource.Tx, owner id.Account) (ou
 	return ours, clients, nil
 }
 
-// linkLocal is the range of chosen addresses, which mean something on one link only. Those around 169.254.169.254 are left to what machines ask there.
+// linkLocal is the range of chosen addresses, which are valid on one link only.
+// metadata, around 169.254.169.254, is left to the metadata of machines.
 var linkLocal, metadata = netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("169.254.169.0/24")
 
 // chooseAddresses finds a /30 for both ends that no interface has of those in the
@@ -398,7 +400,8 @@ func ConfirmInterface(tx *resource.Tx, which id.DirectLinkInterface, gateway id.
 		return nil, err
 	}
 	if !i.isOwners(tx) {
-		return nil, apierror.NotAuthorized.Errorf("The DirectLink interface %s is the account %s's, which alone can confirm it.", which, i.AccountId)
+		return nil, apierror.NotAuthorized.Errorf(
+			"The DirectLink interface %s is the account %s's, which alone can confirm it.", which, i.AccountId)
 	}
 	if _, err := VirtualGateways.Get(tx, gateway); err != nil {
 		return nil, err

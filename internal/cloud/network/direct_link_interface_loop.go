@@ -44,7 +44,8 @@ func wantedInterface(tx *resource.Tx, i *DirectLinkInterfaces) (*driver.Interfac
 		Account: tx.Account(), ID: string(i.DirectLinkInterfaceId), Generation: i.Generation,
 		Link: string(i.DirectLinkId), Location: i.Location, Vlan: int(i.Vlan), Mtu: int(i.Mtu),
 		Gateway: string(gateway.VirtualGatewayId), Net: string(gateway.NetId),
-		Local: i.OutscalePrivateIp.Prefix(), Remote: i.ClientPrivateIp.Prefix(), LocalAsn: int64(regionAsn), RemoteAsn: int64(i.BgpAsn), Secret: string(i.Key),
+		Local: i.OutscalePrivateIp.Prefix(), Remote: i.ClientPrivateIp.Prefix(), LocalAsn: int64(regionAsn), RemoteAsn: int64(i.BgpAsn),
+		Secret: string(i.Key),
 	}, nil
 }
 

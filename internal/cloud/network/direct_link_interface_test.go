@@ -317,7 +317,8 @@ func TestDirectLinkInterfaceInTheWorld(t *testing.T) {
 	r.isInterface(which, network.InterfaceAvailable, alice)
 	want := driver.Interface{
 		Account: alice, ID: which, Link: link, Location: "LOC1", Vlan: 101, Mtu: 1500, Gateway: gateway,
-		Local: netip.MustParsePrefix("172.16.0.4/30"), Remote: netip.MustParsePrefix("172.16.0.5/30"), LocalAsn: 50624, RemoteAsn: 65000, Secret: "a secret key",
+		Local: netip.MustParsePrefix("172.16.0.4/30"), Remote: netip.MustParsePrefix("172.16.0.5/30"), LocalAsn: 50624, RemoteAsn: 65000,
+		Secret: "a secret key",
 	}
 	isThere := func() {
 		t.Helper()

@@ -84,7 +84,8 @@ func createNatService(tx *resource.Tx, req *CreateNatServiceRequest) (*CreateNat
 	for n := range NatServices.Where(tx, "ClientToken", req.ClientToken) {
 		n = viewNatService(tx, n)
 		if n.SubnetId != req.SubnetId || n.PublicIps[0].PublicIpId != req.PublicIpId {
-			return nil, apierror.TokenMismatch.Errorf("The ClientToken '%s' came with another request before, for %s.", req.ClientToken, n.NatServiceId)
+			return nil, apierror.TokenMismatch.Errorf(
+				"The ClientToken '%s' came with another request before, for %s.", req.ClientToken, n.NatServiceId)
 		}
 		return &CreateNatServiceResponse{n}, nil
 	}
@@ -137,7 +138,8 @@ func (s *Subnet) checkPublic(tx *resource.Tx) error {
 			return nil
 		}
 	}
-	return apierror.NoInternetRoute.Errorf("The route table %s of the Subnet %s has no route to an internet service.", table.RouteTableId, s.SubnetId)
+	return apierror.NoInternetRoute.Errorf(
+		"The route table %s of the Subnet %s has no route to an internet service.", table.RouteTableId, s.SubnetId)
 }
 
 // ReadNatServicesRequest asks for NAT services, those deleted not long ago

@@ -104,7 +104,7 @@ const (
 func (t Tenancy) Check() error {
 	group, ok := t.group()
 	if ok && group.Form().Check(string(group)) != nil {
-		return apierror.InvalidTenancy.Errorf("'%.100s' is none of default, dedicated and the ID of a dedicated group.", string(t))
+		return apierror.InvalidTenancy.Errorf("The tenancy '%.100s' is not default, dedicated or the ID of a dedicated group.", string(t))
 	}
 	return nil
 }

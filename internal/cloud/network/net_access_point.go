@@ -78,7 +78,8 @@ func (region Region) createNetAccessPoint(tx *resource.Tx, req *CreateNetAccessP
 	}
 	for other := range NetAccessPoints.Of(tx, req.NetId) {
 		if other.ServiceName == req.ServiceName {
-			return nil, apierror.NetAccessPointExists.Errorf("The Net %s has an access point to %s already, %s.", req.NetId, req.ServiceName, other.NetAccessPointId)
+			return nil, apierror.NetAccessPointExists.Errorf(
+				"The Net %s has an access point to %s already, %s.", req.NetId, req.ServiceName, other.NetAccessPointId)
 		}
 	}
 	return &NetAccessPoint{
@@ -160,7 +161,8 @@ func addServiceRoutes(tx *resource.Tx, p *NetAccessPoint) error {
 			continue
 		}
 		// What is in the table is shared: a longer list is a new one.
-		table.Routes = append(slices.Clip(table.Routes), Route{CreationMethod: ByCreateRoute, DestinationServiceId: p.ServiceId, NetAccessPointId: p.NetAccessPointId})
+		table.Routes = append(slices.Clip(table.Routes),
+			Route{CreationMethod: ByCreateRoute, DestinationServiceId: p.ServiceId, NetAccessPointId: p.NetAccessPointId})
 		if err := tx.CheckLimit(routeLimit, apierror.TooManyRouteTables, countRoutes(table.Routes)); err != nil {
 			return err
 		}

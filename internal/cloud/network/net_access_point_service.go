@@ -51,7 +51,7 @@ func (region Region) serviceNamed(name string) (Service, error) {
 			return s, nil
 		}
 	}
-	return Service{}, apierror.ServiceNotFound.Errorf("The ServiceName '%s' is that of no service of the region.", name)
+	return Service{}, apierror.ServiceNotFound.Errorf("The ServiceName '%s' doesn't exist.", name)
 }
 
 // checkService reports an ID that is that of no service.
@@ -61,7 +61,7 @@ func (region Region) checkService(serviceID string) error {
 			return nil
 		}
 	}
-	return apierror.ServiceNotFound.Errorf("The ServiceId '%s' is that of no service of the region.", serviceID)
+	return apierror.ServiceNotFound.Errorf("The ServiceId '%s' doesn't exist.", serviceID)
 }
 
 // readServices lists the services.

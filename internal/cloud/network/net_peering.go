@@ -195,7 +195,7 @@ func peerings(tx *resource.Tx) iter.Seq2[api.Position, NetPeering] {
 	}
 }
 
-// findPeering finds a peering as it is now, be it one that has ended and is
+// findPeering finds a peering as it is now, including one that has ended and is
 // still shown.
 func findPeering(tx *resource.Tx, peering id.NetPeering) (*NetPeering, error) {
 	isIt := func(field string) ([]string, bool) { return []string{string(peering)}, field == "NetPeeringId" }
@@ -406,7 +406,8 @@ func (p *NetPeering) asked(tx *resource.Tx, what string) error {
 	if string(p.AccepterNet.AccountId) == tx.Account() {
 		return nil
 	}
-	return apierror.NotAuthorized.Errorf("The Net peering %s asks the account %s, which alone can %s it.", p.NetPeeringId, p.AccepterNet.AccountId, what)
+	return apierror.NotAuthorized.Errorf(
+		"The Net peering %s is a request to the account %s, which alone can %s it.", p.NetPeeringId, p.AccepterNet.AccountId, what)
 }
 
 // AcceptNetPeeringRequest accepts a request for a Net peering with a Net of the
@@ -488,7 +489,9 @@ func deleteNetPeering(tx *resource.Tx, req *DeleteNetPeeringRequest) error {
 		return NetPeerings.ErrNotFound(req.NetPeeringId)
 	}
 	if p.State.Name == PeeringPending && string(p.SourceNet.AccountId) != tx.Account() {
-		return apierror.NotAuthorized.Errorf("The Net peering %s is a request of the account %s, which alone can delete it: reject it instead.", p.NetPeeringId, p.SourceNet.AccountId)
+		return apierror.NotAuthorized.Errorf(
+			"The Net peering %s is a request of the account %s, which alone can delete it: reject it instead.",
+			p.NetPeeringId, p.SourceNet.AccountId)
 	}
 	return p.transition(tx, peeringDeleted, "Deleted by "+tx.Account())
 }

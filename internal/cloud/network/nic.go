@@ -65,13 +65,13 @@ type PrivateIp struct {
 
 // LinkPublicIp is a public IP as its NIC shows it.
 type LinkPublicIp struct {
-	// The ID of the link. Absent if the region lends the public IP.
+	// The ID of the link. Absent if the public IP is ephemeral.
 	LinkPublicIpId id.LinkPublicIp `ref:"-"`
 	PublicDnsName  string          // The public DNS name of the address.
 	PublicIp       api.IPv4        // The public IP.
-	// The account ID of the owner of the public IP. Absent if the region lends it.
+	// The account ID of the owner of the public IP. Absent if the public IP is ephemeral.
 	PublicIpAccountId id.Account `ref:"-"`
-	// The ID of the public IP. Absent if the region lends it.
+	// The ID of the public IP. Absent if the public IP is ephemeral.
 	PublicIpId id.PublicIp `ref:"-"`
 }
 

@@ -116,7 +116,8 @@ func (n *Nic) join(tx *resource.Tx, vm id.Vm, device int, deleteOnVmDeletion boo
 		case other.NetId != n.NetId:
 			return apierror.InvalidParameter.Errorf("The NIC %s is in %s, where %s is not.", n.NicId, n.NetId, vm)
 		case other.SubregionName != n.SubregionName:
-			return apierror.InvalidParameter.Errorf("The NIC %s is in the Subregion %s, and %s in %s.", n.NicId, n.SubregionName, vm, other.SubregionName)
+			return apierror.InvalidParameter.Errorf(
+				"The NIC %s is in the Subregion %s, and %s in %s.", n.NicId, n.SubregionName, vm, other.SubregionName)
 		case other.LinkNic.DeviceNumber == device:
 			return apierror.DeviceTaken.Errorf("The device %d of %s is %s.", device, vm, other.NicId)
 		}

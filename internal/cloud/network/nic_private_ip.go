@@ -69,7 +69,7 @@ func (n *Nic) takeAddresses(tx *resource.Tx, subnet *Subnet, wanted []api.IPv4, 
 				return apierror.InvalidParameter.Errorf("The private IP %s is the primary one of %s, which keeps it.", ip, holder.shownAs())
 			}
 			if !relink {
-				return apierror.InvalidParameter.Errorf("The private IP %s is one of %s. With AllowRelink, it is taken from there.", ip, holder.shownAs())
+				return apierror.InvalidParameter.Errorf("The private IP %s is one of %s. AllowRelink moves it.", ip, holder.shownAs())
 			}
 			if err := holder.yield(tx, n, ip); err != nil {
 				return err
@@ -119,7 +119,7 @@ func unlinkPrivateIps(tx *resource.Tx, req *UnlinkPrivateIpsRequest) error {
 		case 0:
 			return apierror.InvalidParameter.Errorf("The private IP %s is the primary one of %s, which keeps it.", ip, n.NicId)
 		case -1:
-			return apierror.PrivateIpsNotLinked.Errorf("The private IP %s is none of %s.", ip, n.NicId)
+			return apierror.PrivateIpsNotLinked.Errorf("The private IP %s is not one of %s.", ip, n.NicId)
 		}
 		if public := n.publicIp(tx, ip); public != nil {
 			if err := public.unlink(tx); err != nil {

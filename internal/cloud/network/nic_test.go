@@ -527,7 +527,8 @@ func TestLinkNic(t *testing.T) {
 		nics, links = append(nics, nic), append(links, answer.Text("LinkNicId"))
 		shown := r.read(alice, nic)
 		want := fmt.Sprint(map[string]any{
-			"DeleteOnVmDeletion": false, "DeviceNumber": float64(device), "LinkNicId": answer["LinkNicId"], "State": "attached", "VmAccountId": alice, "VmId": vm,
+			"DeleteOnVmDeletion": false, "DeviceNumber": float64(device), "LinkNicId": answer["LinkNicId"], "State": "attached",
+			"VmAccountId": alice, "VmId": vm,
 		})
 		if got := fmt.Sprint(shown["LinkNic"]); got != want || shown["State"] != "in-use" {
 			t.Errorf("a linked NIC is %v by %s, want %s", shown["State"], got, want)

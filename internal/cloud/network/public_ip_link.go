@@ -178,7 +178,7 @@ func (region Region) linkPublicIp(tx *resource.Tx, req *LinkPublicIpRequest) (*L
 		private = n.PrivateIps[0].PrivateIp
 	}
 	if !slices.Contains(n.addresses(), private) {
-		return nil, apierror.InvalidParameter.Errorf("The private IP %s is none of %s.", private, n.shownAs())
+		return nil, apierror.InvalidParameter.Errorf("The private IP %s is not one of %s.", private, n.shownAs())
 	}
 	if n.NetId != "" && first(InternetServices.Of(tx, n.NetId)) == nil {
 		return nil, apierror.GatewayNotLinked.Errorf("The Net %s has no internet service: link one first.", n.NetId)
@@ -201,7 +201,7 @@ func (region Region) linkPublicIp(tx *resource.Tx, req *LinkPublicIpRequest) (*L
 func (region Region) link(tx *resource.Tx, ip *PublicIp, n *Nic, private api.IPv4, relink bool) error {
 	if ip.NicId != "" {
 		if !relink {
-			return apierror.InUse.Errorf("The public IP %s is linked already, as %s. With AllowRelink, it is taken from there.", ip.PublicIp, ip.LinkPublicIpId)
+			return apierror.InUse.Errorf("The public IP %s is linked already, as %s. AllowRelink moves it.", ip.PublicIp, ip.LinkPublicIpId)
 		}
 		if err := region.release(tx, ip); err != nil {
 			return err
@@ -209,14 +209,16 @@ func (region Region) link(tx *resource.Tx, ip *PublicIp, n *Nic, private api.IPv
 	}
 	if old := n.publicIp(tx, private); old != nil {
 		if !relink && !old.Ephemeral {
-			return apierror.InUse.Errorf("The private IP %s of %s has the public IP %s. With AllowRelink, it loses that.", private, n.shownAs(), old.PublicIp)
+			return apierror.InUse.Errorf(
+				"The private IP %s of %s has the public IP %s. AllowRelink replaces it.", private, n.shownAs(), old.PublicIp)
 		}
 		if err := old.unlink(tx); err != nil {
 			return err
 		}
 	}
 	ip.NicId, ip.PrivateIp = n.NicId, private
-	ip.LinkPublicIpId = unused[id.LinkPublicIp](tx, func(link string) bool { return first(PublicIps.Where(tx, "LinkPublicIpId", link)) != nil })
+	ip.LinkPublicIpId = unused[id.LinkPublicIp](tx,
+		func(link string) bool { return first(PublicIps.Where(tx, "LinkPublicIpId", link)) != nil })
 	if err := PublicIps.Put(tx, ip); err != nil {
 		return err
 	}

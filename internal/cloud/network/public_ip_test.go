@@ -229,7 +229,8 @@ func TestLinkPublicIp(t *testing.T) {
 		"PublicIp": address, "PublicIpAccountId": alice, "PublicIpId": publicID,
 	})
 	shown := r.read(alice, primary)
-	if inner := shown["PrivateIps"].([]any)[0].(map[string]any)["LinkPublicIp"]; fmt.Sprint(shown["LinkPublicIp"]) != want || fmt.Sprint(inner) != want {
+	if inner := shown["PrivateIps"].([]any)[0].(map[string]any)["LinkPublicIp"]; fmt.Sprint(shown["LinkPublicIp"]) != want ||
+		fmt.Sprint(inner) != want {
 		t.Errorf("the NIC shows %v and %v, want %s", shown["LinkPublicIp"], inner, want)
 	}
 	if again := r.linkIp(alice, publicID, fmt.Sprintf(`"VmId": %q, "AllowRelink": false`, vm)); again != link {
@@ -240,12 +241,14 @@ func TestLinkPublicIp(t *testing.T) {
 	moved := r.Call(alice, "LinkPublicIp", `{"PublicIp": %q, "NicId": %q, "PrivateIp": "10.0.0.11", "AllowRelink": true}`, address,
 		nic).Text("LinkPublicIpId")
 	shown = r.read(alice, nic)
-	if moved == link || shown["LinkPublicIp"] != nil || shown["PrivateIps"].([]any)[1].(map[string]any)["LinkPublicIp"] == nil || r.read(alice, primary)["LinkPublicIp"] != nil {
+	if moved == link || shown["LinkPublicIp"] != nil || shown["PrivateIps"].([]any)[1].(map[string]any)["LinkPublicIp"] == nil ||
+		r.read(alice, primary)["LinkPublicIp"] != nil {
 		t.Errorf("after it moved, the NIC shows %v", shown)
 	}
 	second := r.publicIp(alice)
 	r.linkIp(alice, second.Text("PublicIpId"), fmt.Sprintf(`"NicId": %q, "PrivateIp": "10.0.0.11", "AllowRelink": true`, nic))
-	if left := r.readIp(alice, publicID); left["NicId"] != nil || left["PrivateIp"] != nil || left["LinkPublicIpId"] != nil || left["NicAccountId"] != nil {
+	if left := r.readIp(alice, publicID); left["NicId"] != nil || left["PrivateIp"] != nil || left["LinkPublicIpId"] != nil ||
+		left["NicAccountId"] != nil {
 		t.Errorf("after another took its place, it is %v", left)
 	}
 

@@ -156,7 +156,8 @@ func (r *Route) checkGateway(tx *resource.Tx, netID id.Net) error {
 	if r.leadsToInternet() {
 		service, err := InternetServices.Get(tx, id.InternetService(r.GatewayId))
 		if err == nil && service.NetId != "" && service.NetId != netID {
-			return apierror.GatewayNotFound.Errorf("The internet service %s is linked to the Net %s, and not to %s.", r.GatewayId, service.NetId, netID)
+			return apierror.GatewayNotFound.Errorf(
+				"The internet service %s is linked to the Net %s, and not to %s.", r.GatewayId, service.NetId, netID)
 		}
 		return err
 	}
@@ -206,7 +207,8 @@ type RouteTarget struct {
 // route is the route to a destination in a table.
 func (to RouteTarget) route(tx *resource.Tx, t *RouteTable, destination api.CIDR) (r Route, err error) {
 	given := 0
-	for _, target := range []string{string(to.GatewayId), string(to.NatServiceId), string(to.NetPeeringId), string(to.NicId), string(to.VmId)} {
+	for _, target := range []string{string(to.GatewayId), string(to.NatServiceId), string(to.NetPeeringId), string(to.NicId),
+		string(to.VmId)} {
 		if target != "" {
 			given++
 		}
@@ -215,7 +217,8 @@ func (to RouteTarget) route(tx *resource.Tx, t *RouteTable, destination api.CIDR
 	case given == 0:
 		return r, apierror.MissingParameter.Errorf("One of GatewayId, NatServiceId, NetPeeringId, NicId and VmId is required.")
 	case given > 1:
-		return r, apierror.InvalidParameterSet.Errorf("A route leads to one of GatewayId, NatServiceId, NetPeeringId, NicId and VmId, and %d are given.", given)
+		return r, apierror.InvalidParameterSet.Errorf(
+			"One of GatewayId, NatServiceId, NetPeeringId, NicId and VmId is required, and %d are given.", given)
 	case to.VmId != "":
 		to.NicId, err = onlyNic(tx, to.VmId, t.NetId)
 	case to.NicId != "":
@@ -291,7 +294,8 @@ func createRoute(tx *resource.Tx, t *RouteTable, req *CreateRouteRequest) error 
 		return err
 	}
 	if within(req.DestinationIpRange.Prefix(), net.IpRange.Prefix()) {
-		return apierror.InvalidParameter.Errorf("The DestinationIpRange %s is inside %s, the range of %s, whose addresses are always local.", req.DestinationIpRange, net.IpRange, net.NetId)
+		return apierror.InvalidParameter.Errorf(
+			"The DestinationIpRange %s is inside %s, the local range of the Net %s.", req.DestinationIpRange, net.IpRange, net.NetId)
 	}
 	// It takes the place of a propagated one.
 	t.Routes = append(slices.DeleteFunc(slices.Clone(t.Routes), sameRange), route)
@@ -351,7 +355,8 @@ func (t *RouteTable) ownRoute(destination api.CIDR) (int, error) {
 	case t.Routes[at].CreationMethod == ByCreateRouteTable:
 		return 0, apierror.InvalidParameter.Errorf("The route to %s is the local one of the Net %s, which stays as it is.", destination, t.NetId)
 	case t.Routes[at].CreationMethod == ByRoutePropagation:
-		return 0, apierror.InvalidParameter.Errorf("The route to %s is propagated by %s, and comes and goes with it.", destination, t.Routes[at].GatewayId)
+		return 0, apierror.InvalidParameter.Errorf(
+			"The route to %s is propagated by %s and cannot be changed.", destination, t.Routes[at].GatewayId)
 	}
 	return at, nil
 }

@@ -46,7 +46,8 @@ func updateRoutePropagation(tx *resource.Tx, req *UpdateRoutePropagationRequest)
 	}
 	table.ignore(gateway.VirtualGatewayId)
 	if req.Enable {
-		table.RoutePropagatingVirtualGateways = append(table.RoutePropagatingVirtualGateways, RoutePropagatingVirtualGateway{gateway.VirtualGatewayId})
+		table.RoutePropagatingVirtualGateways = append(table.RoutePropagatingVirtualGateways,
+			RoutePropagatingVirtualGateway{gateway.VirtualGatewayId})
 	}
 	table.takeOver(tx)
 	if err := RouteTables.Put(tx, table); err != nil {
@@ -57,9 +58,10 @@ func updateRoutePropagation(tx *resource.Tx, req *UpdateRoutePropagationRequest)
 
 // ignore makes the table one that takes over nothing from a gateway.
 func (t *RouteTable) ignore(gateway id.VirtualGateway) {
-	t.RoutePropagatingVirtualGateways = slices.DeleteFunc(slices.Clone(t.RoutePropagatingVirtualGateways), func(from RoutePropagatingVirtualGateway) bool {
-		return from.VirtualGatewayId == gateway
-	})
+	t.RoutePropagatingVirtualGateways = slices.DeleteFunc(slices.Clone(t.RoutePropagatingVirtualGateways),
+		func(from RoutePropagatingVirtualGateway) bool {
+			return from.VirtualGatewayId == gateway
+		})
 }
 
 // takeOver makes the propagated routes of the table anew. Whoever adds or takes
@@ -82,7 +84,8 @@ func (t *RouteTable) takeOver(tx *resource.Tx) {
 			for _, destination := range connection.destinations() {
 				if !hidden(destination) {
 					taken[destination] = true
-					routes = append(routes, Route{CreationMethod: ByRoutePropagation, DestinationIpRange: destination, GatewayId: string(from.VirtualGatewayId)})
+					routes = append(routes, Route{CreationMethod: ByRoutePropagation, DestinationIpRange: destination,
+						GatewayId: string(from.VirtualGatewayId)})
 				}
 			}
 		}

@@ -226,7 +226,8 @@ type DeleteRouteTableRequest struct {
 
 func dropRouteTable(tx *resource.Tx, t *RouteTable) error {
 	if t.isMain() {
-		return apierror.InUse.Errorf("The route table %s is the main one of the Net %s, which goes with its Net only.", t.RouteTableId, t.NetId)
+		return apierror.InUse.Errorf(
+			"The route table %s is the main one of the Net %s, and can be deleted only with it.", t.RouteTableId, t.NetId)
 	}
 	if len(t.LinkRouteTables) > 0 {
 		var subnets []string
@@ -236,7 +237,8 @@ func dropRouteTable(tx *resource.Tx, t *RouteTable) error {
 		return apierror.InUse.Errorf("The route table %s is linked to %s.", t.RouteTableId, strings.Join(subnets, ", "))
 	}
 	for point := range NetAccessPoints.Of(tx, t.RouteTableId) {
-		point.RouteTableIds = slices.DeleteFunc(slices.Clone(point.RouteTableIds), func(other id.RouteTable) bool { return other == t.RouteTableId })
+		point.RouteTableIds = slices.DeleteFunc(slices.Clone(point.RouteTableIds),
+			func(other id.RouteTable) bool { return other == t.RouteTableId })
 		if err := NetAccessPoints.Put(tx, point); err != nil {
 			return err
 		}
@@ -266,7 +268,8 @@ func linkRouteTable(tx *resource.Tx, req *LinkRouteTableRequest) (*LinkRouteTabl
 		return nil, err
 	}
 	if t.NetId != subnet.NetId {
-		return nil, apierror.InvalidParameter.Errorf("The route table %s is in the Net %s, and the Subnet %s in %s.", t.RouteTableId, t.NetId, subnet.SubnetId, subnet.NetId)
+		return nil, apierror.InvalidParameter.Errorf(
+			"The route table %s is in the Net %s, and the Subnet %s in %s.", t.RouteTableId, t.NetId, subnet.SubnetId, subnet.NetId)
 	}
 	if linked := linkedTable(tx, subnet.SubnetId); linked != nil {
 		return nil, apierror.SubnetLinked.Errorf("The Subnet %s is linked to the route table %s.", subnet.SubnetId, linked.RouteTableId)
@@ -309,7 +312,8 @@ func unlinkRouteTable(tx *resource.Tx, req *UnlinkRouteTableRequest) error {
 		return noRouteTableLink(req.LinkRouteTableId)
 	}
 	if t.LinkRouteTables[at].Main {
-		return apierror.InvalidParameter.Errorf("The link %s makes the route table %s the main one of the Net %s: it can move to another table, and not go.",
+		return apierror.InvalidParameter.Errorf(
+			"The link %s makes the route table %s the main one of the Net %s: it can be moved to another route table, and not deleted.",
 			req.LinkRouteTableId, t.RouteTableId, t.NetId)
 	}
 	return t.unlink(tx, at)
@@ -348,7 +352,8 @@ func updateRouteTableLink(tx *resource.Tx, req *UpdateRouteTableLinkRequest) (*U
 		return nil, noRouteTableLink(req.LinkRouteTableId)
 	}
 	if to.NetId != from.NetId {
-		return nil, apierror.InvalidParameter.Errorf("The route table %s is in the Net %s, and the link %s in %s.", to.RouteTableId, to.NetId, req.LinkRouteTableId, from.NetId)
+		return nil, apierror.InvalidParameter.Errorf(
+			"The route table %s is in the Net %s, and the link %s in %s.", to.RouteTableId, to.NetId, req.LinkRouteTableId, from.NetId)
 	}
 	if to.RouteTableId == from.RouteTableId {
 		return &UpdateRouteTableLinkResponse{req.LinkRouteTableId}, nil

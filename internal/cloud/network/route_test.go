@@ -368,7 +368,8 @@ func TestRouteRefusals(t *testing.T) {
 		})
 	}
 	for destination, code := range map[string]apierror.Code{
-		"10.0.0.0/16": apierror.InvalidParameter, "172.16.0.0/12": apierror.InvalidParameter, "192.0.2.0/24": apierror.RouteNotFound, "0.0.0.0/1": apierror.RouteNotFound,
+		"10.0.0.0/16": apierror.InvalidParameter, "172.16.0.0/12": apierror.InvalidParameter, "192.0.2.0/24": apierror.RouteNotFound,
+		"0.0.0.0/1": apierror.RouteNotFound,
 	} {
 		r.Refuse(code, alice, "DeleteRoute", `{"RouteTableId": %q, "DestinationIpRange": %q}`, has.table, destination)
 	}

@@ -181,7 +181,8 @@ func createSecurityGroup(tx *resource.Tx, req *CreateSecurityGroupRequest) (*Sec
 		g.OutboundRules = []SecurityGroupRule{allowAllOutbound(tx)}
 	}
 	if other := groupNamed(tx, g.NetId, g.SecurityGroupName); other != nil {
-		return nil, apierror.SecurityGroupNameTaken.Errorf("The security group %s has the name '%s' already.", other.SecurityGroupId, g.SecurityGroupName)
+		return nil, apierror.SecurityGroupNameTaken.Errorf(
+			"The security group %s has the name '%s' already.", other.SecurityGroupId, g.SecurityGroupName)
 	}
 	return g, tx.CheckLimit(g.groupQuota(), apierror.TooManySecurityGroups, siblings(tx, g.NetId)+1)
 }
@@ -387,14 +388,14 @@ func groupToDelete(tx *resource.Tx, req *DeleteSecurityGroupRequest) (*SecurityG
 	case req.SecurityGroupId != "":
 		g, err := SecurityGroups.Get(tx, req.SecurityGroupId)
 		if err == nil && name != "" && g.SecurityGroupName != name {
-			err = apierror.SecurityGroupNotFound.Errorf("The SecurityGroupName '%s' is not that of %s.", name, req.SecurityGroupId)
+			err = apierror.SecurityGroupNotFound.Errorf("The SecurityGroupName '%s' is not the name of %s.", name, req.SecurityGroupId)
 		}
 		return g, err
 	}
 	if g := groupNamed(tx, "", name); g != nil {
 		return g, nil
 	}
-	return nil, apierror.SecurityGroupNotFound.Errorf("The SecurityGroupName '%s' is that of no security group for the public Cloud.", name)
+	return nil, apierror.SecurityGroupNotFound.Errorf("The SecurityGroupName '%s' doesn't exist in the public Cloud.", name)
 }
 
 // touch makes the driver hear of a change of the group, which the caller writes.

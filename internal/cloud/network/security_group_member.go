@@ -30,7 +30,8 @@ func (m SecurityGroupsMember) String() string {
 // of the same Net or of a Net that is peered with it.
 func (g *SecurityGroup) findMember(tx *resource.Tx, peers map[peer]bool, m SecurityGroupsMember) (SecurityGroupsMember, error) {
 	if m.SecurityGroupId == "" && g.NetId != "" {
-		return m, apierror.InvalidParameter.Errorf("A rule of a group of a Net names other groups by ID, and not by name: '%s'.", m.SecurityGroupName)
+		return m, apierror.InvalidParameter.Errorf(
+			"A rule of a group of a Net names other groups by ID, and not by name: '%s'.", m.SecurityGroupName)
 	}
 	if m.AccountId != id.Account(tx.Account()) {
 		if g.NetId != "" && !peers[peer{account: m.AccountId}] {
@@ -43,9 +44,11 @@ func (g *SecurityGroup) findMember(tx *resource.Tx, peers map[peer]bool, m Secur
 	case err != nil:
 		return m, err
 	case g.NetId == "" && found.NetId != "":
-		return m, apierror.NotInPublicCloud.Errorf("The security group %s is of %s, and not for the public Cloud.", found.SecurityGroupId, found.NetId)
+		return m, apierror.NotInPublicCloud.Errorf(
+			"The security group %s is of %s, and not for the public Cloud.", found.SecurityGroupId, found.NetId)
 	case found.NetId != g.NetId && !peers[peer{m.AccountId, found.NetId}]:
-		return m, apierror.NotInNet.Errorf("The security group %s is not of %s, nor of a Net that is peered with it.", found.SecurityGroupId, g.NetId)
+		return m, apierror.NotInNet.Errorf(
+			"The security group %s is not of %s, nor of a Net that is peered with it.", found.SecurityGroupId, g.NetId)
 	}
 	return SecurityGroupsMember{m.AccountId, found.SecurityGroupId, found.SecurityGroupName}, nil
 }
@@ -70,7 +73,8 @@ func (m SecurityGroupsMember) group(tx *resource.Tx) (*SecurityGroup, error) {
 	case found == nil:
 		return nil, apierror.MemberNotFound.Errorf("The security group %s doesn't exist.", m)
 	case m.SecurityGroupName != "" && m.SecurityGroupName != found.SecurityGroupName:
-		return nil, apierror.MemberNotFound.Errorf("The security group %s does not have the name '%s'.", found.SecurityGroupId, m.SecurityGroupName)
+		return nil, apierror.MemberNotFound.Errorf(
+			"The security group %s does not have the name '%s'.", found.SecurityGroupId, m.SecurityGroupName)
 	}
 	return found, nil
 }

@@ -228,7 +228,7 @@ func (r *SecurityGroupRule) complete(tx *resource.Tx, flow Flow, inNet bool) err
 		if own := id.Account(tx.Account()); m.AccountId == "" {
 			m.AccountId = own
 		} else if m.AccountId != own && m.SecurityGroupId != "" {
-			m.SecurityGroupName = "" // which nobody can check
+			m.SecurityGroupName = "" // which cannot be checked
 		}
 	}
 	return nil

@@ -75,7 +75,7 @@ func (t traffic) normal(inNet bool) (traffic, error) {
 	case AllProtocols:
 	default:
 		if !inNet {
-			return t, apierror.InvalidProtocol.Errorf("The IpProtocol %s is for security groups of a Net only.", t.protocol)
+			return t, apierror.InvalidProtocol.Errorf("The IpProtocol %s requires a security group of a Net.", t.protocol)
 		}
 	}
 	t.from, t.to = -1, -1 // The protocol has no ports: given ones are ignored.
@@ -102,7 +102,8 @@ func (t traffic) withPorts() (traffic, error) {
 func (t traffic) checkIcmp() error {
 	if min(t.from, t.to) < -1 || max(t.from, t.to) > highestIcmp || t.from == -1 && t.to != -1 {
 		return apierror.InvalidPorts.Errorf(
-			"icmp needs a type as FromPortRange and a code as ToPortRange, between 0 and %d, or -1 for all. All types require all codes.", highestIcmp)
+			"icmp needs a type as FromPortRange and a code as ToPortRange, between 0 and %d, or -1 for all. All types require all codes.",
+			highestIcmp)
 	}
 	return nil
 }

@@ -104,7 +104,8 @@ func (region Region) createSubnet(tx *resource.Tx, req *CreateSubnetRequest) (*S
 	}
 	for sibling := range Subnets.Of(tx, net.NetId) {
 		if sibling.IpRange.Prefix().Overlaps(ipRange) {
-			return nil, apierror.SubnetOverlaps.Errorf("The IpRange %s overlaps %s, the range of %s.", req.IpRange, sibling.IpRange, sibling.SubnetId)
+			return nil, apierror.SubnetOverlaps.Errorf(
+				"The IpRange %s overlaps %s, the range of %s.", req.IpRange, sibling.IpRange, sibling.SubnetId)
 		}
 	}
 	subregion := req.SubregionName
@@ -112,7 +113,8 @@ func (region Region) createSubnet(tx *resource.Tx, req *CreateSubnetRequest) (*S
 		subregion = region.Subregions[0]
 	}
 	if !slices.Contains(region.Subregions, subregion) {
-		return nil, apierror.SubregionNotFound.Errorf("The SubregionName '%s' is none of %s.", subregion, strings.Join(region.Subregions, ", "))
+		return nil, apierror.SubregionNotFound.Errorf(
+			"The SubregionName '%s' is not one of %s.", subregion, strings.Join(region.Subregions, ", "))
 	}
 	if err := touch(tx, net.NetId); err != nil {
 		return nil, err

@@ -174,7 +174,8 @@ type DeleteVirtualGatewayRequest struct {
 
 func deleteVirtualGateway(_ *resource.Tx, g *VirtualGateway) error {
 	if g.NetId != "" {
-		return apierror.InUse.Errorf("The VirtualGateway %s is linked to the Net %s: unlink it first, with UnlinkVirtualGateway.", g.VirtualGatewayId, g.NetId)
+		return apierror.InUse.Errorf(
+			"The VirtualGateway %s is linked to the Net %s: unlink it first, with UnlinkVirtualGateway.", g.VirtualGatewayId, g.NetId)
 	}
 	return nil
 }
@@ -228,7 +229,8 @@ func unlinkVirtualGateway(tx *resource.Tx, req *UnlinkVirtualGatewayRequest) err
 	case "":
 		return apierror.GatewayNotLinked.Errorf("The VirtualGateway %s is linked to no Net.", gateway.VirtualGatewayId)
 	default:
-		return apierror.VirtualGatewayLinkNotFound.Errorf("The VirtualGateway %s is linked to %s, not to %s.", gateway.VirtualGatewayId, gateway.NetId, req.NetId)
+		return apierror.VirtualGatewayLinkNotFound.Errorf(
+			"The VirtualGateway %s is linked to %s, not to %s.", gateway.VirtualGatewayId, gateway.NetId, req.NetId)
 	}
 	if err := endPropagation(tx, gateway.VirtualGatewayId); err != nil {
 		return err

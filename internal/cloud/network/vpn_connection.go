@@ -182,7 +182,8 @@ func (c *VpnConnection) checkEnds(tx *resource.Tx) error {
 	}
 	for other := range c.siblings(tx) {
 		if other.ClientGatewayId == c.ClientGatewayId {
-			return apierror.VpnConnectionExists.Errorf("The VpnConnection %s joins %s and %s already.", other.VpnConnectionId, c.VirtualGatewayId, c.ClientGatewayId)
+			return apierror.VpnConnectionExists.Errorf(
+				"The VpnConnection %s joins %s and %s already.", other.VpnConnectionId, c.VirtualGatewayId, c.ClientGatewayId)
 		}
 	}
 	return nil

@@ -195,7 +195,8 @@ func TestTunnelLoopObserves(t *testing.T) {
 	sweep()
 	for vpn, description := range map[string]string{static: "IPSEC IS UP", dynamic: "3 BGP ROUTES"} {
 		got := telemetry(vpn)
-		if got.Text("State") != "UP" || got.Text("StateDescription") != description || got["AcceptedRouteCount"] != 3.0 || got.Text("LastStateChangeDate") != "2026-11-20T10:01:00.000Z" {
+		if got.Text("State") != "UP" || got.Text("StateDescription") != description || got["AcceptedRouteCount"] != 3.0 ||
+			got.Text("LastStateChangeDate") != "2026-11-20T10:01:00.000Z" {
 			t.Errorf("the tunnel is doing like %v, want UP, %s", got, description)
 		}
 	}
@@ -217,7 +218,8 @@ func TestTunnelLoopObserves(t *testing.T) {
 		drivers.has[static] = status
 	})
 	sweep()
-	if got := telemetry(static); got.Text("State") != "DOWN" || got.Text("StateDescription") != "IPSEC IS DOWN" || got.Text("LastStateChangeDate") != "2026-11-20T10:01:01.000Z" {
+	if got := telemetry(static); got.Text("State") != "DOWN" || got.Text("StateDescription") != "IPSEC IS DOWN" ||
+		got.Text("LastStateChangeDate") != "2026-11-20T10:01:01.000Z" {
 		t.Errorf("the tunnel is doing like %v", got)
 	}
 }

@@ -146,7 +146,7 @@ func oneOf[T comparable](option string, allowed []T, values ...T) error {
 	var none T
 	for _, v := range values {
 		if v != none && !slices.Contains(allowed, v) {
-			return apierror.InvalidValue.Errorf("%s: '%v' is none of %v.", option, v, allowed)
+			return apierror.InvalidValue.Errorf("%s: '%v' is not one of %v.", option, v, allowed)
 		}
 	}
 	return nil
@@ -164,7 +164,7 @@ func between(option string, n, low, high int) error {
 // does not repeat it.
 func checkKey(key string) error {
 	if utf8.RuneCountInString(key) > longestKey {
-		return apierror.InvalidLength.Errorf("PreSharedKey: a key has at most %d characters.", longestKey)
+		return apierror.InvalidLength.Errorf("PreSharedKey is longer than %d characters.", longestKey)
 	}
 	if strings.Contains(key, `"`) || strings.ContainsFunc(key, isUnwritable) {
 		return apierror.InvalidValue.Errorf("PreSharedKey: a key has no line breaks, no other control characters and no double quotes.")
@@ -217,7 +217,7 @@ func chooseInside(tx *resource.Tx, gateway id.VirtualGateway) (InsideRange, erro
 		free = slices.DeleteFunc(free, func(p netip.Prefix) bool { return p == c.VpnOptions.TunnelInsideIpRange.Prefix() })
 	}
 	if len(free) == 0 {
-		return "", apierror.InsufficientCapacity.Errorf("All ranges of %s are those of VPN connections of %s.", insides, gateway)
+		return "", apierror.InsufficientCapacity.Errorf("All ranges of %s are used by VPN connections of %s.", insides, gateway)
 	}
 	return InsideRange(free[number(tx, len(free))].String()), nil
 }
@@ -278,7 +278,8 @@ func (c *VpnConnection) checkOptions(tx *resource.Tx) error {
 	}
 	for other := range c.siblings(tx) {
 		if inside := c.VpnOptions.TunnelInsideIpRange; inside.Prefix() == other.VpnOptions.TunnelInsideIpRange.Prefix() {
-			return apierror.InvalidParameter.Errorf("The TunnelInsideIpRange %s is that of %s, which has the same virtual gateway.", inside, other.VpnConnectionId)
+			return apierror.InvalidParameter.Errorf(
+				"The TunnelInsideIpRange %s is used by %s, which has the same virtual gateway.", inside, other.VpnConnectionId)
 		}
 	}
 	return nil

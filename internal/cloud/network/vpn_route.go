@@ -163,7 +163,8 @@ func deleteVpnConnectionRoute(tx *resource.Tx, req *DeleteVpnConnectionRouteRequ
 func staticConnection(tx *resource.Tx, connection id.VpnConnection) (*VpnConnection, error) {
 	c, err := VpnConnections.Get(tx, connection)
 	if err == nil && !c.StaticRoutesOnly {
-		return nil, apierror.VpnNotStatic.Errorf("The VpnConnection %s was not made with StaticRoutesOnly: its routes are those that the client gateway announces.", connection)
+		return nil, apierror.VpnNotStatic.Errorf(
+			"The VpnConnection %s was created without StaticRoutesOnly: the client gateway announces its routes.", connection)
 	}
 	return c, err
 }
