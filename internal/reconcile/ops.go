@@ -164,7 +164,7 @@ func (l *opsLoop[T, I, W, S]) ensure(ctx context.Context, account string, id I, 
 	})
 }
 
-// refused returns what records an error of the driver; nil: it is to be retried.
+// refused returns what records an error of the driver; nil: it is retried.
 func (l *opsLoop[T, I, W, S]) refused(err error) func(*resource.Tx, *T) error {
 	if _, full := errors.AsType[driver.NoCapacity](err); full {
 		return l.NoCapacity
