@@ -1,7 +1,7 @@
-// Package api makes actions of plain functions. A family says what its requests
-// look like and what its rules are; this package decodes strictly, checks
-// presence and values, selects by filters, makes pages, and shows each version
-// of the API its shape.
+// Package api turns plain functions into actions. A family declares its
+// requests and its rules; this package decodes strictly, checks presence and
+// values, selects by filters, splits lists into pages, and gives each version
+// of the API its form.
 //
 // A few constructors cover the contract: [Create], [Read], [Update] and [Delete]
 // for what is the same of every resource, and [Do] for verbs of their own, or
@@ -19,7 +19,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
-// Auth is how a caller may prove who they are.
+// Auth is how an action authenticates its callers.
 type Auth int
 
 // The ways of the contract.
@@ -30,7 +30,7 @@ const (
 	OpenOrKnown                  // by nothing, but with right credentials callers see what is theirs as well
 )
 
-// AsksNobody reports whether strangers may call.
+// AsksNobody reports whether the action needs no authentication.
 func (a Auth) AsksNobody() bool { return a == Open || a == OpenOrKnown }
 
 // Action is one action of the API.
@@ -48,22 +48,22 @@ type Action struct {
 	reaches func(request any) []string // see [Reaching]
 }
 
-// Reaching is the action with the accounts that its transaction needs beside the
-// caller's, as far as the request says. Without them the rule is run again for each
-// account that it turns out to need, which on a journal that nodes share is a
-// transaction each.
+// Reaching returns the action with the accounts that its transaction needs
+// besides the caller's, as far as the request shows. Without them the rule is
+// run again for each account that it turns out to need, which on a shared
+// journal takes a transaction each.
 func Reaching[Req any](a Action, accounts func(*Req) []string) Action {
 	a.reaches = func(request any) []string { return accounts(request.(*Req)) }
 	return a
 }
 
-// WithAuth is the action with another way to authenticate.
+// WithAuth returns the action with another way to authenticate.
 func (a Action) WithAuth(auth Auth) Action {
 	a.Auth = auth
 	return a
 }
 
-// AsSensitive is the action, marked as [Action.Sensitive].
+// AsSensitive returns the action, marked as [Action.Sensitive].
 func (a Action) AsSensitive() Action {
 	a.Sensitive = true
 	return a
@@ -89,7 +89,8 @@ type API struct {
 	pager   *Pager
 }
 
-// New makes the set. It panics if two actions have the same name.
+// New returns the set of the actions. It panics if two of them have the same
+// name.
 func New(actions []Action, pager *Pager) *API {
 	a := &API{actions: map[string]*Action{}, list: actions, pager: pager}
 	for i := range actions {
@@ -101,7 +102,7 @@ func New(actions []Action, pager *Pager) *API {
 	return a
 }
 
-// Actions are all actions.
+// Actions returns all actions.
 func (a *API) Actions() []Action { return a.list }
 
 // Find finds an action that the version has.
@@ -124,7 +125,7 @@ func (a *API) Bind(action *Action, version Version, body []byte) (*Call, error) 
 	return &Call{Action: action, Version: version, DryRun: dryRun, Request: req.Interface(), pager: a.pager}, nil
 }
 
-// Run runs the call for a caller and answers a value of the Response type.
+// Run runs the call for a caller and returns a value of the Response type.
 func (c *Call) Run(ctx context.Context, db *resource.DB, caller resource.Caller) (reflect.Value, error) {
 	c.ctx, c.db, c.Caller = ctx, db, caller
 	response, err := c.Action.run(c)
@@ -147,8 +148,8 @@ func (c *Call) naming(err error) error {
 	return err
 }
 
-// maxWritten bounds what one call writes, in bytes. The calls of all accounts
-// wait while it is made durable.
+// maxWritten is the maximum number of bytes that one call writes, because the
+// calls of all accounts wait while they are made durable.
 const maxWritten = 16 << 20
 
 // update runs fn in a transaction over the caller's account.
@@ -189,7 +190,7 @@ func (r Resource[T, I, V]) show(tx *resource.Tx, v *T) *V {
 	return r.view(tx, &own)
 }
 
-// get finds a resource to change. A hidden one is as good as absent.
+// get finds a resource to change. A hidden one counts as absent.
 func (r Resource[T, I, V]) get(tx *resource.Tx, id I) (*T, error) {
 	v, err := r.kind.Get(tx, id)
 	if err == nil && resource.IsHidden(v) {
@@ -222,7 +223,8 @@ func actionName(request reflect.Type) string {
 // Create is the action that makes a resource: rule returns it without its id.
 // What must be made along with it, and refers to it, is made by the functions
 // that follow.
-func Create[T, V, Req any, I resource.ID](r Resource[T, I, V], rule func(*resource.Tx, *Req) (*T, error), then ...func(*resource.Tx, *T) error) Action {
+func Create[T, V, Req any, I resource.ID](r Resource[T, I, V], rule func(*resource.Tx, *Req) (*T, error),
+	then ...func(*resource.Tx, *T) error) Action {
 	req, facts := reflect.TypeFor[Req](), r.kind.Facts()
 	response := answer(facts.Name, reflect.TypeFor[*V]())
 	return Action{
@@ -340,11 +342,11 @@ func Command[Req any](family string, rule func(*resource.Tx, *Req) error) Action
 	return Do(family, func(tx *resource.Tx, req *Req) (*struct{}, error) { return &struct{}{}, rule(tx, req) })
 }
 
-// DoPrepared is an action of its own with work to do that takes too long for a
-// transaction, in which others wait: prepare does it before, once, and rule gets
-// what it made. prepare knows nothing yet of what the rule will find, so it
-// depends on the request and on random only.
-func DoPrepared[Req, P, Resp any](family string, prepare func(*resource.Tx, *Req) (P, error), rule func(*resource.Tx, *Req, P) (*Resp, error)) Action {
+// DoPrepared is Do for actions with slow work: prepare runs once, outside the
+// transaction, and passes its result to rule. prepare may use only the request
+// and randomness.
+func DoPrepared[Req, P, Resp any](family string, prepare func(*resource.Tx, *Req) (P, error),
+	rule func(*resource.Tx, *Req, P) (*Resp, error)) Action {
 	req := reflect.TypeFor[Req]()
 	return Action{
 		Name: actionName(req), Family: family, Request: req, Response: reflect.TypeFor[Resp](),

@@ -452,7 +452,8 @@ func TestAlsoListsWhatOthersShow(t *testing.T) {
 	if !slices.Equal(titles, []string{"own"}) {
 		t.Errorf("the first page has %q", titles)
 	}
-	if _, titles = w.page("ReadParks", `{"ResultsPerPage": 1, "NextPageToken": "`+first.NextPageToken+`"}`); !slices.Equal(titles, []string{"park"}) {
+	if _, titles = w.page("ReadParks", `{"ResultsPerPage": 1, "NextPageToken": "`+first.NextPageToken+`"}`); !slices.Equal(titles,
+		[]string{"park"}) {
 		t.Errorf("the second page has %q", titles)
 	}
 }

@@ -168,8 +168,9 @@ func BenchmarkFilter(b *testing.B) {
 	}
 	for name, filters := range map[string]FiltersField{
 		"1 id": {PlotIds: ids(1)}, "8 ids": {PlotIds: ids(8)}, "1000 ids": {PlotIds: ids(1000)},
-		"1 tag key": {TagFilters: TagFilters{TagKeys: texts(1, "key %d")}}, "1000 tag keys": {TagFilters: TagFilters{TagKeys: texts(1000, "key %d")}},
-		"1 tag": {TagFilters: TagFilters{Tags: texts(1, "Name=%d")}}, "1000 tags": {TagFilters: TagFilters{Tags: texts(1000, "Name=%d")}},
+		"1 tag key":     {TagFilters: TagFilters{TagKeys: texts(1, "key %d")}},
+		"1000 tag keys": {TagFilters: TagFilters{TagKeys: texts(1000, "key %d")}},
+		"1 tag":         {TagFilters: TagFilters{Tags: texts(1, "Name=%d")}}, "1000 tags": {TagFilters: TagFilters{Tags: texts(1000, "Name=%d")}},
 		"1 glob": {States: texts(1, "avail*e")}, "1000 globs": {States: texts(1000, "avail%d*")},
 	} {
 		b.Run(name, func(b *testing.B) {

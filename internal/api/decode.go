@@ -17,7 +17,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
-// decoding is one reading of a request. It knows where it is, so that a
+// decoding is the decoding of one request. It tracks its position, so that a
 // refusal names the parameter.
 type decoding struct {
 	*jsontext.Decoder
@@ -26,8 +26,8 @@ type decoding struct {
 	lenient int      // inside filters, where an id of the wrong form selects nothing
 }
 
-// decodings are used again, since what the JSON reader makes for itself costs
-// as much as reading a small request.
+// decodings are pooled, because creating a JSON decoder costs as much as
+// decoding a small request.
 var decodings = sync.Pool{New: func() any { return &decoding{Decoder: new(jsontext.Decoder)} }}
 
 // decoder reads one value of a type.
@@ -56,7 +56,7 @@ func decode(body []byte, version Version, v reflect.Value) (dryRun bool, err err
 	return dryRun, d.explain(err)
 }
 
-// explain turns what the JSON reader says into a fault for the caller.
+// explain turns an error of the JSON decoder into an error for the caller.
 func (d *decoding) explain(err error) error {
 	if err == nil {
 		return nil
@@ -65,12 +65,13 @@ func (d *decoding) explain(err error) error {
 		return err
 	}
 	if errors.Is(err, jsontext.ErrDuplicateName) {
-		return apierror.UnknownParameter.Errorf("%s is given twice.", strings.TrimPrefix(strings.ReplaceAll(string(d.StackPointer()), "/", "."), "."))
+		return apierror.UnknownParameter.Errorf("%s is given twice.",
+			strings.TrimPrefix(strings.ReplaceAll(string(d.StackPointer()), "/", "."), "."))
 	}
 	return apierror.InvalidType.Errorf("The body is not a JSON object: near byte %d, %s.", d.InputOffset(), plain(err))
 }
 
-// plain is the reader's message without its package name.
+// plain returns the decoder's message without its package name.
 func plain(err error) string {
 	text := strings.TrimPrefix(err.Error(), "jsontext: ")
 	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
@@ -120,7 +121,7 @@ func newDecoder(t reflect.Type) decoder {
 	panic(fmt.Sprintf("api: a request cannot hold a %s", t))
 }
 
-// checked lets a value that can check itself do so after it was read.
+// checked validates values that implement [Checker] after they were decoded.
 func checked(t reflect.Type, next decoder) decoder {
 	form, isID := resource.FormOf(t)
 	zero := reflect.Zero(t).Interface()
@@ -146,8 +147,7 @@ func checked(t reflect.Type, next decoder) decoder {
 		case isEnum && !slices.Contains(enum.Literals(), v.String()):
 			return apierror.InvalidValue.Errorf("%s: '%s' is none of %s.", d.here(), v, strings.Join(enum.Literals(), ", "))
 		case isID && v.Len() > 0:
-			// An empty id is as good as none: clients send it for fields
-			// that they leave out.
+			// An empty id counts as absent, because clients send it for fields that they leave out.
 			if err := form.Check(v.String()); err != nil {
 				return apierror.In(d.here(), err)
 			}
@@ -221,8 +221,8 @@ func decodeFloat(d *decoding, v reflect.Value) error {
 	return nil
 }
 
-// maxItems bounds the lists of a request, and so what two of them multiply to.
-// AWS takes as many ids in a call.
+// maxItems is the maximum length of a list in a request, which also bounds the
+// product of two lists. AWS takes as many ids in a call.
 const maxItems = 1000
 
 func decodeSlice(d *decoding, v reflect.Value) error {
@@ -276,8 +276,8 @@ type parameter struct {
 	strict   bool          // `api:"strict"`: checked even in filters
 }
 
-// parametersOf lists the fields of a struct. Those of embedded structs are its
-// own.
+// parametersOf lists the fields of a struct, including the fields of embedded
+// structs.
 func parametersOf(t reflect.Type) *parameters {
 	if all, ok := requests.Load(t); ok {
 		return all.(*parameters)
@@ -401,5 +401,5 @@ func (d *decoding) missing(all *parameters, seen uint64) error {
 	return apierror.MissingParameter.Errorf("%s is required.", strings.Join(append(slices.Clone(d.path), slices.Min(absent)), "."))
 }
 
-// SchemaName is the name of a type in the contract.
+// SchemaName returns the name of a type in the contract.
 func SchemaName(t reflect.Type) string { return t.Name() }

@@ -25,10 +25,10 @@ type shape struct {
 
 var encoders sync.Map // shape → encoder
 
-// Append appends a value as the version shows it: every field under its Go
-// name, but those tagged `wire:"-"`, those the version does not have, and those
-// that say nothing: a nil pointer, an empty id, no time, and an empty value
-// tagged `wire:"omitempty"`. A list without that tag is always there.
+// Append appends a value in the form of the version: every field under its Go
+// name, except fields tagged `wire:"-"`, fields that the version does not have,
+// and empty ones: a nil pointer, an empty id, no time, and an empty value
+// tagged `wire:"omitempty"`. A list without that tag is always present.
 func Append(b []byte, v reflect.Value, version Version) []byte {
 	return AppendAs(b, v, SchemaName(v.Type()), version)
 }
@@ -59,7 +59,7 @@ func newEncoder(s shape) encoder {
 	case t.Implements(reflect.TypeFor[textual]()):
 		return func(b []byte, v reflect.Value) []byte {
 			if v.CanAddr() {
-				v = v.Addr() // which spares a copy
+				v = v.Addr() // to avoid a copy
 			}
 			b = append(b, '"')
 			b = v.Interface().(textual).AppendWire(b)
@@ -87,7 +87,7 @@ func newEncoder(s shape) encoder {
 	case reflect.Float64:
 		return func(b []byte, v reflect.Value) []byte { return strconv.AppendFloat(b, v.Float(), 'f', -1, 64) }
 	}
-	panic(fmt.Sprintf("api: an answer cannot hold a %s", t))
+	panic(fmt.Sprintf("api: a response cannot hold a %s", t))
 }
 
 // appendString appends a JSON string. Most are plain ASCII and stay as they are.
@@ -124,7 +124,7 @@ func plainText(text []byte) bool {
 	return true
 }
 
-// TextSize is how many bytes a text takes in an answer at most.
+// TextSize returns the maximum number of bytes that a text takes in a response.
 func TextSize(s string) int {
 	const quotes, escape, short, replacement = len(`""`), len(`\u0000`), len(`\"`), len("\uFFFD")
 	if plainText([]byte(s)) {

@@ -40,7 +40,8 @@ type Embedded struct{ Deep string }
 
 // anyText draws texts of all sorts, those included that are no UTF-8.
 var anyText = rapid.OneOf(
-	rapid.String(), rapid.StringMatching(`[ -~]{0,30}`), rapid.StringOf(rapid.RuneFrom([]rune{'a', '"', '\\', '\n', 0, 0x7f, 0x80, '<', 'é', '\u2028', '🌳'})),
+	rapid.String(), rapid.StringMatching(`[ -~]{0,30}`),
+	rapid.StringOf(rapid.RuneFrom([]rune{'a', '"', '\\', '\n', 0, 0x7f, 0x80, '<', 'é', '\u2028', '🌳'})),
 	rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) }),
 )
 

@@ -19,8 +19,8 @@ type TagFilters struct {
 	Tags      []string // The key/value combinations of the tags, in the form TAGKEY=TAGVALUE.
 }
 
-// tags is the type of a filter that asks for tags as they are listed. What they
-// say of the resource is no part of the question.
+// tags is the type of a filter by tags in the form in which they are listed.
+// Their resource is not compared.
 var tags = reflect.TypeFor[[]resource.Tag]()
 
 // selection is the filters of a read action, joined to the fields of the
@@ -51,7 +51,7 @@ type tagFilter struct {
 	among func(t *resource.ResourceTag, all texts) bool
 }
 
-// tagFilters are those of [TagFilters], by name.
+// tagFilters are the filters in [TagFilters], by name.
 var tagFilters = map[string]*tagFilter{
 	"TagKeys": {
 		func(t *resource.ResourceTag, v reflect.Value) bool { return t.Key == v.String() },
@@ -148,7 +148,8 @@ func basic(t reflect.Type) reflect.Kind {
 func spelledPath(filters reflect.Type, name string, owner reflect.Type) string {
 	paths := spelledPaths(name, owner)
 	if len(paths) != 1 {
-		panic(fmt.Sprintf("api: the filter %s.%s spells %d fields of %s, %q: its tag `path:` must name one", filters, name, len(paths), owner, paths))
+		panic(fmt.Sprintf("api: the filter %s.%s spells %d fields of %s, %q: its tag `path:` must name one", filters, name, len(paths), owner,
+			paths))
 	}
 	return paths[0]
 }

@@ -88,8 +88,10 @@ func TestFiltersMeanWhatTheySay(t *testing.T) {
 		filters := &FiltersGarden{
 			Titles: some(t, "titles", "Eden 0", "Kew*", "* 1", "?den ?", "*", " 2"), Berries: some(t, "berries", "red", "green", ""),
 			Boxes: some(t, "boxes", "a", "c"), Sizes: some(t, "sizes", 1, 3), Shares: some(t, "shares", 0.5, 2),
-			BedFlowers: some(t, "flowers", "rose", "tulip"), BedRows: some(t, "bed rows", 2, 3), InBeds: some(t, "in beds", 7, 21, 8), Areas: some(t, "areas", 10, 30),
-			Labels: some(t, "labels", resource.Tag{Key: "k"}, resource.Tag{Key: "k", Value: "v"}, resource.Tag{Value: ":w"}, resource.Tag{Key: "m"}, resource.Tag{}),
+			BedFlowers: some(t, "flowers", "rose", "tulip"), BedRows: some(t, "bed rows", 2, 3), InBeds: some(t, "in beds", 7, 21, 8),
+			Areas: some(t, "areas", 10, 30),
+			Labels: some(t, "labels", resource.Tag{Key: "k"}, resource.Tag{Key: "k", Value: "v"}, resource.Tag{Value: ":w"},
+				resource.Tag{Key: "m"}, resource.Tag{}),
 			TagFilters: TagFilters{
 				TagKeys: some(t, "tag keys", "k", "n=o"), TagValues: some(t, "tag values", "v", ""), Tags: some(t, "tags", "k=v", "l:m=:w", "n=o=x=y"),
 			},

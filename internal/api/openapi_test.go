@@ -72,21 +72,29 @@ func TestOpenAPISchemas(t *testing.T) {
 	t.Parallel()
 	ref := func(name string) map[string]any { return map[string]any{"$ref": "#/components/schemas/" + name} }
 	for path, want := range map[string]any{
-		"PlantTreesRequest.required":                              []any{"Count"},
-		"PlantTreesRequest.additionalProperties":                  false,
-		"PlantTreesRequest.description":                           "PlantTreesRequest is a PlantTreesRequest.",
-		"PlantTreesRequest.properties.DryRun.type":                "boolean",
-		"PlantTreesRequest.properties.Count":                      map[string]any{"type": "integer", "description": "About Count."},
-		"PlantTreesRequest.properties.Height":                     map[string]any{"type": "number", "format": "double", "description": "About Height."},
-		"PlantTreesRequest.properties.Deciduous":                  map[string]any{"type": "boolean", "nullable": true, "description": "About Deciduous."},
-		"PlantTreesRequest.properties.Species":                    map[string]any{"type": "string", "enum": []any{"oak", "beech"}, "default": "oak", "description": "About Species."},
-		"PlantTreesRequest.properties.Rows":                       map[string]any{"type": "integer", "minimum": -2.0, "maximum": 20.0, "description": "About Rows."},
-		"PlantTreesRequest.properties.When":                       map[string]any{"type": "string", "format": "date-time", "description": "About When."},
-		"PlantTreesRequest.properties.Labels":                     map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "description": "About Labels."},
-		"PlantTreesRequest.properties.Soil":                       map[string]any{"allOf": []any{ref("Soil")}, "description": "About Soil."},
-		"PlantTreesRequest.properties.Tags.items":                 ref("ResourceTag"),
-		"PlantTreesRequest.properties.NextPageToken":              map[string]any{"type": "string", "format": "byte", "description": "About NextPageToken."},
-		"PlantTreesRequest.properties.ResultsPerPage":             map[string]any{"type": "integer", "minimum": 1.0, "maximum": 1000.0, "default": 100.0, "description": "About ResultsPerPage."},
+		"PlantTreesRequest.required":               []any{"Count"},
+		"PlantTreesRequest.additionalProperties":   false,
+		"PlantTreesRequest.description":            "PlantTreesRequest is a PlantTreesRequest.",
+		"PlantTreesRequest.properties.DryRun.type": "boolean",
+		"PlantTreesRequest.properties.Count":       map[string]any{"type": "integer", "description": "About Count."},
+		"PlantTreesRequest.properties.Height": map[string]any{"type": "number", "format": "double",
+			"description": "About Height."},
+		"PlantTreesRequest.properties.Deciduous": map[string]any{"type": "boolean", "nullable": true,
+			"description": "About Deciduous."},
+		"PlantTreesRequest.properties.Species": map[string]any{"type": "string", "enum": []any{"oak", "beech"},
+			"default": "oak", "description": "About Species."},
+		"PlantTreesRequest.properties.Rows": map[string]any{"type": "integer", "minimum": -2.0, "maximum": 20.0,
+			"description": "About Rows."},
+		"PlantTreesRequest.properties.When": map[string]any{"type": "string", "format": "date-time",
+			"description": "About When."},
+		"PlantTreesRequest.properties.Labels": map[string]any{"type": "array", "items": map[string]any{"type": "string"},
+			"description": "About Labels."},
+		"PlantTreesRequest.properties.Soil":       map[string]any{"allOf": []any{ref("Soil")}, "description": "About Soil."},
+		"PlantTreesRequest.properties.Tags.items": ref("ResourceTag"),
+		"PlantTreesRequest.properties.NextPageToken": map[string]any{"type": "string", "format": "byte",
+			"description": "About NextPageToken."},
+		"PlantTreesRequest.properties.ResultsPerPage": map[string]any{"type": "integer", "minimum": 1.0, "maximum": 1000.0,
+			"default": 100.0, "description": "About ResultsPerPage."},
 		"FiltersTrees.properties.Species.items":                   map[string]any{"type": "string", "enum": []any{"oak", "beech"}},
 		"Soil.required":                                           []any{"Acid"},
 		"PlantTreesResponse.properties.Plots":                     map[string]any{"type": "array", "items": ref("plot")},
@@ -119,11 +127,12 @@ func TestOpenAPIOperations(t *testing.T) {
 		path   string
 		want   any
 	}{
-		"its name":         {plant, "operationId", "PlantTrees"},
-		"its family":       {plant, "tags", []any{"Tree"}},
-		"what it is for":   {plant, "description", "Is a PlantTreesRequest."},
-		"who may call":     {plant, "security", nil}, // as everywhere: who signs
-		"or log in":        {plant.WithAuth(SignedOrPassword), "security", []any{map[string]any{"ApiKeyAuth": []any{}}, map[string]any{"BasicAuth": []any{}}}},
+		"its name":       {plant, "operationId", "PlantTrees"},
+		"its family":     {plant, "tags", []any{"Tree"}},
+		"what it is for": {plant, "description", "Is a PlantTreesRequest."},
+		"who may call":   {plant, "security", nil}, // as everywhere: who signs
+		"or log in": {plant.WithAuth(SignedOrPassword), "security",
+			[]any{map[string]any{"ApiKeyAuth": []any{}}, map[string]any{"BasicAuth": []any{}}}},
 		"or anybody":       {plant.WithAuth(Open), "security", []any{}},
 		"what it is asked": {plant, "requestBody.content.application/json.schema.$ref", "#/components/schemas/PlantTreesRequest"},
 		"what it answers":  {plant, "responses.200.content.application/json.schema.$ref", "#/components/schemas/PlantTreesResponse"},
@@ -170,7 +179,8 @@ func TestOpenAPIFindsWhatIsNotDescribed(t *testing.T) {
 	delete(comments, "api.PlantTreesRequest.Rows")
 	delete(comments, "api.PlantTreesRequest.Soil") // which its type describes
 	_, err := OpenAPI([]Action{plantTrees()}, comments)
-	if want := "api.PlantTreesRequest.Rows has no comment to describe it\napi.Soil has no comment to describe it"; err == nil || err.Error() != want {
+	if want := "api.PlantTreesRequest.Rows has no comment to describe it\napi.Soil has no comment to describe it"; err == nil ||
+		err.Error() != want {
 		t.Errorf("the error is %v, want %s", err, want)
 	}
 }
@@ -183,7 +193,8 @@ func TestOpenAPIRefusesTwoMeanings(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "the schema Soil is both") {
 		t.Errorf("two types called Soil: %v", err)
 	}
-	odd := Action{Name: "CheckGardens", Request: reflect.TypeFor[CheckGardensRequest](), Response: reflect.TypeFor[struct{ A map[string]int }]()}
+	odd := Action{Name: "CheckGardens", Request: reflect.TypeFor[CheckGardensRequest](),
+		Response: reflect.TypeFor[struct{ A map[string]int }]()}
 	if _, err := OpenAPI([]Action{odd}, remarks(odd)); err == nil || !strings.Contains(err.Error(), "has no schema") {
 		t.Errorf("a map: %v", err)
 	}

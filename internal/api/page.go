@@ -22,15 +22,16 @@ type PageSize int
 // Bounds implements [Bounded].
 func (PageSize) Bounds() (low, high int64) { return 1, 1000 }
 
-// PageBytes is how many bytes the list of a page takes at most, as JSON: with
-// more values the page ends before, but not before its first value. A thousand
-// resources of ordinary size take a third of it.
+// PageBytes is the maximum size of the list of a page in bytes of JSON: a
+// larger page ends earlier, but has at least one value. A thousand resources of
+// ordinary size take a third of it.
 const PageBytes = 4 << 20
 
-// wholeBytes bounds a list of a version that has no pages: more is refused.
+// wholeBytes is the maximum size of a list in a version without pages: a larger
+// one is refused.
 const wholeBytes = 8 * PageBytes
 
-// NextPage is the part of an answer that leads to the next page, if there is
+// NextPage is the part of a response that leads to the next page, if there is
 // one.
 type NextPage struct {
 	// The token to request the next page of results.
@@ -49,7 +50,7 @@ type IndexPage struct {
 	ResultsPerPage PageSize `default:"100"` // The maximum number of items in the response.
 }
 
-// IndexedPage is the part of an answer that says what a page leaves out.
+// IndexedPage is the part of a response that shows what a page leaves out.
 type IndexedPage struct {
 	HasMoreItems        bool     // Whether there are items after those in the response.
 	MaxResultsLimit     PageSize // The maximum number of items that the response could have.
@@ -100,27 +101,27 @@ func (p Position) After(q Position) bool {
 	return p.Seq > q.Seq || p.Seq == q.Seq && p.Name > q.Name
 }
 
-// Pager makes and reads page tokens. A token says after which position the next
-// page begins, and carries a code that only this region can make for the
-// account and action it was given to. The position is the last one shown and
-// not a count, so that a page neither repeats nor skips anything when resources
-// come and go between two calls.
+// Pager issues and reads page tokens. A token has the position after which the
+// next page begins, and a code that only this region can compute for its
+// account and action. The position is the last one shown and not a count, so
+// that a page neither repeats nor skips anything when resources are created and
+// deleted between two calls.
 type Pager struct{ key []byte }
 
-// NewPager makes a pager with a secret key, the same on all nodes.
+// NewPager returns a Pager with a secret key, which is the same on all nodes.
 func NewPager(key []byte) *Pager { return &Pager{key} }
 
 // tokenCode is the length of a token's code in bytes.
 const tokenCode = 16
 
-// Token makes the token of the page after a position.
+// Token returns the token of the page after a position.
 func (p *Pager) Token(account, action string, after Position) string {
 	b := binary.BigEndian.AppendUint64(nil, after.Seq)
 	b = append(b, after.Name...)
 	return base64.StdEncoding.EncodeToString(append(b, p.code(account, action, b)...))
 }
 
-// Position reads a token; no token is the beginning.
+// Position reads a token; the empty token is the beginning.
 func (p *Pager) Position(account, action, token string) (Position, error) {
 	if token == "" {
 		return Position{}, nil
@@ -128,7 +129,7 @@ func (p *Pager) Position(account, action, token string) (Position, error) {
 	b, err := base64.StdEncoding.DecodeString(token)
 	end := len(b) - tokenCode
 	if err != nil || end < 8 || !hmac.Equal(b[end:], p.code(account, action, b[:end])) {
-		return Position{}, apierror.InvalidPageToken.Errorf("NextPageToken is not one that %s gave to this account.", action)
+		return Position{}, apierror.InvalidPageToken.Errorf("NextPageToken was not returned by %s to this account.", action)
 	}
 	return Position{Seq: binary.BigEndian.Uint64(b), Name: string(b[8:end])}, nil
 }

@@ -135,7 +135,8 @@ func TestPagesByNumber(t *testing.T) {
 		`{"Filters":{"Sizes":[1]},"FirstItem":1}`: {[]string{"3"}, false, 100},
 	} {
 		p, titles := w.page("ReadGardeners", body)
-		if !slices.Equal(titles, want.titles) || p.IndexedPage != (IndexedPage{HasMoreItems: want.more, MaxResultsLimit: want.limit, MaxResultsTruncated: want.more}) {
+		if !slices.Equal(titles, want.titles) || p.IndexedPage != (IndexedPage{HasMoreItems: want.more, MaxResultsLimit: want.limit,
+			MaxResultsTruncated: want.more}) {
 			t.Errorf("%s answers %v %+v, want %+v", body, titles, p.IndexedPage, want)
 		}
 	}
@@ -235,7 +236,8 @@ func TestValuesInPages(t *testing.T) {
 		t.Errorf("autumn is %s", got)
 	}
 	// Those of a grouped answer are counted one by one.
-	if got := w.ask("ReadYears", `{"ResultsPerPage":3}`); !strings.HasPrefix(got, `{"Years":[{"Names":["spring","summer","autumn"]}],"NextPageToken":"`) {
+	if got := w.ask("ReadYears", `{"ResultsPerPage":3}`); !strings.HasPrefix(got,
+		`{"Years":[{"Names":["spring","summer","autumn"]}],"NextPageToken":"`) {
 		t.Errorf("the first page of years is %s", got)
 	}
 }

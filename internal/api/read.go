@@ -57,10 +57,10 @@ type Foreign[T any] struct {
 	Value *T           // a copy, without what only its owner is shown
 }
 
-// Also is the resource as a source that lists, after the account's own, those of
-// other accounts: the ones that others yields, whose positions rise and come
-// after all own ones. If the caller asks for some ids only, it need not yield
-// the rest; nil asks for all.
+// Also returns a source that lists the account's own resources and then the
+// resources of other accounts that others yields, whose positions ascend and
+// are higher than all own ones. ids are the IDs that the caller asks for, and
+// others may leave out the rest; nil asks for all.
 func (r Resource[T, I, V]) Also(others func(tx *resource.Tx, ids []string) iter.Seq[Foreign[T]]) Source[V] {
 	t := reflect.TypeFor[T]()
 	return also[T, I, V]{r, t.Field(idField[I](t)).Name, others}
@@ -72,7 +72,8 @@ type also[T any, I resource.ID, V any] struct {
 	others func(*resource.Tx, []string) iter.Seq[Foreign[T]]
 }
 
-func (s also[T, I, V]) each(tx *resource.Tx, selection *selection, filters reflect.Value, after Position) iter.Seq2[Position, candidate[V]] {
+func (s also[T, I, V]) each(tx *resource.Tx, selection *selection, filters reflect.Value, after Position) iter.Seq2[Position,
+	candidate[V]] {
 	return func(yield func(Position, candidate[V]) bool) {
 		for at, own := range s.Resource.each(tx, selection, filters, after) {
 			if !yield(at, own) {
@@ -229,7 +230,7 @@ func (l *list[V, G]) run(c *Call) (response reflect.Value, err error) {
 	})
 }
 
-// checkWhole refuses a list without pages that is too large to be answered.
+// checkWhole refuses a list that is too large for a response without pages.
 func (l *list[V, G]) checkWhole(tx *resource.Tx, shown []*V, version Version) error {
 	size, one := 0, []byte(nil)
 	for _, v := range shown {
@@ -240,9 +241,11 @@ func (l *list[V, G]) checkWhole(tx *resource.Tx, shown []*V, version Version) er
 		}
 		advice := "Ask for less with Filters."
 		if l.page != nil {
-			advice = fmt.Sprintf("Ask for less with Filters, or call version %s or later, which has pages.", lifetimes[member{l.schema, "ResultsPerPage"}].since)
+			advice = fmt.Sprintf("Ask for less with Filters, or call version %s or later, which has pages.",
+				lifetimes[member{l.schema, "ResultsPerPage"}].since)
 		}
-		return apierror.InsufficientCapacity.Errorf("%s would answer more than %d bytes, and version %s has no pages. %s", l.action, wholeBytes, version, advice)
+		return apierror.InsufficientCapacity.Errorf("%s would return more than %d bytes, and version %s has no pages. %s", l.action, wholeBytes,
+			version, advice)
 	}
 	return nil
 }
@@ -250,7 +253,8 @@ func (l *list[V, G]) checkWhole(tx *resource.Tx, shown []*V, version Version) er
 // collect shows up to size values that pass the filters, after a position and
 // after skipping some. It returns the position of each and whether more values
 // pass.
-func (l *list[V, G]) collect(tx *resource.Tx, req reflect.Value, after Position, skip, size int) (shown []*V, positions []Position, more bool) {
+func (l *list[V, G]) collect(tx *resource.Tx, req reflect.Value, after Position, skip, size int) (shown []*V, positions []Position,
+	more bool) {
 	var filters reflect.Value
 	selection, asked := l.selection, question{}
 	if l.filters >= 0 {

@@ -13,17 +13,17 @@ import (
 // Tag is a tag of a resource.
 type Tag = resource.ResourceTag
 
-// Checker is a value that knows whether it is one. The api package checks
-// every value of a request that does, once it is decoded.
+// Checker is a value that validates itself. The api package checks every such
+// value of a request once it is decoded.
 type Checker interface{ Check() error }
 
-// Enum is a text that is one of a few.
+// Enum is a text with a fixed set of values.
 type Enum interface{ Literals() []string }
 
 // Bounded is a number between two others, both included.
 type Bounded interface{ Bounds() (low, high int64) }
 
-// Versioned is a text that older versions of the API spell otherwise.
+// Versioned is a text that older versions of the API spell differently.
 type Versioned interface{ At(Version) string }
 
 // textual is a value that is a text on the wire and something else in Go.

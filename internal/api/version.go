@@ -93,7 +93,8 @@ func unknown(name string, version Version) error {
 	case is != name:
 		return apierror.UnknownAction.Errorf("The action '%s' does not exist: it is called %s, and the case of letters matters.", name, is)
 	case !version.known().Has(name, ""):
-		return apierror.UnknownAction.Errorf("The action '%s' does not exist in version %s of the API, but since version %s.", name, version, lifetimes[member{name, ""}].since)
+		return apierror.UnknownAction.Errorf("The action '%s' does not exist in version %s of the API, but since version %s.", name, version,
+			lifetimes[member{name, ""}].since)
 	}
 	return apierror.UnknownAction.Errorf("%s is an action of the API that Bastide does not have yet.", name)
 }

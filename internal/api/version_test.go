@@ -8,7 +8,8 @@ import (
 
 func TestParseVersion(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]Version{"1.1": {1, 1, 0}, "1.42.0": {1, 42, 0}, "1.28.5": {1, 28, 5}, "0.17": {0, 17, 0}, "01.02": {1, 2, 0}} {
+	for text, want := range map[string]Version{"1.1": {1, 1, 0}, "1.42.0": {1, 42, 0}, "1.28.5": {1, 28, 5}, "0.17": {0, 17, 0},
+		"01.02": {1, 2, 0}} {
 		if got, err := ParseVersion(text); err != nil || got != want {
 			t.Errorf("%s is %v, %v, want %v", text, got, err, want)
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/bastide-cloud/bastide/internal/store"
 )
 
-// Sealer keeps secrets unreadable on the disk. A sealed text opens only with
-// the place it was sealed for.
+// Sealer encrypts secrets at rest. A sealed text opens only with the place it
+// was sealed for.
 type Sealer interface {
 	Seal(text, place string) (string, error)
 	Open(sealed, place string) (string, error)

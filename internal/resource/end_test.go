@@ -54,7 +54,8 @@ func TestARuleEndsWithItsCaller(t *testing.T) {
 		insert(t, db, alice, towns, town{Name: name, Tags: []resource.ResourceTag{{Key: "k"}}})
 	}
 	for v := range 8 {
-		insert(t, db, alice, houses, house{Name: fmt.Sprint("house ", v), TownId: insert(t, db, alice, towns, town{Tags: []resource.ResourceTag{{Key: "k"}}}).TownId})
+		insert(t, db, alice, houses, house{Name: fmt.Sprint("house ", v),
+			TownId: insert(t, db, alice, towns, town{Tags: []resource.ResourceTag{{Key: "k"}}}).TownId})
 	}
 	for name, look := range lookAround {
 		for _, way := range []struct {

@@ -16,7 +16,7 @@ type ID interface {
 	Form() Form
 }
 
-// Form is how the identifiers of a kind look: a prefix and a number of symbols.
+// Form is the form of a kind's identifiers: a prefix and a number of symbols.
 type Form struct {
 	Prefix   string
 	Length   int    // symbols after the prefix
@@ -38,10 +38,11 @@ const (
 	Alphanumeric = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 )
 
-// Random makes an identifier of this form.
+// Random returns a random identifier of this form.
 func (f Form) Random(random io.Reader) string { return f.Prefix + Random(random, f.Length, f.Alphabet) }
 
-// Random makes a text of symbols of an alphabet, each as likely as any other.
+// Random returns a random text over an alphabet, with all symbols equally
+// likely.
 func Random(random io.Reader, length int, alphabet string) string {
 	text := make([]byte, 0, length)
 	// Bytes beyond the last whole multiple of the alphabet are dropped: they
@@ -50,7 +51,7 @@ func Random(random io.Reader, length int, alphabet string) string {
 	raw := make([]byte, length)
 	for len(text) < length {
 		if _, err := io.ReadFull(random, raw[:length-len(text)]); err != nil {
-			panic(fmt.Errorf("reading the random source: %w", err))
+			panic(fmt.Errorf("reading the source of randomness: %w", err))
 		}
 		for _, b := range raw[:length-len(text)] {
 			if int(b) < fair {

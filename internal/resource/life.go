@@ -8,10 +8,10 @@ import (
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
 )
 
-// Transition lets an event happen to a resource and writes what v holds then: it
-// creates a resource that had no state, and deletes one that comes to its end. It
-// refuses an event that the resource's state does not allow. Rules change a state
-// in no other way: Put panics.
+// Transition applies an event to a resource and writes v: it creates a resource
+// that had no state, and deletes one whose life ends. It refuses an event that
+// the resource's state does not allow. Rules change a state in no other way:
+// Put panics.
 func Transition[T any, I ID, S ~string](tx *Tx, k *Kind[T, I], v *T, event lifecycle.Event[S]) error {
 	if ok, err := Try(tx, k, v, event); ok || err != nil {
 		return err
@@ -37,9 +37,9 @@ func Allows[T any, I ID, S ~string](k *Kind[T, I], v *T, event lifecycle.Event[S
 	return ok
 }
 
-// Advance lets an event happen to a state that is a part of a resource, such as
-// that of the link between a volume and a VM, and reports whether it was allowed.
-// The caller writes the resource.
+// Advance applies an event to a state that is a part of a resource, such as the
+// state of the link between a volume and a VM, and reports whether it was
+// allowed. The caller writes the resource.
 func Advance[S ~string](tx *Tx, life lifecycle.Table[S], state *S, event lifecycle.Event[S]) bool {
 	to, ok := life.Next(*state, event)
 	if ok {
@@ -62,7 +62,7 @@ func (k *Kind[T, I]) state(v *T) reflect.Value {
 	return reflect.ValueOf(v).Elem().FieldByIndex(k.layout().state)
 }
 
-// move takes a resource along an edge.
+// move applies a transition to a resource.
 func (k *Kind[T, I]) move(tx *Tx, v *T, e lifecycle.Edge) (err error) {
 	state := k.state(v)
 	state.SetString(e.To)
@@ -112,7 +112,7 @@ func (k *Kind[T, I]) inspectLife(sh *shape) error {
 }
 
 // checkState panics if a rule has set the state of a resource past its life: a
-// mistake of ours.
+// programming error.
 func (k *Kind[T, I]) checkState(tx *Tx, v *T) {
 	was, is := "", k.state(v).String()
 	if o, ok := tx.snapshot().Get(k.Name, reflect.ValueOf(v).Elem().Field(k.layout().id).String()); ok {

@@ -86,7 +86,8 @@ func TestTransitions(t *testing.T) {
 		}
 		d.Name = "written with it"
 		must(resource.Transition(tx, disks, d, diskFormatted))
-		if !resource.Advance(tx, plugLife, &d.Plug.State, plugged) || d.Plug.State != "in" || resource.Advance(tx, plugLife, &d.Plug.State, plugged) {
+		if !resource.Advance(tx, plugLife, &d.Plug.State, plugged) || d.Plug.State != "in" ||
+			resource.Advance(tx, plugLife, &d.Plug.State, plugged) {
 			t.Errorf("the plug has become %q", d.Plug.State)
 		}
 		return disks.Put(tx, d)
@@ -104,7 +105,8 @@ func TestTransitions(t *testing.T) {
 	})
 	now.advance(2 * time.Hour)
 	update(t, db, alice, func(tx *resource.Tx) error { disks.Purge(tx); return nil })
-	want := []string{"Disk:  created new", "Disk: new formatted ready", "plugState:  plugged in", "Disk: ready deleted gone", "Disk: gone purged "}
+	want := []string{"Disk:  created new", "Disk: new formatted ready", "plugState:  plugged in", "Disk: ready deleted gone",
+		"Disk: gone purged "}
 	if !slices.Equal(seen, want) {
 		t.Errorf("it went through %q, want %q", seen, want)
 	}
@@ -159,7 +161,8 @@ func TestLivesWithSeveralEnds(t *testing.T) {
 		t.Errorf("it did not end: %v", err)
 	}
 	bad := disk{DiskId: "disk-00000002"}
-	if err := try(func(tx *resource.Tx) error { return resource.Transition(tx, several, &bad, diskRefused) }); err != nil || bad.State != "bad" {
+	if err := try(func(tx *resource.Tx) error { return resource.Transition(tx, several, &bad, diskRefused) }); err != nil ||
+		bad.State != "bad" {
 		t.Errorf("it began as %q: %v", bad.State, err)
 	}
 	if err := try(func(tx *resource.Tx) error { return several.Delete(tx, &bad) }); err != nil {

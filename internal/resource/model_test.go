@@ -127,7 +127,8 @@ func (c *country) try(t *rapid.T, account string, reasons []apierror.Code, step 
 	// The transaction is one of the other account, where it writes through In.
 	caller := resource.Caller{Account: rapid.SampledFrom([]string{alice, bob}).Draw(t, "caller")}
 	err := c.db.Update(context.Background(), caller, func(tx *resource.Tx) error { return step(tx.In(account)) })
-	if (err == nil) != (len(reasons) == 0) || err != nil && !slices.ContainsFunc(reasons, func(code apierror.Code) bool { return code.Is(err) }) {
+	if (err == nil) != (len(reasons) == 0) || err != nil &&
+		!slices.ContainsFunc(reasons, func(code apierror.Code) bool { return code.Is(err) }) {
 		t.Fatalf("the step answered %v, want one of the codes %v", err, reasons)
 	}
 	return err == nil
@@ -356,7 +357,8 @@ func (c *country) check(t *rapid.T) {
 		view(t, c.db, account, func(tx *resource.Tx) {
 			compare(t, c, tx, towns, m.towns, func(v town) string { return string(v.TownId) }, func(town) bool { return true })
 			compare(t, c, tx, houses, m.houses, func(v house) string { return string(v.HouseId) }, func(house) bool { return true })
-			compare(t, c, tx, letters, m.letters, func(v letter) string { return string(v.LetterId) }, func(v letter) bool { return m.living(v.LetterId) })
+			compare(t, c, tx, letters, m.letters, func(v letter) string { return string(v.LetterId) },
+				func(v letter) bool { return m.living(v.LetterId) })
 			names := map[string]bool{}
 			for h := range houses.All(tx) {
 				if names[h.Name] && h.Name != "" {
@@ -393,7 +395,8 @@ func (c *country) check(t *rapid.T) {
 
 // compare checks that an account holds the resources of a kind that the model
 // says, in the same order and where they always were.
-func compare[T any, I resource.ID](t *rapid.T, c *country, tx *resource.Tx, k *resource.Kind[T, I], want []T, id func(T) string, living func(T) bool) {
+func compare[T any, I resource.ID](t *rapid.T, c *country, tx *resource.Tx, k *resource.Kind[T, I], want []T, id func(T) string,
+	living func(T) bool) {
 	var got, alive []T
 	var last uint64
 	for seq, v := range k.Each(tx, 0) {

@@ -209,7 +209,8 @@ func TestOfFindsEveryReference(t *testing.T) {
 		if want := []string{"stops here", "from here", "in a circle"}; !slices.Equal(got, want) {
 			t.Errorf("Of yields %q, want %q", got, want)
 		}
-		if got := each(letters.Where(tx, "Stops.HouseId", string(here.HouseId)), func(l *letter) string { return l.Text }); !slices.Equal(got, []string{"stops here", "in a circle"}) {
+		if got := each(letters.Where(tx, "Stops.HouseId", string(here.HouseId)), func(l *letter) string { return l.Text }); !slices.Equal(got,
+			[]string{"stops here", "in a circle"}) {
 			t.Errorf("Find through a list yields %q", got)
 		}
 	})
@@ -221,7 +222,8 @@ func TestSelect(t *testing.T) {
 	db := open(t, at(now))
 	a, b := insert(t, db, alice, towns, town{Name: "A"}), insert(t, db, alice, towns, town{Name: "B"})
 	ids := map[string]string{"absent": "house-0", "A": string(a.TownId), "B": string(b.TownId)}
-	for _, h := range []house{{TownId: a.TownId, Name: "inn"}, {TownId: b.TownId, Name: "mill"}, {TownId: a.TownId, Name: "barn"}, {TownId: a.TownId}, {Name: "tent"}} {
+	for _, h := range []house{{TownId: a.TownId, Name: "inn"}, {TownId: b.TownId, Name: "mill"}, {TownId: a.TownId, Name: "barn"},
+		{TownId: a.TownId}, {Name: "tent"}} {
 		ids[h.Name] = string(insert(t, db, alice, houses, h).HouseId)
 	}
 	for _, test := range []struct {

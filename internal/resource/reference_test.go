@@ -29,8 +29,10 @@ func TestReferencesLeadSomewhere(t *testing.T) {
 		{"living", func(tx *resource.Tx) error { return houses.Insert(tx, &house{TownId: of.TownId}) }, 0, ""},
 		{"empty", func(tx *resource.Tx) error { return houses.Insert(tx, &house{}) }, 0, ""},
 		{"absent", func(tx *resource.Tx) error { return houses.Insert(tx, &house{TownId: "town-0"}) }, apierror.NetNotFound, "TownId 'town-0'"},
-		{"another account's", func(tx *resource.Tx) error { return houses.Insert(tx, &house{TownId: foreign.TownId}) }, apierror.NetNotFound, string(foreign.TownId)},
-		{"by Put", func(tx *resource.Tx) error { return houses.Put(tx, &house{HouseId: here.HouseId, TownId: "town-0"}) }, apierror.NetNotFound, "town-0"},
+		{"another account's", func(tx *resource.Tx) error { return houses.Insert(tx, &house{TownId: foreign.TownId}) }, apierror.NetNotFound,
+			string(foreign.TownId)},
+		{"by Put", func(tx *resource.Tx) error { return houses.Put(tx, &house{HouseId: here.HouseId, TownId: "town-0"}) }, apierror.NetNotFound,
+			"town-0"},
 		{"weak", func(tx *resource.Tx) error { return letters.Insert(tx, &letter{From: "house-0"}) }, apierror.SubnetNotFound, "house-0"},
 		{"in a list", func(tx *resource.Tx) error {
 			return letters.Insert(tx, &letter{Stops: []stop{{HouseId: here.HouseId}, {HouseId: "house-0"}}})
@@ -41,7 +43,8 @@ func TestReferencesLeadSomewhere(t *testing.T) {
 		{"all at once", func(tx *resource.Tx) error {
 			return letters.Insert(tx, &letter{From: here.HouseId, Stops: []stop{{HouseId: here.HouseId, Past: &route{Towns: []Town{of.TownId}}}}})
 		}, 0, ""},
-		{"its own kind's, deleted and readable", func(tx *resource.Tx) error { return letters.Insert(tx, &letter{Answers: gone.LetterId}) }, apierror.ObjectNotFound, string(gone.LetterId)},
+		{"its own kind's, deleted and readable", func(tx *resource.Tx) error { return letters.Insert(tx, &letter{Answers: gone.LetterId}) },
+			apierror.ObjectNotFound, string(gone.LetterId)},
 		{"no reference", func(tx *resource.Tx) error { return letters.Insert(tx, &letter{Reader: "house-0"}) }, 0, ""},
 		{"made in the same transaction", func(tx *resource.Tx) error {
 			made := town{}
@@ -156,7 +159,8 @@ func TestNothingHoldsItself(t *testing.T) {
 		return letters.Put(tx, l)
 	})
 	other := insert(t, db, alice, letters, letter{Answers: l.LetterId})
-	refused(t, db, alice, apierror.InUse, fmt.Sprintf("in use by %s.", other.LetterId), func(tx *resource.Tx) error { return letters.Delete(tx, l) })
+	refused(t, db, alice, apierror.InUse, fmt.Sprintf("in use by %s.", other.LetterId),
+		func(tx *resource.Tx) error { return letters.Delete(tx, l) })
 	update(t, db, alice, func(tx *resource.Tx) error {
 		must(letters.Delete(tx, other))
 		return letters.Delete(tx, l)
@@ -174,7 +178,8 @@ func TestHoldersAreNamedOnce(t *testing.T) {
 	db := open(t, func(o *resource.Options) { o.Kinds = []resource.Any{towns, tunnels} })
 	of := insert(t, db, alice, towns, town{})
 	dug := insert(t, db, alice, tunnels, tunnel{From: of.TownId, To: of.TownId})
-	refused(t, db, alice, apierror.NetInUse, fmt.Sprintf("in use by %s.", dug.KeyId), func(tx *resource.Tx) error { return towns.Delete(tx, of) })
+	refused(t, db, alice, apierror.NetInUse, fmt.Sprintf("in use by %s.", dug.KeyId),
+		func(tx *resource.Tx) error { return towns.Delete(tx, of) })
 }
 
 // Domains are above each other: what is below may point to what is above, and

@@ -41,8 +41,8 @@ type Kind[T any, I ID] struct {
 	InUse    apierror.Code // when a reference keeps it from being deleted; InUse if zero
 	Quota    *Quota
 
-	// Unique names fields whose value no two living resources of the account
-	// share. Taken answers the second.
+	// Unique names fields whose value no two existing resources of the account
+	// share. A second one is refused with Conflict.
 	Unique   []string
 	Conflict apierror.Code
 
@@ -56,8 +56,8 @@ type Kind[T any, I ID] struct {
 	// Retention is how long a deleted resource stays readable.
 	Retention time.Duration
 
-	// ToldTags says that the driver is told of the tags: a change of them is one
-	// of the resource's Generation.
+	// ToldTags means that drivers see the tags, so a change of them raises
+	// Generation.
 	ToldTags bool
 
 	once  sync.Once
@@ -144,7 +144,8 @@ func (k *Kind[T, I]) layout() *shape {
 	return k.shape
 }
 
-// inspect panics if T and the facts do not go together: a mistake of ours.
+// inspect panics if T and the facts contradict each other, which is a
+// programming error.
 func (k *Kind[T, I]) inspect() *shape {
 	t := reflect.TypeFor[T]()
 	sh := &shape{id: -1, tags: -1}
@@ -194,7 +195,7 @@ func (k *Kind[T, I]) inspect() *shape {
 		mistake("%v", err)
 	}
 	if k.ToldTags && !hasGeneration(t, generationField) {
-		mistake("its driver is told of tags, and it has no %s", generationField)
+		mistake("its driver sees the tags, and it has no %s", generationField)
 	}
 	if k.Life != nil {
 		if err := k.inspectLife(sh); err != nil {
@@ -216,10 +217,10 @@ func isOpaque(f reflect.StructField) bool {
 	return f.Tag.Get("json") != "-" && slices.Contains([]reflect.Kind{reflect.Map, reflect.Array, reflect.Interface}, e.Kind())
 }
 
-// Get finds a living resource. In a transaction that writes there is one value of
-// each resource: whoever gets it, a rule or a function that it calls, changes the
-// same one, and puts it. What its slices and pointers lead to is shared with
-// readers: a rule that changes a list makes a new one.
+// Get finds a resource that is not deleted. In a transaction that writes there
+// is one value per resource: a rule and the functions that it calls change and
+// put the same one. Its slices and pointers are shared with readers: a rule
+// that changes a list makes a new one.
 func (k *Kind[T, I]) Get(tx *Tx, id I) (*T, error) {
 	if v := k.Find(tx, id); v != nil {
 		return v, nil
@@ -227,8 +228,7 @@ func (k *Kind[T, I]) Get(tx *Tx, id I) (*T, error) {
 	return nil, k.missing(string(id))
 }
 
-// Find is the resource that Get finds; nil: there is none, which is no mistake
-// of those who ask this way.
+// Find returns the resource that Get finds, or nil instead of an error.
 func (k *Kind[T, I]) Find(tx *Tx, id I) *T {
 	o, ok := tx.snapshot().Get(k.Name, string(id))
 	if !ok || o.DeletedAt != 0 {
@@ -267,8 +267,8 @@ func (k *Kind[T, I]) missing(id string) error {
 	return code.NotFound(reflect.TypeFor[I]().Name()+"Id", id)
 }
 
-// ErrNotFound is the refusal of an id that no living resource has, or none that the
-// caller may know of: the two must look alike.
+// ErrNotFound is the refusal of an id that no resource has, or none that the
+// caller may see: the two must look alike.
 func (k *Kind[T, I]) ErrNotFound(id I) error { return k.missing(string(id)) }
 
 // All yields the living resources in order of creation. While a rule looks, at
@@ -482,8 +482,8 @@ func (k *Kind[T, I]) remove(tx *Tx, v *T) error {
 	return nil
 }
 
-// Purge removes what is left of resources deleted longer ago than the kind
-// keeps them, and answers when the next one is due, if any.
+// Purge removes the resources whose retention has passed, and returns when the
+// next one is due, if any.
 func (k *Kind[T, I]) Purge(tx *Tx) (next time.Time) {
 	for o := range tx.scan(k.Name, 0) {
 		if o.DeletedAt == 0 {
@@ -503,9 +503,10 @@ func (k *Kind[T, I]) Purge(tx *Tx) (next time.Time) {
 	return next
 }
 
-// Each yields every resource made after the given position, those still
-// readable after their end included, with its own position: the order of
-// creation, for pages. What it yields is shared: nobody may write to it.
+// Each yields every resource created after the given position, including
+// deleted ones that are still readable, with its own position: the order of
+// creation, for pages. The yielded values are shared and must not be written
+// to.
 func (k *Kind[T, I]) Each(tx *Tx, after uint64) iter.Seq2[uint64, *T] {
 	return func(yield func(uint64, *T) bool) {
 		for o := range tx.scan(k.Name, after) {
@@ -517,8 +518,8 @@ func (k *Kind[T, I]) Each(tx *Tx, after uint64) iter.Seq2[uint64, *T] {
 }
 
 // Select yields, in the order and form of Each, at least the resources whose
-// fields have a wanted value. wanted tells for a field which values it may
-// have, if that is known; an id or an index then spares looking at them all.
+// fields have a wanted value. wanted returns the values that a field may have,
+// if they are known; an id or an index then narrows the search.
 func (k *Kind[T, I]) Select(tx *Tx, after uint64, wanted func(field string) ([]string, bool)) iter.Seq2[uint64, *T] {
 	sh := k.layout()
 	snap := tx.snapshot()

@@ -84,7 +84,8 @@ func TestInsertAvoidsKnownIDs(t *testing.T) {
 	}
 	// The id of a letter that is only readable still is not free.
 	update(t, db, alice, func(tx *resource.Tx) error { return letters.Delete(tx, second) })
-	refused(t, db, alice, apierror.AlreadyExists, string(second.LetterId), func(tx *resource.Tx) error { return letters.Insert(tx, &letter{LetterId: second.LetterId}) })
+	refused(t, db, alice, apierror.AlreadyExists, string(second.LetterId),
+		func(tx *resource.Tx) error { return letters.Insert(tx, &letter{LetterId: second.LetterId}) })
 }
 
 func TestNewIDIsFreeInAllAccounts(t *testing.T) {
@@ -114,10 +115,14 @@ func TestMissing(t *testing.T) {
 			code apierror.Code
 			says string
 		}{
-			{"its kind's own code", func() error { _, err := towns.Get(tx, "town-0"); return err }, towns.Has(tx, "town-0"), apierror.NetNotFound, "The TownId 'town-0' doesn't exist."},
-			{"another account's", func() error { _, err := towns.Get(tx, foreign.TownId); return err }, towns.Has(tx, foreign.TownId), apierror.NetNotFound, string(foreign.TownId)},
-			{"no code of its own", func() error { _, err := keys.Get(tx, "key-0"); return err }, keys.Has(tx, "key-0"), apierror.ObjectNotFound, "The KeyId 'key-0' doesn't exist."},
-			{"deleted and readable", func() error { _, err := letters.Get(tx, gone.LetterId); return err }, letters.Has(tx, gone.LetterId), apierror.ObjectNotFound, string(gone.LetterId)},
+			{"its kind's own code", func() error { _, err := towns.Get(tx, "town-0"); return err }, towns.Has(tx, "town-0"), apierror.NetNotFound,
+				"The TownId 'town-0' doesn't exist."},
+			{"another account's", func() error { _, err := towns.Get(tx, foreign.TownId); return err }, towns.Has(tx, foreign.TownId),
+				apierror.NetNotFound, string(foreign.TownId)},
+			{"no code of its own", func() error { _, err := keys.Get(tx, "key-0"); return err }, keys.Has(tx, "key-0"), apierror.ObjectNotFound,
+				"The KeyId 'key-0' doesn't exist."},
+			{"deleted and readable", func() error { _, err := letters.Get(tx, gone.LetterId); return err }, letters.Has(tx, gone.LetterId),
+				apierror.ObjectNotFound, string(gone.LetterId)},
 			{"no id", func() error { _, err := towns.Get(tx, ""); return err }, towns.Has(tx, ""), apierror.NetNotFound, "''"},
 		} {
 			if err := test.get(); !test.code.Is(err) || !strings.Contains(err.Error(), test.says) {
@@ -347,18 +352,29 @@ func TestOpenRefusesMistakes(t *testing.T) {
 		kinds []resource.Any
 		says  string
 	}{
-		{"two kinds of a name", []resource.Any{towns, &resource.Kind[key, Key]{Name: "Town"}}, "the kind Town, or one with its ids, is listed twice"},
-		{"two kinds of an id type", []resource.Any{towns, &resource.Kind[bare, Town]{Name: "Village"}}, "the kind Village, or one with its ids, is listed twice"},
+		{"two kinds of a name", []resource.Any{towns, &resource.Kind[key, Key]{Name: "Town"}},
+			"the kind Town, or one with its ids, is listed twice"},
+		{"two kinds of an id type", []resource.Any{towns, &resource.Kind[bare, Town]{Name: "Village"}},
+			"the kind Village, or one with its ids, is listed twice"},
 		{"a kind twice", []resource.Any{towns, towns}, "listed twice"},
-		{"a reference to no kind", []resource.Any{&resource.Kind[lost, Town]{Name: "Lost"}}, "Key of the kind Lost refers to a resource_test.Key, and no kind has such ids"},
-		{"a tag type without tags", []resource.Any{&resource.Kind[bare, Town]{Name: "Bare", Tag: "bare"}}, "the kind Bare has a tag type, but no field for tags"},
-		{"no id", []resource.Any{&resource.Kind[lone, Town]{Name: "Lone"}}, "kind Lone: resource_test.lone has no field of the type resource_test.Town"},
-		{"a unique key of no field", []resource.Any{&resource.Kind[bare, Town]{Name: "Bare", Unique: []string{"Name"}}}, "kind Bare: unique key: Name: "},
-		{"a unique key that is no text", []resource.Any{&resource.Kind[number, Town]{Name: "Number", Unique: []string{"Age"}}}, "kind Number: unique key: Age is no text"},
-		{"a quota per what is no reference", []resource.Any{&resource.Kind[number, Town]{Name: "Number", Quota: &resource.Quota{Per: "Age"}}}, "kind Number: a quota per Age, which is no reference"},
-		{"a quota per list of references", []resource.Any{towns, &resource.Kind[league, Key]{Name: "League", Quota: &resource.Quota{Per: "TownIds"}}}, "kind League: a quota per TownIds, which is no reference"},
+		{"a reference to no kind", []resource.Any{&resource.Kind[lost, Town]{Name: "Lost"}},
+			"Key of the kind Lost refers to a resource_test.Key, and no kind has such ids"},
+		{"a tag type without tags", []resource.Any{&resource.Kind[bare, Town]{Name: "Bare", Tag: "bare"}},
+			"the kind Bare has a tag type, but no field for tags"},
+		{"no id", []resource.Any{&resource.Kind[lone, Town]{Name: "Lone"}},
+			"kind Lone: resource_test.lone has no field of the type resource_test.Town"},
+		{"a unique key of no field", []resource.Any{&resource.Kind[bare, Town]{Name: "Bare", Unique: []string{"Name"}}},
+			"kind Bare: unique key: Name: "},
+		{"a unique key that is no text", []resource.Any{&resource.Kind[number, Town]{Name: "Number", Unique: []string{"Age"}}},
+			"kind Number: unique key: Age is no text"},
+		{"a quota per what is no reference", []resource.Any{&resource.Kind[number, Town]{Name: "Number", Quota: &resource.Quota{Per: "Age"}}},
+			"kind Number: a quota per Age, which is no reference"},
+		{"a quota per list of references", []resource.Any{towns,
+			&resource.Kind[league, Key]{Name: "League", Quota: &resource.Quota{Per: "TownIds"}}},
+			"kind League: a quota per TownIds, which is no reference"},
 		{"a secret in a map", []resource.Any{&resource.Kind[chest, Town]{Name: "Chest"}}, "kind Chest: Coins is a map[string]resource.Secret"},
-		{"a secret in an array in a list", []resource.Any{&resource.Kind[deep, Town]{Name: "Deep"}}, "kind Deep: Chests.Coins is a [2]resource.Secret"},
+		{"a secret in an array in a list", []resource.Any{&resource.Kind[deep, Town]{Name: "Deep"}},
+			"kind Deep: Chests.Coins is a [2]resource.Secret"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

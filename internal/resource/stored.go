@@ -8,8 +8,8 @@ import (
 	"github.com/bastide-cloud/bastide/internal/store"
 )
 
-// What a stored struct may say of itself. [Open] checks each against the kind, and
-// a method of one of these names that is not one of these is a mistake.
+// The methods that a stored struct may have. [Open] checks each against the
+// kind, and refuses a method of one of these names with another signature.
 type (
 	// Pending reports whether a loop has work to do for the resource: whether its
 	// driver is behind, or a time may have passed. A loop does not look at one that
@@ -25,9 +25,9 @@ type (
 	Summed interface{ Sums() Sums }
 )
 
-// The fields, each a uint64, that a stored struct may have by name: the number of
-// what the driver must learn of it, and of what the driver has learned. [Tx.Touch]
-// raises the first, and loops set the second.
+// The fields, each a uint64, that a stored struct may have by name: the number
+// of its last change that the driver must apply, and of the last one applied.
+// [Tx.Touch] raises the first, and loops set the second.
 const (
 	generationField         = "Generation"
 	observedGenerationField = "ObservedGeneration"
@@ -85,10 +85,11 @@ func inspectMethods(t reflect.Type, sh *shape) error {
 		"Pending": reflect.TypeFor[Pending](), "Hidden": reflect.TypeFor[Hidden](), "Sums": reflect.TypeFor[Summed](),
 	} {
 		if m, ok := p.MethodByName(name); ok && !p.Implements(want) {
-			return fmt.Errorf("the method %s of %s is not that of %s", m.Name, t, want)
+			return fmt.Errorf("the method %s of %s does not have the signature of %s", m.Name, t, want)
 		}
 	}
-	if _, ok := t.FieldByName(observedGenerationField); ok && !(hasGeneration(t, generationField) && hasGeneration(t, observedGenerationField)) {
+	if _, ok := t.FieldByName(observedGenerationField); ok &&
+		!(hasGeneration(t, generationField) && hasGeneration(t, observedGenerationField)) {
 		return fmt.Errorf("%s of %s, or the %s that it follows, is not a uint64", observedGenerationField, t, generationField)
 	}
 	if zero, ok := reflect.New(t).Interface().(Summed); ok {
@@ -104,7 +105,7 @@ func hasGeneration(t reflect.Type, name string) bool {
 	return ok && f.Type.Kind() == reflect.Uint64
 }
 
-// nameSums takes the names of the sums from those of the zero value.
+// nameSums takes the names of the sums from the zero value.
 func (sh *shape) nameSums(zero Sums) error {
 	sh.sums = []string{}
 	for i, s := range zero {

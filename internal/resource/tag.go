@@ -56,8 +56,8 @@ func UniqueTags(tags []ResourceTag) []ResourceTag {
 	return slices.CompactFunc(tags, func(a, b ResourceTag) bool { return a.Key == b.Key })
 }
 
-// WithTags is the list with more tags, in place of those of the same keys. Both
-// lists are as [UniqueTags] makes them, and so is the result.
+// WithTags returns the list with more tags, which replace tags of the same
+// keys. Both lists are in the form of [UniqueTags], and so is the result.
 func WithTags(tags, more []ResourceTag) []ResourceTag {
 	merged := make([]ResourceTag, 0, len(tags)+len(more))
 	for len(tags) > 0 && len(more) > 0 {
@@ -132,8 +132,8 @@ func (tx *Tx) AllTagged(yield func(Tagged) bool) {
 	}
 }
 
-// SetTags gives the resource other tags, of which the driver hears if it is told
-// of them.
+// SetTags replaces the tags of the resource, and raises its Generation if
+// drivers see them.
 func (tx *Tx) SetTags(t Tagged, tags []ResourceTag) {
 	t.kind.change(tx, t.ID, func(resource reflect.Value) {
 		if resource.Field(t.tags).Set(reflect.ValueOf(tags)); t.kind.Facts().ToldTags {

@@ -5,10 +5,9 @@ import (
 	"reflect"
 )
 
-// Touch makes the driver hear of a change of a resource of whatever kind, given by
-// its id: the Generation of the resource grows. So a rule can tell of what it
-// changed for a resource of a domain above its own. An id that no living
-// resource has changes nothing.
+// Touch raises the Generation of a resource of any kind, given by its id, so
+// that the driver applies a change. So a rule can report a change of a resource
+// that belongs to a higher domain. An id that no resource has changes nothing.
 func (tx *Tx) Touch(target any) {
 	id := reflect.ValueOf(target)
 	if k := tx.db.byID[id.Type()]; k != nil && id.Len() > 0 {
@@ -25,10 +24,10 @@ func (k *Kind[T, I]) change(tx *Tx, id string, change func(resource reflect.Valu
 	}
 }
 
-// touch takes a resource one generation further.
+// touch raises the generation of a resource.
 func touch(resource reflect.Value) {
 	if !hasGeneration(resource.Type(), generationField) {
-		panic(fmt.Sprintf("kind: the driver is told nothing of a %s", resource.Type()))
+		panic(fmt.Sprintf("resource: a %s has no generation for the driver", resource.Type()))
 	}
 	generation := resource.FieldByName(generationField)
 	generation.SetUint(generation.Uint() + 1)

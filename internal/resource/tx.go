@@ -17,7 +17,8 @@ import (
 	"github.com/bastide-cloud/bastide/internal/store"
 )
 
-// Caller is who acts in a transaction. The zero value is the region itself.
+// Caller is the originator of a transaction. The zero value is the region
+// itself.
 type Caller struct {
 	Account   string
 	User      string     // the EIM user's id; empty: the root account
@@ -38,9 +39,9 @@ type Options struct {
 	Changed func([]store.Change)
 	After   func(time.Duration) <-chan time.Time
 
-	// Transitioned is told of each transition of a life, by the name of the kind
-	// or, for a state that is a part of a resource, of its type. A transaction
-	// that runs again, or fails, has told of it all the same. nil: no one is.
+	// Transitioned is called for each transition of a life, with the name of
+	// the kind or, for a state that is a part of a resource, of its type. It is
+	// also called by transactions that run again or fail. It may be nil.
 	Transitioned func(of string, e lifecycle.Edge)
 }
 
@@ -49,7 +50,7 @@ type DB struct {
 	*store.Store
 	kinds  []Any
 	byID   map[reflect.Type]Any   // the kind that an id type identifies
-	refs   map[reflect.Type][]ref // who refers to an id type…
+	refs   map[reflect.Type][]ref // references to an id type…
 	holder map[reflect.Type][]Any // …and of which kind each of them is
 	limits map[string]int
 	now    func() time.Time
@@ -59,7 +60,7 @@ type DB struct {
 }
 
 // Open opens the store for these kinds. It panics if two of them share a name
-// or an id type, or if a reference leads to no kind: mistakes of ours. A weak
+// or an id type, or if a reference leads to no kind: programming errors. A weak
 // reference may lead to no kind, so that a domain can be had without those
 // above it.
 func Open(o Options) *DB {
@@ -105,8 +106,8 @@ func Open(o Options) *DB {
 // Kinds are the kinds of the region, in the order given.
 func (db *DB) Kinds() []Any { return db.kinds }
 
-// Tx is what a rule sees of the region: the resources of one account, read
-// only or in a transaction, the time, random and the caller.
+// Tx is a rule's access to the region: the resources of one account, read only
+// or in a transaction, the time, randomness and the caller.
 type Tx struct {
 	Caller  Caller
 	db      *DB
@@ -204,10 +205,12 @@ func (db *DB) Update(ctx context.Context, caller Caller, fn func(*Tx) error, oth
 			return err
 		}
 		random.next = 0
-		return db.look(&Tx{Caller: caller, db: db, account: caller.Account, ctx: ctx, write: tx, random: random, spent: &random.spent, owned: map[ownKey]any{}}, fn)
+		return db.look(&Tx{Caller: caller, db: db, account: caller.Account, ctx: ctx, write: tx, random: random, spent: &random.spent,
+			owned: map[ownKey]any{}}, fn)
 	}, others...)
 	if large, ok := errors.AsType[store.TooLarge](err); ok {
-		return apierror.InsufficientCapacity.Errorf("The call would write more than %d MiB, the most that one call can: ask for less at once.", int(large)>>20)
+		return apierror.InsufficientCapacity.Errorf("The call would write more than %d MiB, the maximum for one call: ask for less at once.",
+			int(large)>>20)
 	}
 	return err
 }
@@ -216,8 +219,8 @@ func (db *DB) Update(ctx context.Context, caller Caller, fn func(*Tx) error, oth
 // whose size follows from a request.
 func (tx *Tx) Bound(bytes int) { tx.write.Bound(bytes) }
 
-// replay gives a rule that runs again the random it had before. A rule that
-// writes to an account it has just chosen an id for runs again once that
+// replay gives a rule that runs again the same randomness as before. A rule
+// that writes to an account it has just chosen an id for runs again once that
 // account is in memory; were it to choose another id then, it would never end.
 type replay struct {
 	source io.Reader
@@ -238,17 +241,17 @@ func (r *replay) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// In is the same transaction over another account.
+// In returns the same transaction over another account.
 func (tx *Tx) In(account string) *Tx {
 	other := *tx
 	other.account = account
 	return &other
 }
 
-// Account is the account whose resources the transaction sees.
+// Account returns the account whose resources the transaction sees.
 func (tx *Tx) Account() string { return tx.account }
 
-// Now is the region's time.
+// Now returns the region's time.
 func (tx *Tx) Now() time.Time {
 	if tx.write != nil {
 		return tx.write.Now()
@@ -256,7 +259,7 @@ func (tx *Tx) Now() time.Time {
 	return tx.db.now()
 }
 
-// Rand is the region's random source.
+// Rand returns the region's source of randomness.
 func (tx *Tx) Rand() io.Reader { return tx.random }
 
 // Context is the caller's, for rules that read what is not in the store.
@@ -314,7 +317,7 @@ func (tx *Tx) goOn() {
 	}
 }
 
-// scan and find are those of the snapshot, with each object a step.
+// scan and find are the snapshot's, and count a step for each object.
 func (tx *Tx) scan(kind string, after uint64) iter.Seq[*store.Object] {
 	return tx.counted(tx.snapshot().Scan(kind, after))
 }
@@ -352,7 +355,7 @@ func (tx *Tx) snapshot() reader {
 
 func (tx *Tx) draft() *store.Draft {
 	if tx.write == nil {
-		panic("kind: a rule that only reads wrote to " + tx.account)
+		panic("resource: a rule that only reads wrote to " + tx.account)
 	}
 	return tx.write.In(tx.account)
 }
