@@ -170,15 +170,23 @@ func (c *Call) view(fn func(*resource.Tx) error) error { return c.db.View(c.ctx,
 // Resource is a kind and how the API shows it: the one view serves all of its
 // actions, so that they cannot disagree about a computed field.
 type Resource[T any, I resource.ID, V any] struct {
-	kind *resource.Kind[T, I]
-	view func(*resource.Tx, *T) *V
+	kind   *resource.Kind[T, I]
+	view   func(*resource.Tx, *T) *V
+	family string
 }
 
 // NewResource joins a kind to its view. The view gets a copy of the struct that
 // it may complete and return; lists in it are shared with others, so it copies
 // those that it completes.
 func NewResource[T any, I resource.ID, V any](k *resource.Kind[T, I], view func(*resource.Tx, *T) *V) Resource[T, I, V] {
-	return Resource[T, I, V]{k, view}
+	return Resource[T, I, V]{k, view, k.Facts().Name}
+}
+
+// InFamily is the resource with actions that belong to another family of the
+// contract than the one of its own name.
+func (r Resource[T, I, V]) InFamily(family string) Resource[T, I, V] {
+	r.family = family
+	return r
 }
 
 // Plain is the view of a resource that is shown as it is stored.
@@ -228,7 +236,7 @@ func Create[T, V, Req any, I resource.ID](r Resource[T, I, V], rule func(*resour
 	req, facts := reflect.TypeFor[Req](), r.kind.Facts()
 	response := answer(facts.Name, reflect.TypeFor[*V]())
 	return Action{
-		Name: actionName(req), Family: facts.Name, Request: req, Response: response,
+		Name: actionName(req), Family: r.family, Request: req, Response: response,
 		run: func(c *Call) (reflect.Value, error) {
 			var shown *V
 			err := c.update(func(tx *resource.Tx) error {
@@ -261,7 +269,7 @@ func Update[T, V, Req any, I resource.ID](r Resource[T, I, V], rule func(*resour
 	req, facts := reflect.TypeFor[Req](), r.kind.Facts()
 	response, id := answer(facts.Name, reflect.TypeFor[*V]()), idField[I](req)
 	return Action{
-		Name: actionName(req), Family: facts.Name, Request: req, Response: response,
+		Name: actionName(req), Family: r.family, Request: req, Response: response,
 		run: func(c *Call) (reflect.Value, error) {
 			var shown *V
 			err := c.update(func(tx *resource.Tx) error {
@@ -293,7 +301,7 @@ func Delete[Req, T, V any, I resource.ID](r Resource[T, I, V], rules ...func(*re
 	req := reflect.TypeFor[Req]()
 	id := idField[I](req)
 	return Action{
-		Name: actionName(req), Family: r.kind.Facts().Name, Request: req, Response: reflect.TypeFor[struct{}](),
+		Name: actionName(req), Family: r.family, Request: req, Response: reflect.TypeFor[struct{}](),
 		run: func(c *Call) (reflect.Value, error) {
 			return reflect.ValueOf(struct{}{}), c.update(func(tx *resource.Tx) error {
 				v, err := r.get(tx, idIn[I](c.Request, id))

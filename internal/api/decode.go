@@ -263,6 +263,7 @@ func (d *decoding) tooLong() error {
 
 // parameters are the fields of a request, or of a struct in one.
 type parameters struct {
+	schema   string // the name of the struct in the contract
 	byName   map[string]*parameter
 	required uint64      // the bits of the required ones
 	presets  []parameter // those that have a value when they are not given
@@ -282,7 +283,7 @@ func parametersOf(t reflect.Type) *parameters {
 	if all, ok := requests.Load(t); ok {
 		return all.(*parameters)
 	}
-	all, bits := &parameters{byName: map[string]*parameter{}}, 0
+	all, bits := &parameters{schema: SchemaName(t), byName: map[string]*parameter{}}, 0
 	for _, f := range reflect.VisibleFields(t) {
 		if f.Anonymous || !f.IsExported() {
 			continue
@@ -327,7 +328,7 @@ func preset(f reflect.StructField, text string) reflect.Value {
 // that all requests have.
 func structDecoder(t reflect.Type, dryRun *bool) decoder {
 	all := parametersOf(t)
-	schema := SchemaName(t)
+	schema := all.schema
 	filters := strings.HasPrefix(schema, "Filters")
 	return func(d *decoding, v reflect.Value) error {
 		if len(d.path) == 0 && d.PeekKind() != '{' {
@@ -401,5 +402,13 @@ func (d *decoding) missing(all *parameters, seen uint64) error {
 	return apierror.MissingParameter.Errorf("%s is required.", strings.Join(append(slices.Clone(d.path), slices.Min(absent)), "."))
 }
 
-// SchemaName returns the name of a type in the contract.
-func SchemaName(t reflect.Type) string { return t.Name() }
+// SchemaName returns the name of a type in the contract: the name of the Go type,
+// unless the first field says another one: _ struct{} `schema:"VmsStopHistory"`.
+func SchemaName(t reflect.Type) string {
+	if t.Kind() == reflect.Struct && t.NumField() > 0 {
+		if f := t.Field(0); f.Name == "_" && f.Tag.Get("schema") != "" {
+			return f.Tag.Get("schema")
+		}
+	}
+	return t.Name()
+}

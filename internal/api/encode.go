@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"reflect"
@@ -19,7 +20,7 @@ type encoder func(b []byte, v reflect.Value) []byte
 // shape is a type as one version of the API shows it under a schema's name.
 type shape struct {
 	t       reflect.Type
-	schema  string
+	schema  string // empty: that of the type
 	version Version
 }
 
@@ -30,7 +31,7 @@ var encoders sync.Map // shape → encoder
 // and empty ones: a nil pointer, an empty id, no time, and an empty value
 // tagged `wire:"omitempty"`. A list without that tag is always present.
 func Append(b []byte, v reflect.Value, version Version) []byte {
-	return AppendAs(b, v, SchemaName(v.Type()), version)
+	return AppendAs(b, v, "", version)
 }
 
 // AppendAs is Append for a struct whose schema has another name than its type:
@@ -40,7 +41,7 @@ func AppendAs(b []byte, v reflect.Value, schema string, version Version) []byte 
 }
 
 func encoderOf(t reflect.Type, version Version) encoder {
-	return encoderAs(shape{t, SchemaName(t), version})
+	return encoderAs(shape{t, "", version})
 }
 
 func encoderAs(s shape) encoder {
@@ -75,6 +76,7 @@ func newEncoder(s shape) encoder {
 		next := encoderOf(t.Elem(), version)
 		return func(b []byte, v reflect.Value) []byte { return next(b, v.Elem()) }
 	case reflect.Struct:
+		s.schema = cmp.Or(s.schema, SchemaName(t))
 		return structEncoder(s)
 	case reflect.Slice:
 		return sliceEncoder(t, version)

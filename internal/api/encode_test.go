@@ -240,3 +240,28 @@ func TestVersionsMakeNoNewShapes(t *testing.T) {
 		t.Errorf("%d shapes of one type are kept, want at most %d", n, len(Versions))
 	}
 }
+
+// A type has the name of the contract that its first field says, in requests and
+// answers alike.
+func TestSchemaNames(t *testing.T) {
+	t.Parallel()
+	type plan struct {
+		_    struct{} `schema:"ReadTagsRequest"`
+		Name string
+	}
+	type bare struct{ _ struct{} }
+	for of, want := range map[reflect.Type]string{
+		reflect.TypeFor[plan](): "ReadTagsRequest", reflect.TypeFor[bare](): "bare", reflect.TypeFor[string](): "string", reflect.TypeFor[struct{}](): "",
+	} {
+		if got := SchemaName(of); got != want {
+			t.Errorf("%s is called %q, want %q", of, got, want)
+		}
+	}
+	if got := string(Append(nil, reflect.ValueOf(&plan{Name: "a"}), Latest)); got != `{"Name":"a"}` {
+		t.Errorf("it is shown as %s", got)
+	}
+	var p plan
+	if _, err := decode([]byte(`{"Name": "b"}`), Latest, reflect.ValueOf(&p).Elem()); err != nil || p.Name != "b" {
+		t.Errorf("it is read as %+v, %v", p, err)
+	}
+}

@@ -158,7 +158,7 @@ func (d *document) define(name string, t reflect.Type, properties object) {
 	schema := object{"type": "object", "additionalProperties": false, "properties": properties}
 	d.schemas[name] = schema
 	if t.Name() != "" {
-		schema["description"] = d.comment(t.String())
+		schema["description"] = name + strings.TrimPrefix(d.comment(t.String()), t.Name())
 	}
 	var required []string
 	for _, f := range shown(t, name, Latest) {

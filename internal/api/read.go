@@ -29,8 +29,7 @@ type candidate[V any] struct {
 }
 
 func (r Resource[T, I, V]) names() (string, string) {
-	facts := r.kind.Facts()
-	return facts.Name, facts.Plural
+	return r.family, r.kind.Facts().Plural
 }
 
 func (r Resource[T, I, V]) stored() reflect.Type { return reflect.TypeFor[T]() }

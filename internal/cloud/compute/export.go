@@ -248,13 +248,13 @@ func exportMeters() []resource.Meter {
 }
 
 func exportActions(region Region) []api.Action {
-	images := api.NewResource(ImageExportTasks, viewImageExportTask)
-	snapshots := api.NewResource(SnapshotExportTasks, api.Plain[SnapshotExportTask])
-	readImages, readSnapshots := api.Read[ReadImageExportTasksRequest](images), api.Read[ReadSnapshotExportTasksRequest](snapshots)
-	readImages.Family, readSnapshots.Family = "Image", "Snapshot"
+	images := api.NewResource(ImageExportTasks, viewImageExportTask).InFamily("Image")
+	snapshots := api.NewResource(SnapshotExportTasks, api.Plain[SnapshotExportTask]).InFamily("Snapshot")
 	return []api.Action{
-		api.DoPrepared("Image", region.checkImageBucket, createImageExportTask), readImages,
-		api.DoPrepared("Snapshot", region.checkSnapshotBucket, createSnapshotExportTask), readSnapshots,
+		api.DoPrepared("Image", region.checkImageBucket, createImageExportTask),
+		api.Read[ReadImageExportTasksRequest](images),
+		api.DoPrepared("Snapshot", region.checkSnapshotBucket, createSnapshotExportTask),
+		api.Read[ReadSnapshotExportTasksRequest](snapshots),
 		api.Command("Task", deleteExportTask),
 	}
 }

@@ -8,8 +8,10 @@ import (
 	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
-// VmsStopHistory is a stop of a VM.
-type VmsStopHistory struct {
+// VmStop is a stop of a VM.
+type VmStop struct {
+	_ struct{} `schema:"VmsStopHistory"`
+
 	StateReason string       // Why the VM stopped.
 	StopDate    api.DateTime // When the VM was stopped.
 	VmId        id.Vm        `ref:"-"` // The ID of the VM.
@@ -19,7 +21,7 @@ type VmsStopHistory struct {
 
 // vmStops are the stops of VMs. A stop is over when it is noted, so it is kept
 // the way that deleted resources are, for as long as calls are.
-var vmStops = &resource.Kind[VmsStopHistory, vmStopID]{Name: "VmStop", Plural: "VmsStopHistory", Retention: 32 * 24 * time.Hour}
+var vmStops = &resource.Kind[VmStop, vmStopID]{Name: "VmStop", Plural: "VmsStopHistory", Retention: 32 * 24 * time.Hour}
 
 // vmStopID is never shown.
 type vmStopID string
@@ -43,7 +45,7 @@ const (
 
 // noteStop notes that a VM was stopped, for the reason that it says.
 func noteStop(tx *resource.Tx, v *Vm) error {
-	stop := &VmsStopHistory{StateReason: v.StateReason, StopDate: api.At(tx.Now()), VmId: v.VmId}
+	stop := &VmStop{StateReason: v.StateReason, StopDate: api.At(tx.Now()), VmId: v.VmId}
 	if err := vmStops.Insert(tx, stop); err != nil {
 		return err
 	}
@@ -69,7 +71,5 @@ type FiltersVmsStopHistory struct {
 }
 
 func readVmsStopHistory() api.Action {
-	a := api.Read[ReadVmsStopHistoryRequest](api.NewResource(vmStops, api.Plain[VmsStopHistory]))
-	a.Family = "Vm"
-	return a
+	return api.Read[ReadVmsStopHistoryRequest](api.NewResource(vmStops, api.Plain[VmStop]).InFamily("Vm"))
 }

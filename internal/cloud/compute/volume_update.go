@@ -88,9 +88,8 @@ var volumeUpdateLife = lifecycle.Table[VolumeUpdateState]{
 }
 
 func volumeUpdateTaskActions() []api.Action {
-	read := api.Read[ReadVolumeUpdateTasksRequest](api.NewResource(VolumeUpdateTasks, viewVolumeUpdateTask))
-	read.Family = "Volume"
-	return []api.Action{read}
+	r := api.NewResource(VolumeUpdateTasks, viewVolumeUpdateTask).InFamily("Volume")
+	return []api.Action{api.Read[ReadVolumeUpdateTasksRequest](r)}
 }
 
 // viewVolumeUpdateTask says how far an update is by the time that the driver gave

@@ -94,16 +94,12 @@ func defaultSet(tx *resource.Tx) (id.DhcpOptionsSet, error) {
 }
 
 func dhcpOptionActions(region Region) []api.Action {
-	r := api.NewResource(DhcpOptionsSets, viewDhcpOptions)
-	actions := []api.Action{
+	r := api.NewResource(DhcpOptionsSets, viewDhcpOptions).InFamily("DhcpOption")
+	return []api.Action{
 		api.Create(r, region.createDhcpOptions),
 		api.Read[ReadDhcpOptionsRequest](r),
 		api.Delete[DeleteDhcpOptionsRequest](r, keepDefaultSet),
 	}
-	for i := range actions {
-		actions[i].Family = "DhcpOption" // the contract's name of the family, not the resource's
-	}
-	return actions
 }
 
 func viewDhcpOptions(_ *resource.Tx, s *DhcpOptionsSet) *DhcpOptionsSet {

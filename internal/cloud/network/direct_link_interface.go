@@ -11,14 +11,15 @@ import (
 	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
-// DirectLinkInterfaces is an interface on a [DirectLink]: a VLAN that leads to
-// a virtual gateway, with BGP on it. The name is the contract's, and there is
-// one.
+// DirectLinkInterface is an interface on a [DirectLink]: a VLAN that leads to
+// a virtual gateway, with BGP on it.
 //
 // The owner of a link can allocate an interface for another account, which is
 // hosted then: it is kept in both accounts, the link being the reference of the
 // one, and the virtual gateway, once there is one, that of the other.
-type DirectLinkInterfaces struct {
+type DirectLinkInterface struct {
+	_ struct{} `schema:"DirectLinkInterfaces"`
+
 	// The account ID of the owner of the DirectLink interface.
 	AccountId id.Account `ref:"-"`
 	// The autonomous system number of the client's network in BGP.
@@ -60,7 +61,7 @@ type DirectLinkInterfaces struct {
 
 // Interfaces are the DirectLink interfaces of the region. One that has ended,
 // however it did, is a deleted resource in its last state.
-var Interfaces = &resource.Kind[DirectLinkInterfaces, id.DirectLinkInterface]{
+var Interfaces = &resource.Kind[DirectLinkInterface, id.DirectLinkInterface]{
 	Name:      "DirectLinkInterface",
 	NotFound:  apierror.DirectLinkInterfaceNotFound,
 	InUse:     apierror.InUse,
@@ -183,24 +184,24 @@ const interfacePatience = 7 * 24 * time.Hour
 
 // Pending reports whether the driver is behind, or the interface waits for its
 // owner, whose time may have passed.
-func (i *DirectLinkInterfaces) Pending() bool {
+func (i *DirectLinkInterface) Pending() bool {
 	return i.ObservedGeneration < i.Generation || i.State == InterfaceConfirming
 }
 
 // isOver reports whether the time to confirm an interface has passed.
-func (i *DirectLinkInterfaces) isOver(now time.Time) bool {
+func (i *DirectLinkInterface) isOver(now time.Time) bool {
 	return i.State == InterfaceConfirming && !i.ConfirmBefore.Time().After(now)
 }
 
 // interfaceCopies are the copies that the accounts of an interface keep.
-var interfaceCopies = &twoSided[DirectLinkInterfaces, id.DirectLinkInterface, InterfaceState]{
+var interfaceCopies = &twoSided[DirectLinkInterface, id.DirectLinkInterface, InterfaceState]{
 	kind:  Interfaces,
-	id:    func(i *DirectLinkInterfaces) id.DirectLinkInterface { return i.DirectLinkInterfaceId },
-	sides: func(i *DirectLinkInterfaces) []id.Account { return distinctAccounts(i.LinkOwner, i.AccountId) },
+	id:    func(i *DirectLinkInterface) id.DirectLinkInterface { return i.DirectLinkInterfaceId },
+	sides: func(i *DirectLinkInterface) []id.Account { return distinctAccounts(i.LinkOwner, i.AccountId) },
 }
 
 // isOwners reports whether it is the copy of the owner of the interface.
-func (i *DirectLinkInterfaces) isOwners(tx *resource.Tx) bool {
+func (i *DirectLinkInterface) isOwners(tx *resource.Tx) bool {
 	return string(i.AccountId) == tx.Account()
 }
 
@@ -216,7 +217,7 @@ func directLinkInterfaceActions() []api.Action {
 
 // viewInterface shows an interface as it is now. One that was not confirmed in
 // time is expired, whether or not the loop has noted it.
-func viewInterface(tx *resource.Tx, i *DirectLinkInterfaces) *DirectLinkInterfaces {
+func viewInterface(tx *resource.Tx, i *DirectLinkInterface) *DirectLinkInterface {
 	i.InterfaceType = PrivateInterface
 	if i.isOver(tx.Now()) {
 		i.State = InterfaceExpired
@@ -224,8 +225,10 @@ func viewInterface(tx *resource.Tx, i *DirectLinkInterfaces) *DirectLinkInterfac
 	return i
 }
 
-// DirectLinkInterface describes an interface on a DirectLink.
-type DirectLinkInterface struct {
+// DirectLinkInterfaceToCreate describes an interface on a DirectLink.
+type DirectLinkInterfaceToCreate struct {
+	_ struct{} `schema:"DirectLinkInterface"`
+
 	// The autonomous system number of the client's network in BGP, between 64512 and 65534.
 	BgpAsn PrivateAsn `api:"required"`
 	// The key of the BGP session, at most 80 bytes. By default, there is none.
@@ -246,13 +249,13 @@ type DirectLinkInterface struct {
 
 // CreateDirectLinkInterfaceRequest asks for an interface on a DirectLink.
 type CreateDirectLinkInterfaceRequest struct {
-	DirectLinkId        id.DirectLink       `api:"required"` // The ID of the DirectLink.
-	DirectLinkInterface DirectLinkInterface `api:"required"` // The DirectLink interface to create.
+	DirectLinkId        id.DirectLink               `api:"required"` // The ID of the DirectLink.
+	DirectLinkInterface DirectLinkInterfaceToCreate `api:"required"` // The DirectLink interface to create.
 }
 
 // CreateDirectLinkInterfaceResponse shows the interface.
 type CreateDirectLinkInterfaceResponse struct {
-	DirectLinkInterface *DirectLinkInterfaces
+	DirectLinkInterface *DirectLinkInterface
 }
 
 func createDirectLinkInterface(tx *resource.Tx, req *CreateDirectLinkInterfaceRequest) (*CreateDirectLinkInterfaceResponse, error) {
@@ -274,7 +277,7 @@ const longestBgpKey = 80
 
 // newInterface plans an interface on a link of the account, for an owner. It
 // leads nowhere yet.
-func newInterface(tx *resource.Tx, linkID id.DirectLink, owner id.Account, want DirectLinkInterface) (*DirectLinkInterfaces, error) {
+func newInterface(tx *resource.Tx, linkID id.DirectLink, owner id.Account, want DirectLinkInterfaceToCreate) (*DirectLinkInterface, error) {
 	link, err := DirectLinks.Get(tx, linkID)
 	if err != nil {
 		return nil, err
@@ -288,7 +291,7 @@ func newInterface(tx *resource.Tx, linkID id.DirectLink, owner id.Account, want 
 				"The Vlan %d of %s is used by the DirectLink interface %s.", want.Vlan, linkID, other.DirectLinkInterfaceId)
 		}
 	}
-	i := &DirectLinkInterfaces{
+	i := &DirectLinkInterface{
 		AccountId: owner, BgpAsn: want.BgpAsn, DirectLinkId: linkID, DirectLinkInterfaceName: want.DirectLinkInterfaceName,
 		Location: link.Location, Mtu: defaultMtu, Vlan: want.Vlan,
 		LinkOwner: id.Account(tx.Account()), OwnLink: linkID, Key: resource.Secret(want.BgpKey),
@@ -299,7 +302,7 @@ func newInterface(tx *resource.Tx, linkID id.DirectLink, owner id.Account, want 
 }
 
 // addresses returns the requested addresses of both ends, or chooses them.
-func (want DirectLinkInterface) addresses(tx *resource.Tx, owner id.Account) (ours, clients LinkIp, err error) {
+func (want DirectLinkInterfaceToCreate) addresses(tx *resource.Tx, owner id.Account) (ours, clients LinkIp, err error) {
 	ours, clients = want.OutscalePrivateIp, want.ClientPrivateIp
 	switch {
 	case ours == "" && clients == "":
@@ -361,7 +364,7 @@ func chooseAddresses(tx *resource.Tx, owner id.Account) (ours, clients LinkIp, e
 // does not happen within 7 days. What want says of a gateway is ignored. The
 // values in want are valid: Check and Bounds of their types say so. The answer
 // is as the API shows it.
-func AllocateInterface(tx *resource.Tx, link id.DirectLink, owner id.Account, want DirectLinkInterface) (*DirectLinkInterfaces, error) {
+func AllocateInterface(tx *resource.Tx, link id.DirectLink, owner id.Account, want DirectLinkInterfaceToCreate) (*DirectLinkInterface, error) {
 	if !isRegistered(tx, owner) {
 		return nil, apierror.ObjectNotFound.Errorf("The account '%s' doesn't exist.", owner)
 	}
@@ -370,7 +373,7 @@ func AllocateInterface(tx *resource.Tx, link id.DirectLink, owner id.Account, wa
 		return nil, err
 	}
 	i.ConfirmBefore = api.At(tx.Now().Add(interfacePatience))
-	err = interfaceCopies.create(tx, i, interfaceAllocated, func(in *resource.Tx, own *DirectLinkInterfaces) error {
+	err = interfaceCopies.create(tx, i, interfaceAllocated, func(in *resource.Tx, own *DirectLinkInterface) error {
 		if in.Account() != string(own.LinkOwner) {
 			own.OwnLink = ""
 		}
@@ -383,7 +386,7 @@ func AllocateInterface(tx *resource.Tx, link id.DirectLink, owner id.Account, wa
 }
 
 // getInterface finds an interface that has not ended, be it by the time alone.
-func getInterface(tx *resource.Tx, which id.DirectLinkInterface) (*DirectLinkInterfaces, error) {
+func getInterface(tx *resource.Tx, which id.DirectLinkInterface) (*DirectLinkInterface, error) {
 	i, err := Interfaces.Get(tx, which)
 	if err == nil && i.isOver(tx.Now()) {
 		return nil, apierror.DirectLinkInterfaceNotFound.Errorf("The DirectLink interface '%s' has expired.", which)
@@ -394,7 +397,7 @@ func getInterface(tx *resource.Tx, which id.DirectLinkInterface) (*DirectLinkInt
 // ConfirmInterface has an interface that was allocated for the account lead to
 // a virtual gateway of the account. It answers the interface as the API shows
 // it.
-func ConfirmInterface(tx *resource.Tx, which id.DirectLinkInterface, gateway id.VirtualGateway) (*DirectLinkInterfaces, error) {
+func ConfirmInterface(tx *resource.Tx, which id.DirectLinkInterface, gateway id.VirtualGateway) (*DirectLinkInterface, error) {
 	i, err := getInterface(tx, which)
 	if err != nil {
 		return nil, err
@@ -406,7 +409,7 @@ func ConfirmInterface(tx *resource.Tx, which id.DirectLinkInterface, gateway id.
 	if _, err := VirtualGateways.Get(tx, gateway); err != nil {
 		return nil, err
 	}
-	err = interfaceCopies.transition(tx, i, interfaceConfirmed, func(tx *resource.Tx, own *DirectLinkInterfaces) error {
+	err = interfaceCopies.transition(tx, i, interfaceConfirmed, func(tx *resource.Tx, own *DirectLinkInterface) error {
 		own.ConfirmBefore = 0
 		if own.isOwners(tx) {
 			own.VirtualGatewayId = gateway
@@ -422,7 +425,7 @@ func ConfirmInterface(tx *resource.Tx, which id.DirectLinkInterface, gateway id.
 }
 
 // expire ends an interface that was not confirmed in time.
-func (i *DirectLinkInterfaces) expire(tx *resource.Tx) error {
+func (i *DirectLinkInterface) expire(tx *resource.Tx) error {
 	return interfaceCopies.transition(tx, i, interfaceExpired, nil)
 }
 
@@ -430,7 +433,7 @@ func (i *DirectLinkInterfaces) expire(tx *resource.Tx) error {
 // on: the DirectLink that they are on, or the virtual gateway that they lead to.
 func touchInterfaces(tx *resource.Tx, of any) error {
 	for i := range Interfaces.Of(tx, of) {
-		err := interfaceCopies.update(tx, i, func(tx *resource.Tx, own *DirectLinkInterfaces) error {
+		err := interfaceCopies.update(tx, i, func(tx *resource.Tx, own *DirectLinkInterface) error {
 			if !own.isOwners(tx) || own.State == InterfaceConfirming {
 				return nil
 			}
@@ -469,7 +472,7 @@ type UpdateDirectLinkInterfaceRequest struct {
 
 // UpdateDirectLinkInterfaceResponse shows the interface.
 type UpdateDirectLinkInterfaceResponse struct {
-	DirectLinkInterface *DirectLinkInterfaces
+	DirectLinkInterface *DirectLinkInterface
 }
 
 func updateDirectLinkInterface(tx *resource.Tx, req *UpdateDirectLinkInterfaceRequest) (*UpdateDirectLinkInterfaceResponse, error) {
@@ -477,7 +480,7 @@ func updateDirectLinkInterface(tx *resource.Tx, req *UpdateDirectLinkInterfaceRe
 	if err != nil {
 		return nil, err
 	}
-	err = interfaceCopies.update(tx, i, func(tx *resource.Tx, own *DirectLinkInterfaces) error {
+	err = interfaceCopies.update(tx, i, func(tx *resource.Tx, own *DirectLinkInterface) error {
 		if own.isOwners(tx) && own.State != InterfaceConfirming && own.Mtu != req.Mtu {
 			own.Generation++
 		}

@@ -11,7 +11,7 @@ import (
 // An interface changes, if only in its generation, whenever what it depends on
 // does.
 func NewInterfaceLoop(db *resource.DB, d driver.Links) reconcile.Loop {
-	return reconcile.For(db, Interfaces, reconcile.Ops[DirectLinkInterfaces, driver.Interface, struct{}]{
+	return reconcile.For(db, Interfaces, reconcile.Ops[DirectLinkInterface, driver.Interface, struct{}]{
 		Want:    wantedInterface,
 		Ensure:  reconcile.Apply(d.EnsureInterface),
 		Remove:  d.RemoveInterface,
@@ -23,12 +23,12 @@ func NewInterfaceLoop(db *resource.DB, d driver.Links) reconcile.Loop {
 // NewInterfaceExpiryLoop makes the loop that ends the interfaces that were not
 // confirmed in time, in both accounts.
 func NewInterfaceExpiryLoop(db *resource.DB) reconcile.Loop {
-	return newExpiryLoop(db, Interfaces, (*DirectLinkInterfaces).isOver, (*DirectLinkInterfaces).expire)
+	return newExpiryLoop(db, Interfaces, (*DirectLinkInterface).isOver, (*DirectLinkInterface).expire)
 }
 
 // wantedInterface is the interface as the driver must have it; nil: there is nothing
 // to ask of it now.
-func wantedInterface(tx *resource.Tx, i *DirectLinkInterfaces) (*driver.Interface, error) {
+func wantedInterface(tx *resource.Tx, i *DirectLinkInterface) (*driver.Interface, error) {
 	if !i.isOwners(tx) || i.ObservedGeneration == i.Generation {
 		return nil, nil
 	}
@@ -51,7 +51,7 @@ func wantedInterface(tx *resource.Tx, i *DirectLinkInterfaces) (*driver.Interfac
 
 // noteInterface notes that the driver has an interface. Its other copy only has
 // the state.
-func noteInterface(tx *resource.Tx, i *DirectLinkInterfaces, _ driver.Interface, _ struct{}) error {
+func noteInterface(tx *resource.Tx, i *DirectLinkInterface, _ driver.Interface, _ struct{}) error {
 	if !resource.Allows(Interfaces, i, interfaceApplied) {
 		return Interfaces.Put(tx, i)
 	}

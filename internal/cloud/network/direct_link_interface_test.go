@@ -363,7 +363,7 @@ func TestDirectLinkInterfaceInTheWorld(t *testing.T) {
 }
 
 // hosted is what alice allocates for bob.
-var hosted = network.DirectLinkInterface{BgpAsn: 65000, BgpKey: "a secret key", DirectLinkInterfaceName: "For bob", Vlan: 101}
+var hosted = network.DirectLinkInterfaceToCreate{BgpAsn: 65000, BgpKey: "a secret key", DirectLinkInterfaceName: "For bob", Vlan: 101}
 
 // allocate allocates an interface for an owner and answers its ID.
 func (r *region) allocate(link, owner string) string {

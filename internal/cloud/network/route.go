@@ -55,16 +55,12 @@ const (
 const local = "local"
 
 func routeActions() []api.Action {
-	r := api.NewResource(RouteTables, viewRouteTable)
-	actions := []api.Action{
-		api.Update(api.NewResource(RouteTables, viewNewRoute), createRoute),
+	r := api.NewResource(RouteTables, viewRouteTable).InFamily("Route")
+	return []api.Action{
+		api.Update(api.NewResource(RouteTables, viewNewRoute).InFamily("Route"), createRoute),
 		api.Update(r, updateRoute),
 		api.Update(r, deleteRoute),
 	}
-	for i := range actions {
-		actions[i].Family = "Route" // in the contract a family of its own, though its actions change a table
-	}
-	return actions
 }
 
 // viewNewRoute shows a table to which a route was added: that one comes last, as

@@ -52,15 +52,11 @@ func (r *SecurityGroupRule) traffic() traffic {
 }
 
 func securityGroupRuleActions(region Region) []api.Action {
-	r := api.NewResource(SecurityGroups, viewSecurityGroup)
-	actions := []api.Action{
+	r := api.NewResource(SecurityGroups, viewSecurityGroup).InFamily("SecurityGroupRule")
+	return []api.Action{
 		api.Update(r, region.createSecurityGroupRule),
 		api.Update(r, deleteSecurityGroupRule),
 	}
-	for i := range actions {
-		actions[i].Family = "SecurityGroupRule" // which is no resource
-	}
-	return actions
 }
 
 // CreateSecurityGroupRuleRequest lets more packets through: it says one rule
