@@ -299,3 +299,33 @@ func TestSelectYieldsTheDeleted(t *testing.T) {
 		}
 	})
 }
+
+// Lookup finds what is there, and what was deleted and is kept, until it is not.
+func TestLookup(t *testing.T) {
+	t.Parallel()
+	c := &clock{}
+	db := open(t, at(c))
+	l := insert(t, db, alice, letters, letter{Text: "kept"})
+	h := insert(t, db, alice, towns, town{Name: "not kept"})
+	update(t, db, alice, func(tx *resource.Tx) error {
+		if got, err := letters.Get(tx, l.LetterId); err != nil || letters.Lookup(tx, l.LetterId) != got {
+			t.Errorf("a living letter is found twice in a transaction: %v", err)
+		}
+		must(towns.Delete(tx, h))
+		return letters.Delete(tx, l)
+	})
+	update(t, db, alice, func(tx *resource.Tx) error {
+		switch found := letters.Lookup(tx, l.LetterId); {
+		case found == nil || found.Text != "kept":
+			t.Errorf("of the deleted letter there is %+v", found)
+		case letters.Find(tx, l.LetterId) != nil || letters.Lookup(tx, "letter-00000000") != nil || towns.Lookup(tx, h.TownId) != nil:
+			t.Error("what is not there, or not kept, is found")
+		}
+		return nil
+	})
+	view(t, db, bob, func(tx *resource.Tx) {
+		if letters.Lookup(tx, l.LetterId) != nil {
+			t.Error("another account finds it")
+		}
+	})
+}

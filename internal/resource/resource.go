@@ -237,6 +237,20 @@ func (k *Kind[T, I]) Find(tx *Tx, id I) *T {
 	return k.own(tx, o)
 }
 
+// Lookup is the resource that Find finds, or else one that was deleted and that its
+// kind keeps readable; nil: there is neither. What was deleted is a copy.
+func (k *Kind[T, I]) Lookup(tx *Tx, id I) *T {
+	if v := k.Find(tx, id); v != nil {
+		return v
+	}
+	o, ok := tx.snapshot().Get(k.Name, string(id))
+	if !ok {
+		return nil
+	}
+	v := *o.Value.(*T)
+	return &v
+}
+
 // Has reports whether there is a living resource of this id.
 func (k *Kind[T, I]) Has(tx *Tx, id I) bool {
 	o, ok := tx.snapshot().Get(k.Name, string(id))

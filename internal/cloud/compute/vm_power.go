@@ -40,7 +40,7 @@ func forEachVm(tx *resource.Tx, ids []id.Vm, do func(*resource.Tx, *Vm) error) (
 
 // readable finds a VM, including a terminated one that can still be read.
 func readable(tx *resource.Tx, vmID id.Vm) (*Vm, error) {
-	if v := withEnded(tx, Vms, vmID); v != nil {
+	if v := Vms.Lookup(tx, vmID); v != nil {
 		return v, nil
 	}
 	return nil, Vms.ErrNotFound(vmID)

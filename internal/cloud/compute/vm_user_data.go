@@ -121,7 +121,7 @@ func (v *Vm) userData(tx *resource.Tx) UserData {
 	if v.UserTextId == "" {
 		return v.UserData
 	}
-	if t := withEnded(tx, userTexts, v.UserTextId); t != nil {
+	if t := userTexts.Lookup(tx, v.UserTextId); t != nil {
 		return t.Text
 	}
 	return ""
@@ -134,19 +134,6 @@ func releaseUserText(tx *resource.Tx, textID userTextID) error {
 	}
 	if t := userTexts.Find(tx, textID); t != nil {
 		return userTexts.Delete(tx, t)
-	}
-	return nil
-}
-
-// withEnded finds a resource by its ID, including one that has ended and can still be
-// read; nil: there is none.
-func withEnded[T any, I resource.ID](tx *resource.Tx, k *resource.Kind[T, I], of I) *T {
-	if v := k.Find(tx, of); v != nil {
-		return v
-	}
-	for _, v := range k.Select(tx, 0, func(string) ([]string, bool) { return []string{string(of)}, true }) {
-		own := *v
-		return &own
 	}
 	return nil
 }

@@ -252,14 +252,11 @@ func updateNet(tx *resource.Tx, req *UpdateNetRequest) (resp *UpdateNetResponse,
 // updateDeletingNet gives a Net that is being deleted the default set, which it
 // has already. Clients ask this of every Net that has a set they want to delete.
 func updateDeletingNet(tx *resource.Tx, req *UpdateNetRequest) (*UpdateNetResponse, error) {
-	isIt := func(field string) ([]string, bool) { return []string{string(req.NetId)}, field == "NetId" }
-	for _, n := range Nets.Select(tx, 0, isIt) {
-		if req.DhcpOptionsSetId == chooseDefault {
-			shown := *n
-			return &UpdateNetResponse{&shown}, nil
-		}
+	n := Nets.Lookup(tx, req.NetId)
+	if n == nil || req.DhcpOptionsSetId != chooseDefault {
+		return nil, Nets.ErrNotFound(req.NetId)
 	}
-	return nil, Nets.ErrNotFound(req.NetId)
+	return &UpdateNetResponse{n}, nil
 }
 
 // DeleteNetRequest deletes a Net that has nothing in it any more but what it was

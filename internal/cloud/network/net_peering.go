@@ -198,12 +198,12 @@ func peerings(tx *resource.Tx) iter.Seq2[api.Position, NetPeering] {
 // findPeering finds a peering as it is now, including one that has ended and is
 // still shown.
 func findPeering(tx *resource.Tx, peering id.NetPeering) (*NetPeering, error) {
-	isIt := func(field string) ([]string, bool) { return []string{string(peering)}, field == "NetPeeringId" }
-	for _, p := range NetPeerings.Select(tx, 0, isIt) {
-		own := *p
-		return viewPeering(tx, &own), nil
+	p := NetPeerings.Lookup(tx, peering)
+	if p == nil {
+		return nil, NetPeerings.ErrNotFound(peering)
 	}
-	return NetPeerings.Get(tx, peering)
+	shown := *p // which may differ from what is stored
+	return viewPeering(tx, &shown), nil
 }
 
 // CreateNetPeeringRequest asks the owner of a Net to join it to one of the
