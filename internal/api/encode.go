@@ -20,7 +20,7 @@ type encoder func(b []byte, v reflect.Value) []byte
 // shape is a type as one version of the API shows it under a schema's name.
 type shape struct {
 	t       reflect.Type
-	schema  string // empty: that of the type
+	schema  string // empty: the name of the type
 	version Version
 }
 

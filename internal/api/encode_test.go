@@ -251,7 +251,8 @@ func TestSchemaNames(t *testing.T) {
 	}
 	type bare struct{ _ struct{} }
 	for of, want := range map[reflect.Type]string{
-		reflect.TypeFor[plan](): "ReadTagsRequest", reflect.TypeFor[bare](): "bare", reflect.TypeFor[string](): "string", reflect.TypeFor[struct{}](): "",
+		reflect.TypeFor[plan](): "ReadTagsRequest", reflect.TypeFor[bare](): "bare",
+		reflect.TypeFor[string](): "string", reflect.TypeFor[struct{}](): "",
 	} {
 		if got := SchemaName(of); got != want {
 			t.Errorf("%s is called %q, want %q", of, got, want)

@@ -659,21 +659,21 @@ func TestReadPublicImages(t *testing.T) {
 		t.Errorf("got %v, %v", got, err)
 	}
 	for what, text := range map[string]string{
-		"cannot unmarshal":    fine,
-		"something follows":   "[" + fine + "] []",
-		"unknown field":       strings.Replace("["+fine+"]", "ImageId", "Id", 1),
-		"used already":        "[" + fine + ", " + strings.Replace(fine, "one", "two", 1) + "]",
-		"the name one":        "[" + fine + ", " + strings.Replace(fine, "ami-00000001", "ami-00000002", 1) + "]",
-		"the form ami-":       strings.Replace("["+fine+"]", "ami-00000001", "ami-1", 1),
-		"no ImageName":        strings.Replace("["+fine+"]", `"one"`, `""`, 1),
-		"is not the name of an image":       strings.Replace("["+fine+"]", `"one"`, `"é"`, 1),
-		"the Architecture":    strings.Replace("["+fine+"]", "x86_64", "arm64", 1),
-		"no BootModes":        strings.Replace("["+fine+"]", `["uefi"]`, `[]`, 1),
-		"the BootMode 'bios'": strings.Replace("["+fine+"]", `["uefi"]`, `["bios"]`, 1),
-		"a date":              strings.Replace("["+fine+"]", "2026-01-01", "soon", 1),
-		"no ProductCodes":     strings.Replace("["+fine+"]", `["0001"]`, `[]`, 1),
-		"a product code":      strings.Replace("["+fine+"]", `["0001"]`, `["free"]`, 1),
-		"the VolumeSize 0":    strings.Replace("["+fine+"]", `10}`, `0}`, 1),
+		"cannot unmarshal":            fine,
+		"something follows":           "[" + fine + "] []",
+		"unknown field":               strings.Replace("["+fine+"]", "ImageId", "Id", 1),
+		"used already":                "[" + fine + ", " + strings.Replace(fine, "one", "two", 1) + "]",
+		"the name one":                "[" + fine + ", " + strings.Replace(fine, "ami-00000001", "ami-00000002", 1) + "]",
+		"the form ami-":               strings.Replace("["+fine+"]", "ami-00000001", "ami-1", 1),
+		"no ImageName":                strings.Replace("["+fine+"]", `"one"`, `""`, 1),
+		"is not the name of an image": strings.Replace("["+fine+"]", `"one"`, `"é"`, 1),
+		"the Architecture":            strings.Replace("["+fine+"]", "x86_64", "arm64", 1),
+		"no BootModes":                strings.Replace("["+fine+"]", `["uefi"]`, `[]`, 1),
+		"the BootMode 'bios'":         strings.Replace("["+fine+"]", `["uefi"]`, `["bios"]`, 1),
+		"a date":                      strings.Replace("["+fine+"]", "2026-01-01", "soon", 1),
+		"no ProductCodes":             strings.Replace("["+fine+"]", `["0001"]`, `[]`, 1),
+		"a product code":              strings.Replace("["+fine+"]", `["0001"]`, `["free"]`, 1),
+		"the VolumeSize 0":            strings.Replace("["+fine+"]", `10}`, `0}`, 1),
 	} {
 		if got, err := ReadPublicImages(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("%s: got %v, %v", what, got, err)
