@@ -2,6 +2,7 @@ package acceptance
 
 import (
 	"context"
+	"net/netip"
 	"sync"
 	"testing"
 
@@ -77,6 +78,16 @@ func (*obliging) RemoveExport(_ context.Context, _, _ string) error             
 func (*obliging) ObserveExports(context.Context) ([]driver.ExportStatus, error) { return nil, nil }
 func (*obliging) Export(_ context.Context, account, id string) (driver.ExportStatus, bool, error) {
 	return driver.ExportStatus{Export: driver.Export{Account: account, ID: id}}, true, nil
+}
+
+func (*obliging) EnsureBalancer(context.Context, driver.Balancer) error             { return nil }
+func (*obliging) RemoveBalancer(_ context.Context, _, _ string) error               { return nil }
+func (*obliging) ObserveBalancers(context.Context) ([]driver.BalancerStatus, error) { return nil, nil }
+func (*obliging) ResolveBalancer(context.Context, string) (netip.Addr, bool, error) {
+	return netip.Addr{}, false, nil
+}
+func (*obliging) Balancer(_ context.Context, account, id string) (driver.BalancerStatus, bool, error) {
+	return driver.BalancerStatus{Balancer: driver.Balancer{Account: account, ID: id}}, true, nil
 }
 
 func (o *obliging) EnsureMachine(_ context.Context, m driver.Machine) error {

@@ -24,6 +24,7 @@ type Drivers interface {
 	Cables
 	Disks
 	Machines
+	Balancers
 
 	// Close stops the drivers' background work. No method is called after it.
 	Close()
@@ -34,7 +35,14 @@ type Host struct {
 	Now   func() time.Time                     // the region's clock
 	After func(time.Duration) <-chan time.Time // time.After by that clock
 	Write ExportWriter                         // writes exports to their object store
+
+	Region string       // the name of the region, which the names of access logs contain
+	Put    ObjectWriter // writes access logs to their buckets
 }
+
+// ObjectWriter writes an object of an account, size bytes, to a bucket. It replaces
+// an object of the same key.
+type ObjectWriter func(ctx context.Context, account, bucket, key string, content io.ReaderAt, size int64) error
 
 // ExportWriter writes the content of an export, size bytes, to the object that
 // the export names, and may call done to report progress. A nil content stands

@@ -215,6 +215,9 @@ func Open(ctx context.Context, o Options) (*Region, error) {
 	}
 	r.drivers = o.Driver(driver.Host{
 		Now: o.Clock.Now, After: o.after, Write: (&objectstore.Exporter{Store: objects, Dir: exporting, Log: o.Logger}).Write,
+		Region: o.Region, Put: func(ctx context.Context, account, bucket, key string, content io.ReaderAt, size int64) error {
+			return objects.Put(ctx, objectstore.Bucket{Name: bucket, Account: account}, key, content, size)
+		},
 	})
 	actions := cloud.Actions(facts, g.CheckLogin, objects, r.drivers)
 	r.API = api.New(append(actions, apilog.Actions(r.Calls, pager)...), pager)

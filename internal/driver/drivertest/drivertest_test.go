@@ -47,6 +47,7 @@ func TestSamplesHaveEverything(t *testing.T) {
 		{tunnel(one), changedTunnel(tunnel(one)), name, nil},
 		{link(one), changedLink(link(one)), name, nil},
 		{machine(one), changedMachine(machine(one)), name, nil},
+		{balancer(one), changedBalancer(balancer(one)), name, nil},
 		{disk(one), changedDisk(disk(one)), append(name, "Subregion", "From", "Image"), disk(other)},
 		{snapshot("url")(one), changedSnapshot(snapshot("url")(one)), name, nil},
 		{export(one), changedExport(export(one)), append(name, "From", "Size", "Format", "Bucket", "Object", "AccessKey", "SecretKey"), nil},

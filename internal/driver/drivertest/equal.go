@@ -30,6 +30,13 @@ func Equal() gocmp.Options {
 		anyOrder(func(s driver.Snapshot) string { return named(s.Key()) }),
 		anyOrder(func(p driver.SnapshotPart) string { return p.ID }),
 		anyOrder(func(e driver.Export) string { return named(e.Key()) }),
+		anyOrder(func(b driver.Balancer) string { return named(b.Key()) }),
+		anyOrder(func(b driver.BalancerStatus) string { return named(b.Key()) }),
+		anyOrder(func(l driver.Listener) string { return fmt.Sprint(l.Port, l.Protocol) }),
+		anyOrder(func(r driver.ListenerRule) string { return r.ID }),
+		anyOrder(func(c driver.Certificate) string { return c.ID }),
+		anyOrder(func(b driver.Backend) string { return b.ID }),
+		anyOrder(func(h driver.BackendHealth) string { return h.ID }),
 		anyOrder(func(s driver.Subnet) string { return s.ID }),
 		anyOrder(func(t driver.RouteTable) string { return t.ID }),
 		anyOrder(func(r driver.Route) string { return r.Destination.String() + r.Service }),
@@ -45,8 +52,7 @@ func Equal() gocmp.Options {
 		anyOrder(netip.Addr.String),
 		// Lists of strings are in order of preference, except these.
 		gocmp.FilterPath(func(p gocmp.Path) bool {
-			name := p.Last().String()
-			return name == ".SecurityGroups" || name == ".Services" || name == ".Groups"
+			return slices.Contains([]string{".SecurityGroups", ".Services", ".Groups", ".Subnets", ".Subregions", ".Backends"}, p.Last().String())
 		}, cmpopts.SortSlices(strings.Compare)),
 	}
 }

@@ -54,6 +54,8 @@ type Driver struct {
 	exports    items[driver.Export]
 	writes     map[place]*write
 	broken     map[string]string // why snapshots and exports fail, by ID
+	balancers  items[driver.Balancer]
+	health     func(account, balancer string, backend driver.Backend) driver.BackendHealth
 }
 
 // Start returns a constructor for a region's options: it makes a simulation in
@@ -101,6 +103,10 @@ func New(now func() time.Time, delay time.Duration) *Driver {
 		return driver.Export{Account: at.account, ID: at.id}
 	})
 	drv.exports.onChange = drv.removed
+	drv.balancers = newItems(drv, "Balancer", ownBalancer, func(at place) driver.Balancer {
+		return driver.Balancer{Account: at.account, ID: at.id}
+	})
+	drv.health = healthByAddress
 	return drv
 }
 

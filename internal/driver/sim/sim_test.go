@@ -40,6 +40,7 @@ func TestPublicCloud(t *testing.T) { t.Parallel(); suites(t, drivertest.PublicCl
 func TestLinks(t *testing.T)       { t.Parallel(); suites(t, drivertest.Links) }
 func TestMachines(t *testing.T)    { t.Parallel(); suites(t, drivertest.Machines) }
 func TestDisks(t *testing.T)       { t.Parallel(); suites(t, drivertest.Disks) }
+func TestBalancers(t *testing.T)   { t.Parallel(); suites(t, drivertest.Balancers) }
 
 var net = driver.Net{Account: "000000000001", ID: "vpc-00000001", Generation: 1, IpRange: netip.MustParsePrefix("10.0.0.0/16")}
 
