@@ -113,9 +113,11 @@ type Backend struct {
 // HealthCheck finds which backends are healthy. A check has failed if it has not
 // succeeded in time.
 type HealthCheck struct {
-	Protocol          string // HTTP or HTTPS: a GET returns status 200; TCP: a connection opens; SSL: a handshake ends. Certificates are not verified.
+	// HTTP or HTTPS: a GET returns the status 200; TCP: a connection opens; SSL: a
+	// handshake ends. Certificates are not verified.
+	Protocol          string
 	Port              int
-	Path              string // of HTTP and HTTPS
+	Path              string // of HTTP and HTTPS; empty: /
 	Interval, Timeout time.Duration
 	Healthy           int // how many consecutive checks make a failing backend healthy again
 	Unhealthy         int // how many consecutive failed checks make a healthy backend failing
@@ -133,8 +135,11 @@ type BalancerStatus struct {
 	Balancer                 // as it was applied last, without private keys
 	Address  netip.Addr      // where clients reach it, which DnsName resolves to; zero: nowhere yet
 	Health   []BackendHealth // of each of Backends, once
-	Reason   string          // why it is not as it was asked to be, in a sentence for people, such as a port that cannot be opened; empty: it is
 	Counters BalancerCounters
+
+	// Reason says why it is not as it was asked to be, in sentences for people, such as
+	// that a port cannot be opened; empty: it is.
+	Reason string
 }
 
 // BackendHealth is the health of a backend.

@@ -154,11 +154,15 @@ func balancer(key driver.Key) driver.Balancer {
 			{Port: 8053, Protocol: "TCP", BackendPort: 8053, BackendProtocol: "TCP"},
 			{Port: 8053, Protocol: "UDP", BackendPort: 8053, BackendProtocol: "UDP"},
 		},
-		Certificates:   []driver.Certificate{certificate("one")},
-		Backends:       []driver.Backend{{ID: "i-00000001", Address: addr("127.0.0.1")}, {ID: "i-00000002"}, {ID: "198.51.100.9", Address: addr("127.0.0.1")}},
+		Certificates: []driver.Certificate{certificate("one")},
+		Backends: []driver.Backend{
+			{ID: "i-00000001", Address: addr("127.0.0.1")}, {ID: "i-00000002"}, {ID: "198.51.100.9", Address: addr("127.0.0.1")},
+		},
 		SecuredCookies: true,
-		HealthCheck:    driver.HealthCheck{Protocol: "HTTP", Port: 1, Path: "/health", Interval: 30 * time.Second, Timeout: 5 * time.Second, Healthy: 10, Unhealthy: 2},
-		AccessLog:      &driver.AccessLog{Bucket: "logs", Prefix: "web/one", Interval: 5 * time.Minute},
+		HealthCheck: driver.HealthCheck{
+			Protocol: "HTTP", Port: 1, Path: "/health", Interval: 30 * time.Second, Timeout: 5 * time.Second, Healthy: 10, Unhealthy: 2,
+		},
+		AccessLog: &driver.AccessLog{Bucket: "logs", Prefix: "web/one", Interval: 5 * time.Minute},
 	}
 }
 
