@@ -70,7 +70,7 @@ var rules = []rule{
 	{
 		of:  []string{"internal/driver/*"},
 		not: []string{"internal/..."},
-		but: []string{"internal/driver", "internal/metadata"},
+		but: []string{"internal/driver", "internal/metadata", "internal/driver/proxy/*"},
 		why: "a driver is given plain values, so that it can be written without knowing the control plane",
 	},
 	{

@@ -109,7 +109,7 @@ func (b *Balancer) Apply(v driver.Balancer, reach Reach) error {
 	}
 	certificates, err := parseCertificates(v)
 	if err != nil {
-		return driver.Never{Why: err.Error()}
+		return err
 	}
 	b.reach.Store(&reach)
 	b.takeBackends(v, was.value.HealthCheck != v.HealthCheck || !reflect.DeepEqual(was.reach, reach))

@@ -58,19 +58,25 @@ type turnKey struct {
 	rule string
 }
 
+// Check refuses a value that no load balancer can go by, with [driver.Never].
+func Check(v driver.Balancer) error {
+	_, err := parseCertificates(v)
+	return err
+}
+
 // parseCertificates reads the certificates of a value, by their IDs.
 func parseCertificates(v driver.Balancer) (map[string]*tls.Certificate, error) {
 	certificates := map[string]*tls.Certificate{}
 	for _, c := range v.Certificates {
 		pair, err := tls.X509KeyPair(c.Chain, c.PrivateKey)
 		if err != nil {
-			return nil, fmt.Errorf("The certificate %s cannot be used: %w.", c.ID, err)
+			return nil, driver.Never{Why: fmt.Sprintf("The certificate %s cannot be used: %s.", c.ID, err)}
 		}
 		certificates[c.ID] = &pair
 	}
 	for _, l := range v.Listeners {
 		if isTLS(l.Protocol) && certificates[l.Certificate] == nil {
-			return nil, fmt.Errorf("The listener at port %d has no certificate.", l.Port)
+			return nil, driver.Never{Why: fmt.Sprintf("The listener at port %d has no certificate.", l.Port)}
 		}
 	}
 	return certificates, nil

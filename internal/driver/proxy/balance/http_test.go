@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -192,6 +193,23 @@ func TestReach(t *testing.T) {
 		eventually(t, name, func() bool { return s.Status().Health[0].State == want })
 		if h := s.Status().Health[0]; !strings.Contains(h.Reason, c.want) {
 			t.Errorf("%s: %q, want %q", name, h.Reason, c.want)
+		}
+	}
+}
+
+// A port that needs a privilege is explained with the settings that help.
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	for want, err := range map[string]error{
+		"Port 80 of 127.0.0.1 cannot be opened, because the process may not open ports below 1024: allow it with the capability " +
+			"cap_net_bind_service (setcap cap_net_bind_service=+ep on the program) or with the setting " +
+			"net.ipv4.ip_unprivileged_port_start=0 of sysctl.": &net.OpError{Op: "listen", Err: os.NewSyscallError("bind", syscall.EACCES)},
+		"Port 80 of 127.0.0.1 cannot be opened: bind: address already in use.": &net.OpError{
+			Op: "listen", Err: os.NewSyscallError("bind", syscall.EADDRINUSE),
+		},
+	} {
+		if got := explain(addr("127.0.0.1"), 80, err); got != want {
+			t.Errorf("%v is explained by %q, want %q", err, got, want)
 		}
 	}
 }
