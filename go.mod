@@ -11,12 +11,13 @@ require (
 	github.com/go-json-experiment/json v0.0.0-20251027170946-4849db3c2f7e
 	github.com/google/go-cmp v0.7.0
 	github.com/jackc/pgx/v5 v5.7.5
+	github.com/miekg/dns v1.1.66
 	github.com/outscale/osc-sdk-go/v2 v2.34.0
 	github.com/outscale/osc-sdk-go/v3 v3.0.0-rc.4
 	github.com/prometheus/client_golang v1.23.2
 	github.com/rogpeppe/go-internal v1.14.1
 	github.com/tidwall/btree v1.8.1
-	golang.org/x/crypto v0.46.0
+	golang.org/x/crypto v0.54.0
 	pgregory.net/rapid v1.2.0
 	zombiezen.com/go/sqlite v1.4.2
 )
@@ -55,6 +56,8 @@ require (
 	go.uber.org/ratelimit v0.3.1 // indirect
 	go.yaml.in/yaml/v2 v2.4.2 // indirect
 	golang.org/x/exp v0.0.0-20250408133849-7e4ce0ab07d0 // indirect
+	golang.org/x/mod v0.38.0 // indirect
+	golang.org/x/net v0.57.0 // indirect
 	golang.org/x/oauth2 v0.36.0 // indirect
 	golang.org/x/sync v0.22.0 // indirect
 	golang.org/x/sys v0.47.0 // indirect
