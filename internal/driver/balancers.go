@@ -181,3 +181,44 @@ var LatencyBounds = [...]time.Duration{
 	time.Millisecond, 3 * time.Millisecond, 10 * time.Millisecond, 30 * time.Millisecond, 100 * time.Millisecond,
 	300 * time.Millisecond, time.Second, 3 * time.Second, 10 * time.Second,
 }
+
+// BalancersOnly is a driver of load balancers and of nothing else.
+type BalancersOnly interface {
+	Balancers
+
+	// Close stops the driver's background work. No method is called after it.
+	Close()
+}
+
+// WithBalancers returns drivers whose load balancers are another driver's.
+func WithBalancers(d Drivers, b BalancersOnly) Drivers { return joined{d, b} }
+
+type joined struct {
+	Drivers
+	balancers BalancersOnly
+}
+
+func (j joined) Close() {
+	j.balancers.Close()
+	j.Drivers.Close()
+}
+
+func (j joined) EnsureBalancer(ctx context.Context, b Balancer) error {
+	return j.balancers.EnsureBalancer(ctx, b)
+}
+
+func (j joined) RemoveBalancer(ctx context.Context, account, id string) error {
+	return j.balancers.RemoveBalancer(ctx, account, id)
+}
+
+func (j joined) ObserveBalancers(ctx context.Context) ([]BalancerStatus, error) {
+	return j.balancers.ObserveBalancers(ctx)
+}
+
+func (j joined) Balancer(ctx context.Context, account, id string) (BalancerStatus, bool, error) {
+	return j.balancers.Balancer(ctx, account, id)
+}
+
+func (j joined) ResolveBalancer(ctx context.Context, dnsName string) (netip.Addr, bool, error) {
+	return j.balancers.ResolveBalancer(ctx, dnsName)
+}

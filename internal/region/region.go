@@ -72,6 +72,8 @@ type Options struct {
 	// found a region even where another one has left its files
 	FoundAnew bool
 	Driver    func(driver.Host) driver.Drivers // starts the drivers
+	// Balancers starts what load balancers run on; nil: Driver does.
+	Balancers func(driver.Host) (driver.BalancersOnly, error)
 	Clock     clock.Clock
 	Rand      io.Reader
 	Logger    *slog.Logger
@@ -213,12 +215,22 @@ func Open(ctx context.Context, o Options) (*Region, error) {
 	if err != nil {
 		return fail(err)
 	}
-	r.drivers = o.Driver(driver.Host{
+	host := driver.Host{
 		Now: o.Clock.Now, After: o.after, Write: (&objectstore.Exporter{Store: objects, Dir: exporting, Log: o.Logger}).Write,
 		Region: o.Region, Put: func(ctx context.Context, account, bucket, key string, content io.ReaderAt, size int64) error {
 			return objects.Put(ctx, objectstore.Bucket{Name: bucket, Account: account}, key, content, size)
 		},
-	})
+	}
+	r.drivers = o.Driver(host)
+	if o.Balancers != nil {
+		balancers, err := o.Balancers(host)
+		if err != nil {
+			r.drivers.Close()
+			return fail(err)
+		}
+		r.drivers = driver.WithBalancers(r.drivers, balancers)
+	}
+	registry.MustRegister(&balancerMetrics{drivers: r.drivers, log: o.Logger})
 	actions := cloud.Actions(facts, g.CheckLogin, objects, r.drivers)
 	r.API = api.New(append(actions, apilog.Actions(r.Calls, pager)...), pager)
 	r.Handler = server.New(server.Options{
@@ -358,6 +370,12 @@ func (r *Region) Drain() { r.closed.Store(true) }
 
 // Failed delivers the error that makes the region end: see [store.Store.Failed].
 func (r *Region) Failed() <-chan error { return r.DB.Failed() }
+
+// ResolveBalancer returns the address of the load balancer that has a DNS name: see
+// [driver.Balancers].
+func (r *Region) ResolveBalancer(ctx context.Context, dnsName string) (netip.Addr, bool, error) {
+	return r.drivers.ResolveBalancer(ctx, dnsName)
+}
 
 // Close ends the loops and releases them to the other nodes, writes the rest of
 // the API log, and closes the store. The region must not be called after it.
