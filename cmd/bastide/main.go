@@ -57,6 +57,9 @@ func dispatch(ctx context.Context, args []string, out, messages io.Writer) error
 		usage(messages)
 		return fmt.Errorf("no command given: %w", errUsage)
 	}
+	if args[0] == balancerCommand {
+		return runBalancer(ctx, args[1:], out, messages)
+	}
 	for _, c := range commands {
 		if c.name == args[0] {
 			return c.run(ctx, args[1:], out, messages)

@@ -41,6 +41,7 @@ type settings struct {
 	connections                int
 	objectStore, images        string
 	foundAnew                  bool
+	balancing                  balancing
 }
 
 func serve(ctx context.Context, args []string, out, messages io.Writer) error {
@@ -68,6 +69,7 @@ func serve(ctx context.Context, args []string, out, messages io.Writer) error {
 	flags.StringVar(&s.images, "images", "", "`FILE` of the region's own images, instead of the default ones")
 	flags.StringVar(&s.trustedProxies, "trusted-proxies", "", "`CIDRS`, separated by commas, of proxies whose X-Forwarded-For counts")
 	flags.StringVar(&s.gpus, "gpus", "", "JSON `FILE` with the number of flexible GPUs by Subregion and model (default: some of each)")
+	s.balancing.flags(flags)
 	flags.BoolVar(&s.foundAnew, "found-anew", false,
 		"found a new region in a data directory that has only the API log or credentials of a lost one")
 	if err := parse(flags, args, messages); err != nil {
@@ -94,13 +96,18 @@ func (s *settings) serve(ctx context.Context, out io.Writer, log *slog.Logger) e
 	}
 	defer public.Close()
 	public = server.CutStalled(public, time.Now)
+	listening := []net.Addr{public.Addr()}
 	var admin net.Listener
 	if s.admin != "off" {
 		if admin, err = net.Listen("tcp", s.admin); err != nil {
 			return fmt.Errorf("listening for the admin listener: %w", err)
 		}
 		defer admin.Close()
+		listening = append(listening, admin.Addr())
 		admin = server.CutStalled(admin, time.Now)
+	}
+	if err := s.balancing.options(&o, listening...); err != nil {
+		return err
 	}
 	r, err := region.Open(ctx, o)
 	if err != nil {
@@ -128,6 +135,14 @@ func (s *settings) serve(ctx context.Context, out io.Writer, log *slog.Logger) e
 		if err := s.endpoint(public.Addr()).keep(o.Data); err != nil {
 			log.Warn("bastide env will not find the region's endpoint", "error", err)
 		}
+	}
+	names, err := s.balancing.serveNames(s, r, listening[0], log)
+	if err != nil {
+		return errors.Join(err, r.Close())
+	}
+	if names != nil {
+		defer names.Close()
+		fmt.Fprintf(out, "The region's names are served at %s\n", names.Address())
 	}
 	if admin != nil {
 		fmt.Fprintf(out, "Health and metrics are at http://%s\n", admin.Addr())
