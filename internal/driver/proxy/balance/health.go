@@ -165,8 +165,11 @@ func (be *backend) set(state driver.Health, reason string) {
 func (b *Balancer) allowed(address netip.Addr) bool {
 	address = address.Unmap()
 	ranges := b.reach.Load().Ranges
-	if ranges == nil {
-		return !address.IsUnspecified() && !address.IsMulticast() && !address.IsLinkLocalUnicast()
+	switch {
+	case address.IsUnspecified() || address.IsMulticast() || address == b.Address:
+		return false
+	case ranges == nil:
+		return !address.IsLinkLocalUnicast()
 	}
 	return slices.ContainsFunc(ranges, func(p netip.Prefix) bool { return p.Contains(address) })
 }

@@ -174,6 +174,7 @@ func TestReach(t *testing.T) {
 	}{
 		"an address of a link": {"169.254.169.254", Reach{}, "forwards nothing to 169.254.169.254"},
 		"no address":           {"0.0.0.0", Reach{}, "forwards nothing"},
+		"no address at all":    {"0.0.0.0", Reach{Ranges: prefixes("0.0.0.0/0")}, "forwards nothing"},
 		"beside the ranges":    {at, Reach{Ranges: prefixes("10.0.0.0/8")}, "forwards nothing"},
 		"the region itself":    {at, Reach{Own: ports(at, f.port)}, "the region itself listens there"},
 		"wherever it listens":  {at, Reach{Own: ports("0.0.0.0", f.port)}, "the region itself listens there"},
@@ -211,6 +212,19 @@ func TestExplain(t *testing.T) {
 		if got := explain(addr("127.0.0.1"), 80, err); got != want {
 			t.Errorf("%v is explained by %q, want %q", err, got, want)
 		}
+	}
+}
+
+// A load balancer does not forward to itself.
+func TestNoLoop(t *testing.T) {
+	t.Parallel()
+	s := balance(t, 8080)
+	s.apply(func(b *driver.Balancer) {
+		b.Listeners = []driver.Listener{{Port: 8080, Protocol: "HTTP", BackendPort: 8080, BackendProtocol: "HTTP"}}
+		b.Backends = []driver.Backend{{ID: "itself", Address: s.Address}}
+	})
+	if h := s.Status().Health[0]; h.State != driver.HealthFailing || !strings.Contains(h.Reason, "forwards nothing to "+s.Address.String()) {
+		t.Errorf("a load balancer behind itself is %+v", h)
 	}
 }
 
