@@ -91,6 +91,16 @@ var rules = []rule{
 		why: "one package speaks S3; everybody else asks an object store of whatever kind",
 	},
 	{
+		of:  []string{"...", "!internal/nameserver"},
+		not: []string{"github.com/miekg/..."},
+		why: "one package speaks DNS",
+	},
+	{
+		of:  []string{"internal/nameserver"},
+		not: []string{"internal/..."},
+		why: "it is given the addresses of load balancers, and reads those of VMs from their names",
+	},
+	{
 		of:  families,
 		not: []string{"internal/objectstore/*"},
 		why: "a family asks an object store, and does not know which",

@@ -59,18 +59,21 @@ func Listen(at string, o Options) (*Server, error) {
 	s := &Server{Options: o, address: where, ended: make(chan struct{}, 2)}
 	s.udp = &dns.Server{PacketConn: packets, Handler: s}
 	s.tcp = &dns.Server{Listener: stream, Handler: s, MaxTCPQueries: maxTCP, IdleTimeout: func() time.Duration { return idleTCP }}
-	started := make(chan struct{}, 2)
+	started := make(chan error, 4)
 	for _, server := range []*dns.Server{s.udp, s.tcp} {
-		server.NotifyStartedFunc = func() { started <- struct{}{} }
+		server.NotifyStartedFunc = func() { started <- nil }
 		go func() {
-			if err := server.ActivateAndServe(); err != nil {
+			err := server.ActivateAndServe()
+			if err != nil {
 				o.Log.Error("the name server has ended", "error", err)
 			}
+			started <- err // which is read if it has not started
 			s.ended <- struct{}{}
 		}()
 	}
-	<-started
-	<-started
+	if err := errors.Join(<-started, <-started); err != nil {
+		return nil, errors.Join(err, packets.Close(), stream.Close())
+	}
 	return s, nil
 }
 

@@ -102,6 +102,37 @@ func TestHealthTransitions(t *testing.T) {
 	}
 }
 
+// A request that a backend does not accept goes to the next one with all that the
+// client sends, whatever its method.
+func TestBodyIsSentOnce(t *testing.T) {
+	t.Parallel()
+	f := raise(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n, err := io.Copy(io.Discard, r.Body)
+		fmt.Fprint(w, r.Method, " ", n, " ", err)
+	}), "a", "b")
+	s := balance(t, f.port)
+	s.value.HealthCheck.Interval = time.Hour // so that the second one stays healthy
+	s.apply(func(b *driver.Balancer) { b.Listeners, b.Backends = []driver.Listener{web(f)}, f.all })
+	s.healthy("a", "b")
+	f.servers["b"].Listener.Close()
+	f.servers["b"].CloseClientConnections()
+	client := newClient(t)
+	for range 6 {
+		response, err := client.Post("http://"+s.at(8080), "text/plain", strings.NewReader(strings.Repeat("x", 1<<20)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		if want := "POST 1048576 <nil>"; err != nil || string(body) != want {
+			t.Errorf("the backend gets %q, want %q: %v", body, want, err)
+		}
+	}
+	if c := s.Status().Counters; c.Errors != 0 || c.Received != 6<<20 {
+		t.Errorf("the counters are %+v", c)
+	}
+}
+
 func TestThresholds(t *testing.T) {
 	t.Parallel()
 	how := driver.HealthCheck{Healthy: 3, Unhealthy: 2}

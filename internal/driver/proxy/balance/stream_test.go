@@ -250,7 +250,12 @@ func TestUDP(t *testing.T) {
 		}()
 		backends = append(backends, driver.Backend{ID: name, Address: address})
 	}
-	s := balance(t, port, func(o *Options) { o.Connections = 4 })
+	var later atomic.Int64 // than the machine's time
+	s := balance(t, port, func(o *Options) {
+		o.Connections, o.Idle = 4, time.Hour
+		o.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+		o.After = func(d time.Duration) <-chan time.Time { return time.After(min(d, 5*time.Millisecond)) }
+	})
 	s.apply(func(b *driver.Balancer) {
 		b.Backends = backends
 		b.Listeners = []driver.Listener{{Port: 5353, Protocol: "UDP", BackendPort: port, BackendProtocol: "UDP"}}
@@ -284,7 +289,7 @@ func TestUDP(t *testing.T) {
 	if got["a"] != 2 || got["b"] != 2 {
 		t.Errorf("of 4 clients %v, want 2 each", got)
 	}
-	// A fifth client has no room.
+	// A fifth client has no room, until another one has been silent for too long.
 	client, err := net.Dial("udp", s.at(5353))
 	if err != nil {
 		t.Fatal(err)
@@ -294,5 +299,11 @@ func TestUDP(t *testing.T) {
 	eventually(t, "the packet is refused", func() bool { return s.Status().Counters.Errors == 1 })
 	if c := s.Status().Counters; c.Requests != 5 || c.Active != 4 {
 		t.Errorf("the counters are %+v", c)
+	}
+	later.Store(int64(time.Hour))
+	eventually(t, "silent clients are forgotten", func() bool { return s.Status().Counters.Active == 0 })
+	fmt.Fprint(client, "again")
+	if n, err := client.Read(make([]byte, 1500)); n != len("a again") || err != nil {
+		t.Errorf("%d bytes come back, %v", n, err)
 	}
 }
