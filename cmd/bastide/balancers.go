@@ -30,15 +30,16 @@ type balancing struct {
 }
 
 func (b *balancing) flags(flags *flag.FlagSet) {
-	flags.StringVar(&b.driver, "balancers", "sim", "what load balancers run on: sim, which forwards nothing, or proxy, processes on this machine")
+	flags.StringVar(&b.driver, "balancers", "sim",
+		"what load balancers run on: sim, which forwards nothing, or proxy, processes on this machine")
 	flags.StringVar(&b.addresses, "balancer-addresses", "127.64.0.0/16", "`CIDR` of the addresses that load balancers listen at, one each")
 	flags.StringVar(&b.backends, "balancer-backends", "",
 		"`CIDRS`, separated by commas, that backends may be in (default: all but link-local addresses; never where the region itself listens)")
 	flags.StringVar(&b.dns, "dns", "", "`ADDR` at which the names that the region gives out are served (default: nowhere)")
 }
 
-// balancerCommand is the command that runs a load balancer. A region starts it, and
-// no person does.
+// balancerCommand is the command that runs a load balancer. Only a region starts
+// it.
 const balancerCommand = "balancer"
 
 // options sets up what load balancers of a region run on.
@@ -51,7 +52,8 @@ func (b *balancing) options(o *region.Options, listening ...net.Addr) error {
 		return fmt.Errorf("--balancers: %q is neither sim nor proxy", b.driver)
 	}
 	if o.Postgres != "" {
-		return errors.New("--balancers proxy keeps load balancers on one machine, which the nodes that share a database do not: use the embedded store")
+		return errors.New("--balancers proxy keeps load balancers on one machine, which the nodes that share a database are not: " +
+			"use the embedded store")
 	}
 	addresses, err := netip.ParsePrefix(b.addresses)
 	if err != nil || addresses.Addr().BitLen()-addresses.Bits() < 1 {

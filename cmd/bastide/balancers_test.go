@@ -40,12 +40,16 @@ func TestDNS(t *testing.T) {
 func TestBadBalancing(t *testing.T) {
 	t.Parallel()
 	for want, b := range map[string]balancing{
-		`--balancers: "haproxy" is neither sim nor proxy`:                                                   {driver: "haproxy"},
-		`--balancer-addresses: "127.0.0.1" is not a range of at least two addresses, such as 127.64.0.0/16`: {driver: "proxy", addresses: "127.0.0.1"},
+		`--balancers: "haproxy" is neither sim nor proxy`: {driver: "haproxy"},
+		`--balancer-addresses: "127.0.0.1" is not a range of at least two addresses, such as 127.64.0.0/16`: {
+			driver: "proxy", addresses: "127.0.0.1",
+		},
 		`--balancer-addresses: "127.0.0.1/32" is not a range of at least two addresses, such as 127.64.0.0/16`: {
 			driver: "proxy", addresses: "127.0.0.1/32",
 		},
-		`--balancer-backends: "home" is not a range such as 10.0.0.0/8`: {driver: "proxy", addresses: "127.64.0.0/16", backends: "10.0.0.0/8, home"},
+		`--balancer-backends: "home" is not a range such as 10.0.0.0/8`: {
+			driver: "proxy", addresses: "127.64.0.0/16", backends: "10.0.0.0/8, home",
+		},
 	} {
 		if err := b.options(&region.Options{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}); err == nil || err.Error() != want {
 			t.Errorf("%+v: %v, want %s", b, err, want)
@@ -57,7 +61,7 @@ func TestBadBalancing(t *testing.T) {
 	}
 }
 
-// What only a region starts says so to a person who does.
+// What only a region can start says so when it is started by hand.
 func TestBalancerByHand(t *testing.T) {
 	t.Parallel()
 	out, err := program(t, balancerCommand, t.TempDir()).CombinedOutput()

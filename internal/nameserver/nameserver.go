@@ -29,7 +29,7 @@ type Options struct {
 	Log      *slog.Logger
 }
 
-// Server answers questions over UDP and TCP, until it is closed.
+// Server replies to questions over UDP and TCP, until it is closed.
 type Server struct {
 	Options
 	udp, tcp *dns.Server
@@ -98,7 +98,7 @@ func (s *Server) ServeDNS(w dns.ResponseWriter, question *dns.Msg) {
 	}
 	s.fill(reply, question, w.LocalAddr())
 	if err := w.WriteMsg(reply); err != nil {
-		s.Log.Debug("a DNS answer was not sent", "error", err)
+		s.Log.Debug("a DNS reply was not sent", "error", err)
 	}
 }
 

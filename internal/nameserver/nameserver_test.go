@@ -39,7 +39,7 @@ func listen(t *testing.T) *Server {
 }
 
 // The names that the region gives out have their addresses, over UDP and TCP; others
-// of its domains are not there, and it is nobody's resolver.
+// of its domains are not there, and it is no resolver.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	s := listen(t)

@@ -31,7 +31,7 @@ type child struct {
 	http *http.Client // speaks to its process
 
 	mu       sync.Mutex    // guards what follows; taken before that of the driver
-	want     *setting      // what it was told last; nil: nothing is known of that
+	want     *setting      // what its process was sent last; nil: unknown
 	life     chan struct{} // closed when its process has ended; nil: there is none
 	removing bool
 	gone     bool // it was removed
@@ -75,30 +75,42 @@ func (c *child) ask(ctx context.Context, method, path string, body []byte) (int,
 	return response.StatusCode, text, err
 }
 
-// patience bounds how long a process may take to answer.
+// patience bounds how long a process may take to respond.
 const patience = 10 * time.Second
 
-// adopt finds a process that outlived its region, and tells it what the region
-// says now of where backends may be. The caller holds the mutex.
+// adopt finds a process that outlived its region, and sends it where the region says
+// now that backends may be. The caller holds the mutex.
 func (c *child) adopt(ctx context.Context) error {
 	status, text, err := c.ask(ctx, http.MethodGet, "/setting", nil)
 	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
-		return nil // its process has ended
+	case hasEnded(err):
+		return nil
 	case err != nil:
 		return err
 	case status == http.StatusNotFound:
-		c.watch() // it was started and told nothing
+		c.watch() // it was started and sent nothing
 		return nil
 	}
-	var told setting
-	if err := json.Unmarshal(text, &told); err != nil {
-		return fmt.Errorf("reading what the load balancer %s was told: %w", c.name.ID, err)
+	var sent setting
+	if err := json.Unmarshal(text, &sent); err != nil {
+		return fmt.Errorf("reading what the load balancer %s was sent: %w", c.name.ID, err)
 	}
-	c.want = &told
+	c.want = &sent
 	c.watch()
-	told.Reach = c.d.Reach
-	return c.tell(ctx, told)
+	next := sent
+	next.Reach = c.d.Reach
+	return c.send(ctx, next)
+}
+
+// hasEnded reports whether an error says that there is no process at a socket any
+// more. One that ends just now may still take a connection.
+func hasEnded(err error) bool {
+	for _, ended := range []error{fs.ErrNotExist, syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EPIPE, io.EOF} {
+		if errors.Is(err, ended) {
+			return true
+		}
+	}
+	return false
 }
 
 // ensure makes the process go by a value, and starts it if there is none. The
@@ -112,13 +124,13 @@ func (c *child) ensure(ctx context.Context, b driver.Balancer) error {
 			return fmt.Errorf("starting the load balancer %s: %w", b.ID, err)
 		}
 	}
-	return c.tell(ctx, setting{
+	return c.send(ctx, setting{
 		Address: c.name.Address, Region: c.d.host.Region, Logs: filepath.Join(c.d.Dir, logsDir), Reach: c.d.Reach, Balancer: b,
 	})
 }
 
-// tell tells the process a setting. The caller holds the mutex.
-func (c *child) tell(ctx context.Context, s setting) error {
+// send makes the process go by a setting. The caller holds the mutex.
+func (c *child) send(ctx context.Context, s setting) error {
 	body, err := json.Marshal(s)
 	if err != nil {
 		return err
@@ -126,13 +138,13 @@ func (c *child) tell(ctx context.Context, s setting) error {
 	status, text, err := c.ask(ctx, http.MethodPut, "/setting", body)
 	switch {
 	case err != nil:
-		return fmt.Errorf("telling the load balancer %s: %w", c.name.ID, err)
+		return fmt.Errorf("configuring the load balancer %s: %w", c.name.ID, err)
 	case status == http.StatusConflict:
 		return driver.ErrStale
 	case status == http.StatusUnprocessableEntity:
 		return driver.Never{Why: strings.TrimSpace(string(text))}
 	case status != http.StatusNoContent:
-		return fmt.Errorf("telling the load balancer %s: %s", c.name.ID, text)
+		return fmt.Errorf("configuring the load balancer %s: %s", c.name.ID, text)
 	}
 	c.want = &s
 	return nil
@@ -239,14 +251,14 @@ func (c *child) live() {
 
 // revive starts the process again, at a pace, until that succeeds or another call
 // has.
-func (c *child) revive(told setting) {
+func (c *child) revive(last setting) {
 	for {
 		c.mu.Lock()
 		if c.life != nil || c.removing || c.gone {
 			c.mu.Unlock()
 			return
 		}
-		err := c.ensure(c.d.running, told.Balancer)
+		err := c.ensure(c.d.running, last.Balancer)
 		c.mu.Unlock()
 		if err == nil || c.d.running.Err() != nil {
 			return

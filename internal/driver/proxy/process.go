@@ -20,7 +20,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/driver/proxy/balance"
 )
 
-// setting is what a process is told: the whole of it, each time.
+// setting is the whole configuration of a process.
 type setting struct {
 	Address  netip.Addr
 	Region   string
@@ -29,8 +29,8 @@ type setting struct {
 	Balancer driver.Balancer
 }
 
-// Process is what a child process runs: one load balancer, told what to do over a
-// socket. It outlives the process that started it, and ends when it is told to, when
+// Process is what a child process runs: one load balancer, which is configured over a
+// socket. It outlives the process that started it, and ends when it is asked to, when
 // its directory is gone, or with its parent if it is tied to it.
 type Process struct {
 	Dir    string       // has its socket and its unfinished access log
@@ -49,7 +49,7 @@ const socketName = "socket"
 // grace bounds how long connections under way may go on when a load balancer ends.
 const grace = 10 * time.Second
 
-// Run runs the load balancer until it is told to end, or the context ends.
+// Run runs the load balancer until it is asked to end, or the context ends.
 func (p *Process) Run(ctx context.Context) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -96,7 +96,7 @@ type serving struct {
 
 	mu       sync.Mutex // guards what follows
 	balancer *balance.Balancer
-	told     setting
+	setting  setting
 	closed   bool
 }
 
@@ -116,12 +116,12 @@ func (s *serving) routes() http.Handler {
 
 // put makes the load balancer go by a setting.
 func (s *serving) put(w http.ResponseWriter, r *http.Request) {
-	var told setting
-	if err := json.NewDecoder(r.Body).Decode(&told); err != nil {
+	var next setting
+	if err := json.NewDecoder(r.Body).Decode(&next); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	err := s.apply(told)
+	err := s.apply(next)
 	var never driver.Never
 	switch {
 	case err == nil:
@@ -135,7 +135,7 @@ func (s *serving) put(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *serving) apply(told setting) error {
+func (s *serving) apply(next setting) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || s.life.Err() != nil {
@@ -143,17 +143,17 @@ func (s *serving) apply(told setting) error {
 	}
 	if s.balancer == nil {
 		b, err := balance.New(balance.Options{
-			Address: told.Address, Region: told.Region, Dir: s.Dir, Logs: told.Logs, Rand: s.Rand, Now: s.Now, After: s.After, Log: s.Log,
+			Address: next.Address, Region: next.Region, Dir: s.Dir, Logs: next.Logs, Rand: s.Rand, Now: s.Now, After: s.After, Log: s.Log,
 		})
 		if err != nil {
 			return err
 		}
 		s.balancer = b
 	}
-	if err := s.balancer.Apply(told.Balancer, told.Reach); err != nil {
+	if err := s.balancer.Apply(next.Balancer, next.Reach); err != nil {
 		return err
 	}
-	s.told = told
+	s.setting = next
 	return nil
 }
 
@@ -164,7 +164,7 @@ func (s *serving) get(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusNotFound)
 		return
 	}
-	_ = json.NewEncoder(w).Encode(s.told) // the region may have gone
+	_ = json.NewEncoder(w).Encode(s.setting) // the region may have gone
 }
 
 func (s *serving) status(w http.ResponseWriter, _ *http.Request) {

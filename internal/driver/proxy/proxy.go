@@ -1,9 +1,9 @@
 // Package proxy is a driver of load balancers that really balance: each is a child
 // process of the same program, at an address of its own on this machine.
 //
-// A child is told all it goes by over a socket in its directory. It outlives a
+// A child gets its whole configuration over a socket in its directory. It outlives a
 // restart and a kill of the region, goes on balancing meanwhile, and is found again
-// by its socket. Private keys are told over the socket and are in no file.
+// by its socket. Private keys go over the socket and are in no file.
 package proxy
 
 import (

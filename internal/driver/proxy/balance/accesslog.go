@@ -51,7 +51,7 @@ func (h LogHeader) Key(file string) (string, error) {
 const endFormat = "20060102T1504Z"
 
 // accessLog writes what the load balancer does to files, which are finished when
-// their time is over and put where somebody publishes them.
+// their time is over and put where they are published from.
 type accessLog struct {
 	o Options
 

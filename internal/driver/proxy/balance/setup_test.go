@@ -208,7 +208,7 @@ func newClient(t *testing.T) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// spreadOf is how often each backend answers so many requests.
+// spreadOf is how often each backend gets one of so many requests.
 func spreadOf(t *testing.T, url string, requests int) map[string]int {
 	t.Helper()
 	got := map[string]int{}

@@ -63,7 +63,7 @@ func TestLoadBalancerCookie(t *testing.T) {
 	if cookie.Name != stickyCookie || !cookie.HttpOnly || cookie.Secure || cookie.MaxAge != 0 || cookie.Path != "/" {
 		t.Errorf("the cookie of a browser's session is %s", cookie)
 	}
-	// It says nothing of the backend, and one that nobody gave out means nothing.
+	// It says nothing of the backend, and one that was not given out means nothing.
 	response, _ = ask(t, newClient(t), at, func(r *http.Request) { r.AddCookie(&http.Cookie{Name: stickyCookie, Value: "a"}) })
 	if len(response.Cookies()) != 1 {
 		t.Error("a cookie that was not given out is taken")

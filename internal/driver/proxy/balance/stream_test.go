@@ -195,8 +195,8 @@ func TestDraining(t *testing.T) {
 	}
 }
 
-// Nobody gets more connections than there is room for, and those who wait get
-// theirs when another one ends.
+// There are no more connections than there is room for, and a client that waits gets
+// its own when another one ends.
 func TestConnectionsAreBounded(t *testing.T) {
 	t.Parallel()
 	backends, port := echoes(t, nil, "a")

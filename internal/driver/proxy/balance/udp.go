@@ -83,12 +83,12 @@ func (s *socket) associate(from netip.AddrPort, l *listener) *association {
 	a = &association{backend: be, conn: conn}
 	a.work = s.b.begin(be, func() { _ = conn.Close() })
 	s.clients.of[from] = a
-	s.wait.Go(func() { s.answer(a, from) })
+	s.wait.Go(func() { s.forwardBack(a, from) })
 	return a
 }
 
-// answer forwards what the backend of an association sends, until it ends.
-func (s *socket) answer(a *association, to netip.AddrPort) {
+// forwardBack forwards what the backend of an association sends, until it ends.
+func (s *socket) forwardBack(a *association, to netip.AddrPort) {
 	packet := make([]byte, maxPacket)
 	for {
 		n, err := a.conn.Read(packet)
