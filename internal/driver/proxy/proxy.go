@@ -136,11 +136,15 @@ func (d *Driver) Close() {
 		}
 	}
 	d.mu.Unlock()
+	var ending sync.WaitGroup
 	for _, c := range tied {
-		c.mu.Lock()
-		_ = c.remove(context.Background()) // one that does not end soon ends with this process
-		c.mu.Unlock()
+		ending.Go(func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			_ = c.remove(context.Background()) // one that does not end soon ends with this process
+		})
 	}
+	ending.Wait()
 	d.end()
 	d.watching.Wait()
 	if d.Tied {
