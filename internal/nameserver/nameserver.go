@@ -1,4 +1,4 @@
-// Package nameserver serves the DNS names that a region gives out: those of load
+// Package nameserver serves the DNS names that a region gives out: names of load
 // balancers, the public and private names of VMs, and the names of its own APIs.
 //
 // The names of VMs say their addresses, so that they are read from the name and not

@@ -27,10 +27,10 @@ import (
 type child struct {
 	d    *Driver
 	name name
-	dir  string       // the name of its directory in that of the driver
+	dir  string       // the name of its directory, below the driver's
 	http *http.Client // speaks to its process
 
-	mu       sync.Mutex    // guards what follows; taken before that of the driver
+	mu       sync.Mutex    // guards what follows; taken before the driver's mutex
 	want     *setting      // what its process was sent last; nil: unknown
 	life     chan struct{} // closed when its process has ended; nil: there is none
 	removing bool
@@ -249,7 +249,7 @@ func (c *child) live() {
 	_, _ = io.Copy(io.Discard, response.Body) // it says nothing before it ends
 }
 
-// revive starts the process again, at a pace, until that succeeds or another call
+// revive starts the process again, with a backoff, until that succeeds or another call
 // has.
 func (c *child) revive(last setting) {
 	for {

@@ -35,7 +35,7 @@ func (d *Driver) publishing() {
 	}
 }
 
-// publishAll publishes what there is to be published. What cannot be is tried again
+// publishAll publishes all finished access logs. What cannot be is tried again
 // with the next call.
 func (d *Driver) publishAll(ctx context.Context) {
 	dir := filepath.Join(d.Dir, logsDir)

@@ -29,7 +29,7 @@ const maxLog = 64 << 20
 const unfinished = "access.log"
 
 // LogHeader is the first line of a finished access log, in JSON: where the rest is
-// to be published.
+// published.
 type LogHeader struct {
 	Account, Region, Balancer, Address string
 	Bucket, Prefix                     string

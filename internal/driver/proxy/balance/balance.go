@@ -263,7 +263,7 @@ func (b *Balancer) done(w *work) {
 	b.mu.Unlock()
 }
 
-// ticks does what is to be done from time to time, until the balancer ends.
+// ticks does the periodic work, until the balancer ends.
 func (b *Balancer) ticks() {
 	every := min(time.Second, b.Idle/4)
 	for n := 1; ; n++ {

@@ -31,7 +31,7 @@ type backend struct {
 	cookie string
 	stop   context.CancelFunc // ends its health checks
 
-	mu      sync.Mutex // guards what follows; taken after that of the Balancer
+	mu      sync.Mutex // guards what follows; taken after the mutex of the Balancer
 	state   driver.Health
 	reason  string
 	good    int       // consecutive checks that have succeeded

@@ -13,8 +13,8 @@ type rule struct {
 	pool *pool
 }
 
-// poolFor returns the backends that a request may go to: those of the first rule
-// that matches it, or all.
+// poolFor returns the backends that a request may go to: the backends of the first
+// rule that matches it, or all.
 func (l *listener) poolFor(r *http.Request) *pool {
 	for _, rule := range l.rules {
 		if rule.matches(r) {

@@ -34,7 +34,7 @@ type socket struct {
 	web    *http.Server
 	feed   *feed // connections for web
 	udp    *net.UDPConn
-	ending chan struct{} // closed when it is to be closed
+	ending chan struct{} // closed when the socket stops listening
 	wait   sync.WaitGroup
 
 	clients associations // of udp
