@@ -50,6 +50,11 @@ var rules = []rule{
 		why: "everything may stand on them, so they stand on the standard library only",
 	},
 	{
+		of:  []string{"internal/policy"},
+		not: []string{"internal/..."},
+		why: "a decision follows from documents and an action, whoever asks for it",
+	},
+	{
 		of:  []string{"internal/store"},
 		not: []string{"internal/...", others},
 		but: []string{"github.com/tidwall/btree"},
