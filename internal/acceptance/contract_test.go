@@ -80,6 +80,12 @@ func readDocument(t *testing.T) (d document) {
 // that openapi.json lists.
 var securities = map[string]string{"": "key", "ApiKeyAuth BasicAuth": "key+password", "none": "none"}
 
+// ownSchemas are the actions whose request and response have schemas of their own,
+// and in the contract those of another action, each with the reason.
+var ownSchemas = map[string]string{
+	"DisableOutscaleLoginForUsers": "those of DisableOutscaleLogin, which are as empty: every request is named for its action",
+}
+
 // The actions are called, belong and authenticate as in the contract.
 func TestActionsAreTheContracts(t *testing.T) {
 	t.Parallel()
@@ -87,6 +93,9 @@ func TestActionsAreTheContracts(t *testing.T) {
 	for _, a := range newTestRegion(t).API.Actions() {
 		t.Run(a.Name, func(t *testing.T) {
 			want := published.Actions[a.Name]
+			if ownSchemas[a.Name] != "" {
+				want.Request, want.Response = a.Name+"Request", a.Name+"Response"
+			}
 			op := doc.Paths["/"+a.Name].Post
 			auth := ""
 			if op.Security != nil {
@@ -180,7 +189,15 @@ var formats = map[string]string{"date": "date-time", "datetime": "date-time", "d
 var departures = map[string]string{
 	"ReadApiLogsRequest.NextPageToken":  "all our tokens are base64, and the contract says so of all lists but this",
 	"ReadApiLogsResponse.NextPageToken": "likewise",
-	"ReadVmsStopHistoryRequest.DryRun":  "all our actions have dry runs, and in the contract all but this one",
+	"ReadVmsStopHistoryRequest.DryRun":  "all our actions have dry runs, and in the contract all but a few",
+
+	"CreatePolicyVersionRequest.DryRun":        "likewise",
+	"DeletePolicyVersionRequest.DryRun":        "likewise",
+	"ReadEntitiesLinkedToPolicyRequest.DryRun": "likewise",
+	"ReadPolicyRequest.DryRun":                 "likewise",
+	"ReadPolicyVersionRequest.DryRun":          "likewise",
+	"ReadPolicyVersionsRequest.DryRun":         "likewise",
+	"SetDefaultPolicyVersionRequest.DryRun":    "likewise",
 }
 
 // unshown are fields that a version had because requests and answers shared a

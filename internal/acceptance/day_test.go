@@ -149,6 +149,7 @@ func newDay(t *rapid.T, people ...string) *day {
 			"compute.ImageName":               {"golden", "silver", "x"},
 			"compute.BucketName":              {d.w.bucket(name), "a/b"},
 		})
+		maps.Copy(pool, identityPool(name, pool))
 		d.pools[name], d.told[name] = pool, map[string]bool{}
 	}
 	for _, name := range d.people { // what is shared from the beginning
@@ -197,6 +198,7 @@ var naming = map[string][]string{
 	"SnapshotId":            {"id.Snapshot", ".ResourceIds"},
 	"SubnetId":              {"id.Subnet", "CreateNicRequest.SubnetId", "DeleteSubnetRequest.SubnetId", ".ResourceIds"},
 	"TaskId":                {"id.VolumeUpdateTask"},
+	"UserGroupId":           {"id.UserGroup"},
 	"UserId":                {"id.User"},
 	"VirtualGatewayId":      {"id.VirtualGateway", "network.RouteGateway", ".ResourceIds"},
 	"VmGroupId":             {"id.VmGroup"},

@@ -121,6 +121,15 @@ var examples = map[string]any{
 	"CreateCaRequest.CaPem":      func(w *testRegion) any { return newAuthority(w.t, "Example authority").pem() },
 	"CreateUserRequest.UserName": func(w *testRegion) any { return w.fresh() },
 
+	"iam.UserGroupName":                    func(w *testRegion) any { return w.fresh() },
+	"iam.PolicyName":                       func(w *testRegion) any { return w.fresh() },
+	"CreatePolicyRequest.PolicyName":       func(w *testRegion) any { return w.fresh() },
+	"CreateUserGroupRequest.UserGroupName": func(w *testRegion) any { return w.fresh() },
+	"PutUserPolicyRequest.PolicyName":      func(w *testRegion) any { return w.fresh() },
+	"PutUserGroupPolicyRequest.PolicyName": func(w *testRegion) any { return w.fresh() },
+	"iam.PolicyDocument":                   everything,
+	".VersionId":                           "v2",
+
 	"CreateDirectLinkRequest.Location": "PAR1",
 
 	// As the Nets of equip have them.
@@ -396,6 +405,7 @@ func (w *testRegion) equip(name string) belongings {
 	ca := made("Ca.CaId", "CreateCa", `{"CaPem": %s}`, authority)
 	made("", "CreateApiAccessRule", `{"CaIds": [%q], "Cns": ["alice"], "Description": "at home"}`, ca)
 	has["FiltersApiAccessRule.CaIds"], has["id.Account"] = ca, p.account
+	w.equipIdentity(name, made, has)
 	w.equipSources(name, made, has)
 	w.equipNetworks(name, made, has)
 	w.equipMachines(made, has)

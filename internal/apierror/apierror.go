@@ -129,6 +129,8 @@ const (
 	FlexibleGpuNotFound         Code = 5074
 	UserNotFound                Code = 5075
 	PublicIpNotFound            Code = 5080
+	UserGroupMemberNotFound     Code = 5098 // a user that is absent, or not in the group
+	PolicyLinkNotFound          Code = 5102
 	InvalidImageState           Code = 6001
 	InvalidState                Code = 6003 // the resource's state does not allow the call
 	InvalidTransition           Code = 6004 // the state of a Net peering does not allow the call
@@ -148,6 +150,7 @@ const (
 	VlanTaken                   Code = 9023
 	GatewayLinked               Code = 9024
 	GatewayNotLinked            Code = 9026
+	UserGroupNameTaken          Code = 9028
 	InUse                       Code = 9029 // linked elsewhere, or the default that cannot go
 	PublicIpLocked              Code = 9031 // by a service that uses it
 	NatServiceExists            Code = 9037

@@ -12,7 +12,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
-func policy(seconds int64, trusted bool) string {
+func accessPolicy(seconds int64, trusted bool) string {
 	return fmt.Sprintf(`{"MaxAccessKeyExpirationSeconds": %d, "RequireTrustedEnv": %v}`, seconds, trusted)
 }
 
@@ -25,7 +25,7 @@ func TestApiAccessPolicy(t *testing.T) {
 			trusted)
 	}
 	read("0", "false")
-	r.call("UpdateApiAccessPolicy", policy(maxKeySeconds, true)).is(
+	r.call("UpdateApiAccessPolicy", accessPolicy(maxKeySeconds, true)).is(
 		"ApiAccessPolicy.MaxAccessKeyExpirationSeconds", "3153600000", "ApiAccessPolicy.RequireTrustedEnv", "true")
 	read("3153600000", "true")
 
@@ -34,9 +34,9 @@ func TestApiAccessPolicy(t *testing.T) {
 		code apierror.Code
 		word string
 	}{
-		"negative":         {policy(-1, false), apierror.InvalidValue, "MaxAccessKeyExpirationSeconds"},
-		"too long":         {policy(maxKeySeconds+1, false), apierror.InvalidValue, "3153600000"},
-		"no end, trusted":  {policy(0, true), apierror.InvalidParameter, "RequireTrustedEnv"},
+		"negative":         {accessPolicy(-1, false), apierror.InvalidValue, "MaxAccessKeyExpirationSeconds"},
+		"too long":         {accessPolicy(maxKeySeconds+1, false), apierror.InvalidValue, "3153600000"},
+		"no end, trusted":  {accessPolicy(0, true), apierror.InvalidParameter, "RequireTrustedEnv"},
 		"no seconds":       {`{"RequireTrustedEnv": false}`, apierror.MissingParameter, "MaxAccessKeyExpirationSeconds"},
 		"no word of trust": {`{"MaxAccessKeyExpirationSeconds": 1}`, apierror.MissingParameter, "RequireTrustedEnv"},
 		"seconds as a text": {`{"MaxAccessKeyExpirationSeconds": "1", "RequireTrustedEnv": false}`, apierror.InvalidType,
@@ -47,12 +47,12 @@ func TestApiAccessPolicy(t *testing.T) {
 		t.Run(name, func(t *testing.T) { r.refused("UpdateApiAccessPolicy", c.body, c.code, c.word) })
 	}
 	read("3153600000", "true")
-	r.call("UpdateApiAccessPolicy", policy(0, false))
+	r.call("UpdateApiAccessPolicy", accessPolicy(0, false))
 	read("0", "false")
 
 	other := r.as(r.newAccount(NewAccount{Email: "other@example.com"}), "")
 	other.call("CreateAccessKey", `{}`)
-	r.call("UpdateApiAccessPolicy", policy(60, false)) // another account's keys do not matter
+	r.call("UpdateApiAccessPolicy", accessPolicy(60, false)) // another account's keys do not matter
 	other.call("ReadApiAccessPolicy", `{}`).is("ApiAccessPolicy.MaxAccessKeyExpirationSeconds", "0")
 }
 
@@ -67,27 +67,27 @@ func TestApiAccessPolicyAndPresentKeys(t *testing.T) {
 		r.call("UpdateAccessKey", `{"UserName": "anna", "AccessKeyId": "`+user+`", `+fields+`}`)
 	}
 
-	r.refused("UpdateApiAccessPolicy", policy(maxKeySeconds, false), apierror.InvalidParameter, "MaxAccessKeyExpirationSeconds", user,
+	r.refused("UpdateApiAccessPolicy", accessPolicy(maxKeySeconds, false), apierror.InvalidParameter, "MaxAccessKeyExpirationSeconds", user,
 		"no ExpirationDate")
 	update(`"State": "INACTIVE"`)
-	r.refused("UpdateApiAccessPolicy", policy(maxKeySeconds, false), apierror.InvalidParameter, user)
+	r.refused("UpdateApiAccessPolicy", accessPolicy(maxKeySeconds, false), apierror.InvalidParameter, user)
 	update(`"ExpirationDate": "2026-11-20T10:06:05Z"`) // 120 s
-	r.refused("UpdateApiAccessPolicy", policy(119, false), apierror.InvalidParameter, "MaxAccessKeyExpirationSeconds", user,
+	r.refused("UpdateApiAccessPolicy", accessPolicy(119, false), apierror.InvalidParameter, "MaxAccessKeyExpirationSeconds", user,
 		"2026-11-20T10:06:05.000+0000")
-	r.refused("UpdateApiAccessPolicy", policy(120, false), apierror.InvalidParameter, user) // it must exceed
-	r.call("UpdateApiAccessPolicy", policy(121, false))
+	r.refused("UpdateApiAccessPolicy", accessPolicy(120, false), apierror.InvalidParameter, user) // it must exceed
+	r.call("UpdateApiAccessPolicy", accessPolicy(121, false))
 
 	// What counts is what they have left, and expired ones have nothing.
 	r.Clock.Advance(119 * time.Second)
-	r.refused("UpdateApiAccessPolicy", policy(1, false), apierror.InvalidParameter, user)
+	r.refused("UpdateApiAccessPolicy", accessPolicy(1, false), apierror.InvalidParameter, user)
 	r.Clock.Advance(2 * time.Second)
-	r.call("UpdateApiAccessPolicy", policy(1, false))
+	r.call("UpdateApiAccessPolicy", accessPolicy(1, false))
 }
 
 func TestKeysUnderApiAccessPolicy(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	r.call("UpdateApiAccessPolicy", policy(3600, false))
+	r.call("UpdateApiAccessPolicy", accessPolicy(3600, false))
 	r.refused("CreateAccessKey", `{}`, apierror.MissingParameter, "ExpirationDate", "3600")
 	r.refused("CreateAccessKey", `{"ExpirationDate": "2026-11-20T11:04:05.001Z"}`, apierror.InvalidValue, "ExpirationDate", "3600")
 	keyID := r.call("CreateAccessKey", `{"ExpirationDate": "2026-11-20T11:04:05Z"}`).get("AccessKey.AccessKeyId")
@@ -156,7 +156,7 @@ func TestKeysNeverOutliveThePolicy(t *testing.T) {
 				}
 			},
 			"policy": func(t *rapid.T) {
-				attempt("UpdateApiAccessPolicy", policy(int64(rapid.IntRange(0, 60).Draw(t, "max")), rapid.Bool().Draw(t, "trusted")))
+				attempt("UpdateApiAccessPolicy", accessPolicy(int64(rapid.IntRange(0, 60).Draw(t, "max")), rapid.Bool().Draw(t, "trusted")))
 			},
 			"wait": func(t *rapid.T) {
 				r.Clock.Advance(time.Duration(rapid.IntRange(1, 10).Draw(t, "wait")) * time.Second)

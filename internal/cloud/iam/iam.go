@@ -23,7 +23,7 @@ type LoginCheck func(ctx context.Context, caller resource.Caller, login, passwor
 
 // Kinds are the kinds of this package.
 func Kinds() []resource.Any {
-	return []resource.Any{Accounts, AccessKeys, ApiAccessRules, Cas, Users, directory}
+	return []resource.Any{Accounts, AccessKeys, ApiAccessRules, Cas, Users, UserGroups, Policies, directory}
 }
 
 // Actions are the actions of this package.
@@ -33,6 +33,10 @@ func Actions(check LoginCheck) []api.Action {
 		userActions(),
 		userGroupActions(),
 		policyActions(),
+		policyVersionActions(),
+		policyLinkActions(),
+		inlinePolicyActions(),
+		outscaleLoginActions(),
 		serverCertificateActions(),
 		credentials(accessKeyActions()),
 		credentials(apiAccessPolicyActions()),

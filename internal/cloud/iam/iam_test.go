@@ -268,15 +268,27 @@ func TestActions(t *testing.T) {
 	t.Parallel()
 	want := map[string]api.Auth{
 		"CheckAuthentication": api.Signed, "ReadAccounts": api.Signed, "UpdateAccount": api.Signed,
-		"CreateUser": api.Signed, "ReadUsers": api.Signed, "UpdateUser": api.Signed, "DeleteUser": api.Signed,
-		"ReadUserGroups": api.Signed, "ReadPolicies": api.Signed, "ReadLinkedPolicies": api.Signed, "ReadServerCertificates": api.Signed,
+		"ReadUsers": api.Signed, "ReadServerCertificates": api.Signed,
+		"ReadUserGroup": api.Signed, "ReadUserGroups": api.Signed, "ReadUserGroupsPerUser": api.Signed,
+		"ReadPolicy": api.Signed, "ReadPolicies": api.Signed, "ReadPolicyVersion": api.Signed, "ReadPolicyVersions": api.Signed,
+		"ReadEntitiesLinkedToPolicy": api.Signed, "ReadLinkedPolicies": api.Signed, "ReadManagedPoliciesLinkedToUserGroup": api.Signed,
+		"ReadUserPolicy": api.Signed, "ReadUserPolicies": api.Signed, "ReadUserGroupPolicy": api.Signed, "ReadUserGroupPolicies": api.Signed,
 	}
 	for name := range strings.FieldsSeq(`CreateAccessKey DeleteAccessKey ReadAccessKeys ReadSecretAccessKey UpdateAccessKey
 		CreateApiAccessRule DeleteApiAccessRule ReadApiAccessRules UpdateApiAccessRule
 		CreateCa DeleteCa ReadCas UpdateCa ReadApiAccessPolicy UpdateApiAccessPolicy`) {
 		want[name] = api.SignedOrPassword
 	}
-	sensitive := map[string]bool{"UpdateAccount": true, "CreateUser": true, "UpdateUser": true, "DeleteUser": true}
+	sensitive := map[string]bool{"UpdateAccount": true}
+	for name := range strings.FieldsSeq(`CreateUser UpdateUser DeleteUser
+		CreateUserGroup UpdateUserGroup DeleteUserGroup AddUserToUserGroup RemoveUserFromUserGroup
+		CreatePolicy DeletePolicy CreatePolicyVersion SetDefaultPolicyVersion DeletePolicyVersion
+		LinkPolicy UnlinkPolicy LinkManagedPolicyToUserGroup UnlinkManagedPolicyFromUserGroup
+		PutUserPolicy DeleteUserPolicy PutUserGroupPolicy DeleteUserGroupPolicy
+		EnableOutscaleLogin DisableOutscaleLogin EnableOutscaleLoginForUsers DisableOutscaleLoginForUsers
+		EnableOutscaleLoginPerUsers DisableOutscaleLoginPerUsers`) {
+		want[name], sensitive[name] = api.Signed, true
+	}
 	for _, a := range Actions(nil) {
 		auth, ok := want[a.Name]
 		if wanted := sensitive[a.Name] || auth == api.SignedOrPassword; a.Sensitive != wanted {

@@ -22,13 +22,19 @@ type User struct {
 	UserId               id.User // The ID of the user, which a new name leaves as it is.
 	// The name of the user, unique in the account. Upper and lower case differ.
 	UserName UserName
+
+	UserGroupIds []id.UserGroup `wire:"-"` // The groups that the user is in.
+	Permissions  Permissions    `wire:"-"` // What the user may do, beyond what its groups may.
 }
 
-// Users are the EIM users of an account. One who still has access keys stays.
+// Users are the EIM users of an account. One that still has access keys stays.
 var Users = &resource.Kind[User, id.User]{
 	Name: "User", NotFound: apierror.UserNotFound,
 	Unique: []string{"UserName"}, Conflict: apierror.UserNameTaken,
 }
+
+// maxUsers bounds the users of an account.
+const maxUsers = 5000
 
 func userActions() []api.Action {
 	r := api.NewResource(Users, api.Plain)
@@ -65,12 +71,22 @@ const maxPath = 512
 // Check reports a text that is no path.
 func (p Path) Check() error {
 	switch {
+	case p == "": // clients send it for a path that they leave out
+		return nil
 	case len(p) > maxPath:
 		return apierror.InvalidLength.Errorf("A path has at most %d characters.", maxPath)
 	case !paths.MatchString(string(p)):
 		return apierror.InvalidValue.Errorf("'%s' is not a path: one begins and ends with a slash, and has alphanumeric characters, slashes and underscores.", string(p))
 	}
 	return nil
+}
+
+// orRoot is the path that applies if none is given.
+func (p Path) orRoot() Path {
+	if p == "" {
+		return "/"
+	}
+	return p
 }
 
 // userNamed finds the user of a name.
@@ -81,6 +97,15 @@ func userNamed(tx *resource.Tx, name string) (*User, error) {
 	return nil, apierror.UserNotFound.NotFound("UserName", name)
 }
 
+// userAt finds the user of a name and a path.
+func userAt(tx *resource.Tx, name string, path Path) (*User, error) {
+	u, err := userNamed(tx, name)
+	if err == nil && u.Path != path.orRoot() {
+		return nil, apierror.UserNotFound.NotFound("UserName", name)
+	}
+	return u, err
+}
+
 // CreateUserRequest asks for an EIM user.
 type CreateUserRequest struct {
 	Path      Path     // Where in the organization the user is, `/` by default.
@@ -89,13 +114,13 @@ type CreateUserRequest struct {
 }
 
 func createUser(tx *resource.Tx, req *CreateUserRequest) (*User, error) {
+	if Users.Count(tx) >= maxUsers {
+		return nil, apierror.TooManyVms.Errorf("An account has at most %d EIM users.", maxUsers)
+	}
 	now := api.OffsetAt(tx.Now())
 	u := &User{
 		CreationDate: now, LastModificationDate: now, OutscaleLoginAllowed: true,
-		Path: req.Path, UserEmail: req.UserEmail, UserName: req.UserName,
-	}
-	if u.Path == "" {
-		u.Path = "/"
+		Path: req.Path.orRoot(), UserEmail: req.UserEmail, UserName: req.UserName,
 	}
 	if u.UserEmail == "" {
 		account, err := accountOf(tx)
@@ -147,7 +172,8 @@ func updateUser(tx *resource.Tx, req *UpdateUserRequest) (*UpdateUserResponse, e
 	return &UpdateUserResponse{u}, Users.Put(tx, u)
 }
 
-// DeleteUserRequest asks to delete an EIM user that has no access key.
+// DeleteUserRequest asks to delete an EIM user that is in no group and has no access
+// key and no linked policy. Its inline policies are deleted with it.
 type DeleteUserRequest struct {
 	UserName string `api:"required"` // The name of the user.
 }
@@ -156,6 +182,12 @@ func deleteUser(tx *resource.Tx, req *DeleteUserRequest) error {
 	u, err := userNamed(tx, req.UserName)
 	if err != nil {
 		return err
+	}
+	if n := len(u.UserGroupIds); n > 0 {
+		return apierror.InUse.Errorf("The user %s is in %d groups: remove it from them first.", u.UserName, n)
+	}
+	if linked := u.Permissions.linked(tx); len(linked) > 0 {
+		return apierror.InUse.Errorf("The user %s has the linked policy %s: unlink it first.", u.UserName, linked[0].PolicyName)
 	}
 	return Users.Delete(tx, u)
 }

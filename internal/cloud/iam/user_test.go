@@ -48,6 +48,7 @@ func TestUserFields(t *testing.T) {
 	r.call("CreateUser", `{"UserName": "`+longest+`", "Path": "/`+strings.Repeat("p", 510)+`/"}`)
 	r.call("CreateUser", `{"UserName": "aZ09+=,.@-_", "Path": "/"}`)
 	r.call("CreateUser", `{"UserName": "slashes", "Path": "//"}`)
+	r.call("CreateUser", `{"UserName": "rooted", "Path": ""}`).is("User.Path", `"/"`)
 	for name, c := range map[string]struct {
 		field, value string
 		code         apierror.Code
@@ -60,7 +61,6 @@ func TestUserFields(t *testing.T) {
 		"a newline":          {"UserName", "a\n", apierror.InvalidValue},
 		"no first slash":     {"Path", "a/", apierror.InvalidValue},
 		"no last slash":      {"Path", "/a", apierror.InvalidValue},
-		"an empty path":      {"Path", "", apierror.InvalidValue},
 		"a hyphen in a path": {"Path", "/a-b/", apierror.InvalidValue},
 		"a long path":        {"Path", "/" + strings.Repeat("p", 511) + "/", apierror.InvalidLength},
 		"no email":           {"UserEmail", "anna", apierror.InvalidEmail},

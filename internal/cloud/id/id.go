@@ -18,6 +18,8 @@ func long(prefix string) resource.Form {
 type (
 	Account             string // of 12 digits
 	User                string // of an EIM user
+	UserGroup           string // of a group of EIM users
+	Policy              string // of a managed policy
 	AccessKey           string // the public half of a key pair
 	ApiAccessRule       string
 	Ca                  string // of a client certificate authority
@@ -59,8 +61,12 @@ type (
 // Outscale is the account that the region's own images are in. It is nobody's.
 const Outscale Account = "000000000000"
 
-func (Account) Form() resource.Form { return resource.Form{Length: 12, Alphabet: resource.Decimal} }
-func (User) Form() resource.Form    { return resource.Form{Length: 32, Alphabet: resource.Alphanumeric} }
+func (Account) Form() resource.Form   { return resource.Form{Length: 12, Alphabet: resource.Decimal} }
+func (User) Form() resource.Form      { return resource.Form{Length: 32, Alphabet: resource.Alphanumeric} }
+func (UserGroup) Form() resource.Form { return hex("ug-") }
+func (Policy) Form() resource.Form {
+	return resource.Form{Length: 32, Alphabet: resource.Alphanumeric}
+}
 func (AccessKey) Form() resource.Form {
 	return resource.Form{Length: 20, Alphabet: resource.Alphanumeric}
 }
