@@ -19,6 +19,7 @@ import (
 	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/iam"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/policy"
 	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
@@ -46,6 +47,8 @@ type Gate struct {
 	mu         sync.Mutex // guards the fields below
 	cas        *lru[id.Ca, *x509.Certificate]
 	admissions *lru[string, admission] // by account
+	powers     *lru[userKey, powers]
+	documents  *lru[iam.PolicyDocument, *policy.Document]
 }
 
 // admission is what an account requires of callers, at one version of the
@@ -57,8 +60,9 @@ type admission struct {
 }
 
 // The sizes of the caches. Each entry takes some hundred bytes, a stranger at
-// most 2 KB. Evicted entries are computed again. Only the locks of strangers
-// are lost, for which a guesser needs as many names as there are entries.
+// most 2 KB, and a policy document at most 100 KB. Evicted entries are computed
+// again. Only the locks of strangers are lost, for which a guesser needs as many
+// names as there are entries.
 const (
 	signingKeys   = 1 << 15
 	strangerNames = 1 << 14 // of access keys in memory, and of logins in the store
@@ -66,6 +70,8 @@ const (
 	knownChains   = 1 << 12
 	parsedCAs     = 1 << 10
 	readRules     = 1 << 12
+	knownUsers    = 1 << 12
+	readDocuments = 1 << 10
 )
 
 // maxChecks is the maximum number of passwords that are checked or wait for it.
@@ -86,6 +92,8 @@ func New(o Options) *Gate {
 		fits:       (*iam.Account).PasswordFits,
 		cas:        newLRU[id.Ca, *x509.Certificate](parsedCAs),
 		admissions: newLRU[string, admission](readRules),
+		powers:     newLRU[userKey, powers](knownUsers),
+		documents:  newLRU[iam.PolicyDocument, *policy.Document](readDocuments),
 	}
 }
 
@@ -105,6 +113,9 @@ func (g *Gate) Identify(r *http.Request, body []byte, action *api.Action) (resou
 	}
 	if err == nil {
 		err = g.admit(r, who, action, now)
+	}
+	if err == nil && action.Auth == api.OpenOrKnown {
+		_, err = g.Allow(r.Context(), who.Caller, "oapi", action.Name)
 	}
 	if action.Auth == api.OpenOrKnown && isRefusal(err) {
 		return stranger()
@@ -216,14 +227,4 @@ func (g *Gate) certificate(ca *iam.Ca) *x509.Certificate {
 	*g.cas.at(ca.CaId) = cert
 	g.mu.Unlock()
 	return cert
-}
-
-// Allow reports whether a caller may make a call. The root account may make
-// all. An EIM user may do what a policy allows, and nothing else; without the
-// policy families no user has one.
-func (g *Gate) Allow(caller resource.Caller, call *api.Call) error {
-	if caller.User == "" {
-		return nil
-	}
-	return apierror.NotPermitted.Errorf("You are not authorized to perform this action.")
 }

@@ -86,6 +86,7 @@ type exchange struct {
 	body     []byte
 	caller   resource.Caller
 	proven   bool // the caller is authenticated
+	decision auth.Decision
 	response []byte
 	status   int
 	code     string // error code; empty: success
@@ -176,7 +177,9 @@ func (s *Server) answer(x *exchange, r *http.Request) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := s.Gate.Allow(x.caller, call); err != nil {
+	if x.decision, err = s.Gate.Allow(r.Context(), x.caller, x.call.API, x.call.Action); err != nil {
+		s.Logger.Info("a call was not allowed", "request", x.id, "action", x.call.Action,
+			"account", x.caller.Account, "user", x.caller.User, "decision", x.decision)
 		return err
 	}
 	var response reflect.Value // empty after a dry run
