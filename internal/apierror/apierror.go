@@ -21,6 +21,7 @@ const (
 	MethodNotAllowed            Code = 2    // a method other than POST
 	NotPermitted                Code = 4    // no policy allows the caller this action
 	NotAuthorized               Code = 5    // the caller may not do this on this object
+	LoginNotAllowed             Code = 7    // a login whose password is right and not accepted
 	PasswordRefused             Code = 9    // a login and password on a call that must be signed
 	UnknownAuthorization        Code = 12   // the scheme of the Authorization header is unknown
 	Locked                      Code = 13   // too many failed attempts, for a while

@@ -211,25 +211,21 @@ func (g *Gate) CheckLogin(ctx context.Context, caller resource.Caller, login, pa
 // the same for a login that does not exist.
 func (g *Gate) logIn(ctx context.Context, login, password string, address netip.Addr) (proven, error) {
 	caller := proven{Caller: resource.Caller{Address: address}}
-	from, name := Source(address), "login "+strings.ToLower(login)
+	from, name := Source(address), "login "+iam.LoginKey(login)
 	// Checking a password is expensive on purpose, so it is throttled before
 	// anything about the caller is known.
 	if err := g.limitRate("address "+from, passwordCheck, g.Now()); err != nil {
 		return caller, err
 	}
-	var account *iam.Account
+	var known iam.Login
 	var c claim
 	look := func() error {
 		err := g.DB.View(ctx, resource.Caller{}, func(tx *resource.Tx) (err error) {
-			account = nil
-			owner, ok := iam.LoginOwner(tx, login)
-			if ok {
-				if account, err = iam.Accounts.Get(tx.In(owner), id.Account(owner)); err != nil {
-					return err
-				}
+			if known, err = iam.FindLogin(tx, login); err != nil {
+				return err
 			}
-			caller.Account = owner
-			c, err = g.claimed(tx, name, owner, address)
+			caller.Account, caller.User = known.Account, string(known.User)
+			c, err = g.claimed(tx, name, known.Account, address)
 			return err
 		})
 		caller.asked = c.asked
@@ -252,7 +248,7 @@ func (g *Gate) logIn(ctx context.Context, login, password string, address netip.
 	if err := look(); err != nil {
 		return caller, err
 	}
-	right, err := g.fits(account, ctx, password)
+	right, err := g.fits(ctx, known.PasswordHash, password)
 	if err != nil {
 		return caller, err
 	}
@@ -266,6 +262,8 @@ func (g *Gate) logIn(ctx context.Context, login, password string, address netip.
 		return caller, locked()
 	case !right:
 		return caller, apierror.UnknownCredentials.Bare()
+	case !known.Allowed:
+		return caller, apierror.LoginNotAllowed.Errorf("This login may not be used with its password: it was disabled.")
 	}
 	return caller, nil
 }

@@ -41,8 +41,8 @@ type Gate struct {
 	checks    *queues // of passwords to be checked, by login
 	failing   *queues // of wrong signatures to be counted, by access key
 
-	// fits is [iam.Account.PasswordFits], except in tests.
-	fits func(*iam.Account, context.Context, string) (bool, error)
+	// fits is [iam.PasswordFits], except in tests.
+	fits func(ctx context.Context, stored, password string) (bool, error)
 
 	mu         sync.Mutex // guards the fields below
 	cas        *lru[id.Ca, *x509.Certificate]
@@ -89,7 +89,7 @@ func New(o Options) *Gate {
 		chains:     NewChains(knownChains),
 		checks:     newQueues(maxChecks),
 		failing:    newQueues(0),
-		fits:       (*iam.Account).PasswordFits,
+		fits:       iam.PasswordFits,
 		cas:        newLRU[id.Ca, *x509.Certificate](parsedCAs),
 		admissions: newLRU[string, admission](readRules),
 		powers:     newLRU[userKey, powers](knownUsers),

@@ -227,8 +227,10 @@ func (a *Account) changeEmail(tx *resource.Tx, to Email) error {
 // CheckAuthenticationRequest asks whether a login and a password belong
 // together.
 type CheckAuthenticationRequest struct {
-	Login    string `api:"required"` // The email address of an account.
-	Password string `api:"required"` // The password of the account.
+	// The email address of an account, or the ID of an account, a slash and the name of an EIM
+	// user of it.
+	Login    string `api:"required"`
+	Password string `api:"required"` // The password of the account or of the user.
 }
 
 func checkAuthentication(check LoginCheck) func(context.Context, resource.Caller, *CheckAuthenticationRequest) error {

@@ -1,6 +1,6 @@
 // Package iam keeps what the region knows of its callers: accounts, their EIM
-// users and access keys, and what an account demands of its calls: API access
-// rules, client certificate authorities and the API access policy.
+// users, user groups, policies and access keys, and what an account demands of its
+// calls: API access rules, client certificate authorities and the API access policy.
 //
 // It promises that the credentials of the region are told apart (an access key
 // or a login leads to one account), that no access key outlives what its

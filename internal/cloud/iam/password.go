@@ -49,14 +49,13 @@ func HashPassword(random io.Reader, password string) string {
 	return today.text(salt, today.hash(password, salt))
 }
 
-// PasswordFits reports whether it is the account's password. That takes as
-// long for an account that has none, and for no account (nil): a login that does
-// not exist cannot be told from a wrong password. The error is that of the
+// PasswordFits reports whether a password is the one of a stored hash. That takes as
+// long if there is no hash, which is so for a login without a password and for one that
+// does not exist: they cannot be told from a wrong password. The error is that of the
 // context, if it ends before the check begins.
-func (a *Account) PasswordFits(ctx context.Context, password string) (bool, error) {
-	stored := decoy
-	if a != nil && a.PasswordHash != "" {
-		stored = a.PasswordHash
+func PasswordFits(ctx context.Context, stored, password string) (bool, error) {
+	if stored == "" {
+		stored = decoy
 	}
 	c, salt, want, err := parseHash(stored)
 	if err != nil {

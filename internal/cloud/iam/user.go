@@ -25,6 +25,7 @@ type User struct {
 
 	UserGroupIds []id.UserGroup `wire:"-"` // The groups that the user is in.
 	Permissions  Permissions    `wire:"-"` // What the user may do, beyond what its groups may.
+	PasswordHash string         `wire:"-"` // See [HashPassword]; empty: the user has no password.
 }
 
 // Users are the EIM users of an account. One that still has access keys stays.
