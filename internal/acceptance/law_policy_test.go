@@ -2,6 +2,7 @@ package acceptance
 
 import (
 	nethttp "net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -68,5 +69,34 @@ func TestPoliciesHoldForEveryAction(t *testing.T) {
 				t.Errorf("the account went from version %d to %d", before, after)
 			}
 		})
+	}
+}
+
+// The operator finds in both logs which statement decided about a user's call. The
+// caller, and whoever reads the calls of the account, is not told.
+func TestDecisionsAreTheOperators(t *testing.T) {
+	t.Parallel()
+	w := newTestRegion(t)
+	carol := w.user("alice", "carol", `{"Statement": [
+		{"Effect": "Allow", "Action": ["api:*"], "Resource": ["*"]},
+		{"Sid": "NoNets", "Effect": "Deny", "Action": ["api:*Net"], "Resource": ["*"]}]}`)
+	const why = `denied by Statement[1] (Sid "NoNets") of the inline policy p of the user carol`
+	refused := carol.call("CreateNet", `{"IpRange": "10.0.0.0/16"}`)
+	if refused.code() != "4" || strings.Contains(refused.text, "Statement") {
+		t.Errorf("the caller is told %s", refused.text)
+	}
+	if got := carol.must("ReadApiLogs", "").text; strings.Contains(got, "denied by") {
+		t.Errorf("the account is told %s", got)
+	}
+	decisions := map[string]string{}
+	for _, r := range w.records() {
+		decisions[r.Action] = r.Decision
+	}
+	if decisions["CreateNet"] != why || !strings.HasPrefix(decisions["ReadApiLogs"], "allowed by Statement[0] of ") || decisions["CreateUser"] != "" {
+		t.Errorf("the API log has the decisions %q", decisions)
+	}
+	line := `msg="a call was not allowed"`
+	if log := w.log.String(); !strings.Contains(log, line) || !strings.Contains(log, strconv.Quote(why)) {
+		t.Errorf("the region says %s", log)
 	}
 }

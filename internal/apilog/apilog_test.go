@@ -104,6 +104,7 @@ func TestARowComesBackWhole(t *testing.T) {
 			UserAgent: "osc-cli", RequestID: "a", Date: start.Add(123 * time.Millisecond), Duration: 47 * time.Microsecond,
 			HeaderRaw: `Host: x\nAccept: */*`, PayloadRaw: "nul \x00, no UTF-8 \xff, é",
 			HeaderSize: 1, PayloadSize: 2, ResponseSize: 3, Status: 200,
+			Decision: "allowed by Statement[0] of a policy",
 		}
 		appended := want
 		appended.Date = want.Date.Add(456 * time.Microsecond).In(time.FixedZone("", 3600))

@@ -38,11 +38,11 @@ type tables struct {
 // The version of the schema is stored beside the journal's: a newer one must
 // not be written to. All versions so far have this list and tableOfDay.
 const (
-	schemaVersion  = 1
+	schemaVersion  = 2
 	readVersion    = `SELECT version FROM schema_version WHERE part = 'api log'`
 	makeListOfDays = `
 CREATE TABLE IF NOT EXISTS schema_version (part text NOT NULL PRIMARY KEY, version bigint NOT NULL);
-INSERT INTO schema_version (part, version) VALUES ('api log', 1) ON CONFLICT (part) DO NOTHING;
+INSERT INTO schema_version (part, version) VALUES ('api log', 2) ON CONFLICT (part) DO NOTHING;
 CREATE TABLE IF NOT EXISTS api_log_day (
 	day  text   NOT NULL PRIMARY KEY, -- such as 2026-11-20, which has the table api_log_20261120
 	last bigint NOT NULL              -- the seq that was given last
@@ -81,7 +81,8 @@ CREATE TABLE IF NOT EXISTS %[2]s (
 	user_agent    bytea  NOT NULL,
 	request_id    bytea  NOT NULL,
 	header        bytea  NOT NULL,
-	payload       bytea  NOT NULL
+	payload       bytea  NOT NULL,
+	decision      bytea  NOT NULL DEFAULT ''
 );
 CREATE UNIQUE INDEX IF NOT EXISTS %[2]s_account_date
 	ON %[2]s (account, date, seq) INCLUDE (status, action, access_key, api, ip, request_id);`
@@ -122,6 +123,8 @@ func openTables(ctx context.Context, pool *pgxpool.Pool, after func(time.Duratio
 			return fmt.Errorf("it was written by a newer program: its schema has version %d, and this program supports %d", version, schemaVersion)
 		case errors.Is(err, pgx.ErrNoRows) || sqlState(err) == undefinedTable:
 			return run(ctx, conn, makeListOfDays)
+		case err == nil && version < schemaVersion:
+			return addDecisions(ctx, conn)
 		}
 		return err
 	})
@@ -129,6 +132,33 @@ func openTables(ctx context.Context, pool *pgxpool.Pool, after func(time.Duratio
 		return nil, fmt.Errorf("the API log in the database %q: %w", pool.Config().ConnConfig.Database, err)
 	}
 	return t, nil
+}
+
+// addDecisions makes version 2 of the schema of version 1, whose days have no column of
+// decisions. Programs of version 1 cannot write to a day from then on.
+func addDecisions(ctx context.Context, conn *pgx.Conn) error {
+	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		found, err := tx.Query(ctx, `SELECT day FROM api_log_day`)
+		if err != nil {
+			return err
+		}
+		dates, err := pgx.CollectRows(found, pgx.RowTo[string])
+		if err != nil {
+			return err
+		}
+		for _, date := range dates {
+			on, err := parseDay(date)
+			if err != nil {
+				return err
+			}
+			add := `ALTER TABLE IF EXISTS ` + on.table() + ` ADD COLUMN IF NOT EXISTS decision bytea NOT NULL DEFAULT ''`
+			if _, err := tx.Exec(ctx, add); err != nil {
+				return err
+			}
+		}
+		_, err = tx.Exec(ctx, `UPDATE schema_version SET version = 2 WHERE part = 'api log'`)
+		return err
+	})
 }
 
 // run runs statements that create what does not exist. If another node does the

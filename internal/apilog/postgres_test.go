@@ -520,8 +520,8 @@ func TestDatabasesThatAreRefused(t *testing.T) {
 		options string
 		want    string
 	}{
-		{"a newer program's", "UPDATE schema_version SET version = 2 WHERE part = 'api log'", "",
-			"it was written by a newer program: its schema has version 2, and this program supports 1"},
+		{"a newer program's", "UPDATE schema_version SET version = 3 WHERE part = 'api log'", "",
+			"it was written by a newer program: its schema has version 3, and this program supports 2"},
 		{"one to read", "DROP TABLE api_log_day, schema_version", "&default_transaction_read_only=on", "read-only transaction"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

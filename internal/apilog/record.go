@@ -20,6 +20,10 @@ type Record struct {
 	HeaderRaw  string // QueryHeaderRaw: the result of MaskHeader.
 	PayloadRaw string // QueryPayloadRaw: the result of MaskPayload.
 
+	// Decision is why policies allowed the call of a user, or did not: for the operator,
+	// who finds it in the log. ReadApiLogs does not show it.
+	Decision string
+
 	HeaderSize   int // QueryHeaderSize: the header as it was sent, before masking.
 	PayloadSize  int // QueryPayloadSize: the body as it was sent, before masking and cutting.
 	ResponseSize int // ResponseSize: the size of the response's body.
@@ -30,7 +34,7 @@ type Record struct {
 // seq.
 const (
 	numberCount = 6
-	textCount   = 10
+	textCount   = 11
 )
 
 // numbers returns the integer columns in order.
@@ -45,7 +49,7 @@ func (r *Record) numbers() [numberCount]int64 {
 func (r *Record) texts() [textCount]*string {
 	return [...]*string{
 		&r.AccountID, &r.AccessKey, &r.Action, &r.API, &r.Version,
-		&r.IP, &r.UserAgent, &r.RequestID, &r.HeaderRaw, &r.PayloadRaw,
+		&r.IP, &r.UserAgent, &r.RequestID, &r.HeaderRaw, &r.PayloadRaw, &r.Decision,
 	}
 }
 

@@ -45,7 +45,8 @@ CREATE TABLE IF NOT EXISTS call (
 	user_agent    TEXT NOT NULL,
 	request_id    TEXT NOT NULL,
 	header        TEXT NOT NULL,
-	payload       TEXT NOT NULL
+	payload       TEXT NOT NULL,
+	decision      TEXT NOT NULL DEFAULT '' -- files of earlier programs lack it
 );
 CREATE INDEX IF NOT EXISTS call_account_date
 	ON call (account, date, seq, status, action, access_key, api, ip, request_id);
@@ -234,6 +235,7 @@ func (d *files) openWriter(f *file) error {
 	err = errors.Join(
 		sqlitex.ExecuteTransient(conn, "PRAGMA synchronous = NORMAL", nil),
 		sqlitex.ExecuteScript(conn, schema, nil),
+		addDecision(conn),
 	)
 	if err != nil {
 		return errors.Join(err, conn.Close())
@@ -256,6 +258,18 @@ func (d *files) openWriter(f *file) error {
 		}
 	}
 	return nil
+}
+
+// addDecision adds the column of decisions to a file that an earlier program made.
+func addDecision(conn *sqlite.Conn) error {
+	has := false
+	err := sqlitex.ExecuteTransient(conn, "SELECT 1 FROM pragma_table_info('call') WHERE name = 'decision'", &sqlitex.ExecOptions{
+		ResultFunc: func(*sqlite.Stmt) error { has = true; return nil },
+	})
+	if err != nil || has {
+		return err
+	}
+	return sqlitex.ExecuteTransient(conn, "ALTER TABLE call ADD COLUMN decision TEXT NOT NULL DEFAULT ''", nil)
 }
 
 func (d *files) connect(f *file, flags sqlite.OpenFlags) (*sqlite.Conn, error) {
@@ -358,7 +372,9 @@ func fill(conn *sqlite.Conn, s *search, p *page) error {
 			r.ResponseSize = stmt.ColumnInt(5)
 			r.Status = stmt.ColumnInt(6)
 			for i, text := range r.texts() {
-				*text = stmt.ColumnText(1 + numberCount + i)
+				if column := 1 + numberCount + i; column < stmt.ColumnCount() {
+					*text = stmt.ColumnText(column)
+				}
 			}
 		})
 		if !added {

@@ -306,6 +306,7 @@ func (s *Server) record(x *exchange, r *http.Request) {
 		HeaderRaw: apilog.MaskHeader(r.Header, r.Host), HeaderSize: size,
 		PayloadSize:  max(len(x.body), int(r.ContentLength)),
 		ResponseSize: len(x.response), Status: x.status,
+		Decision: string(x.decision),
 	}
 	if x.proven {
 		record.PayloadRaw = apilog.MaskPayload(x.body, r.Header.Get("Content-Type"))
