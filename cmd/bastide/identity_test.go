@@ -38,7 +38,9 @@ func TestSDKv3Identity(t *testing.T) {
 
 	_, err = root.CreateUserGroup(ctx, oscv3.CreateUserGroupRequest{UserGroupName: group, Path: &path})
 	must(t, err)
-	_, err = root.AddUserToUserGroup(ctx, oscv3.AddUserToUserGroupRequest{UserGroupName: group, UserGroupPath: &path, UserName: name, UserPath: &path})
+	_, err = root.AddUserToUserGroup(ctx, oscv3.AddUserToUserGroupRequest{
+		UserGroupName: group, UserGroupPath: &path, UserName: name, UserPath: &path,
+	})
 	must(t, err)
 	_, err = root.AddUserToUserGroup(ctx, oscv3.AddUserToUserGroupRequest{UserGroupName: group, UserName: name})
 	if !oscv3.IsNotFound(err) {

@@ -41,7 +41,9 @@ func identityPool(name string, has map[string][]string) map[string][]string {
 		".PolicyName":        {name + "-own", "readers", "writers"},
 		"iam.PolicyName":     {"readers", "writers", "a b"},
 		"iam.PolicyDocument": {everything, `{"Statement": []}`},
-		"iam.PolicyOrn":      {has["iam.PolicyOrn"][0], own + "readers", own + "writers", "orn:ows:idauth::000000000000:policy/ReadOnlyAccess", "readers"},
-		".VersionId":         {"v1", "V2", "v3"},
+		"iam.PolicyOrn": {
+			has["iam.PolicyOrn"][0], own + "readers", own + "writers", "orn:ows:idauth::000000000000:policy/ReadOnlyAccess", "readers",
+		},
+		".VersionId": {"v1", "V2", "v3"},
 	}
 }

@@ -41,11 +41,11 @@ func Parse(text string) (*Document, error) {
 	return doc, nil
 }
 
-// parser reads a document. Names and places are those of the document.
+// parser reads a document. Names and places are as the document has them.
 type parser struct{ *jsontext.Decoder }
 
-// unsupported are the elements of other services' policies, with what is to be
-// said about them.
+// unsupported are the elements of other services' policies, with the reason
+// why they are refused.
 var unsupported = map[string]string{
 	"NotResource":  "resource-based policies are not supported: a policy is about all resources",
 	"Principal":    "resource-based policies are not supported: a policy is about those whom it is linked to",

@@ -31,7 +31,7 @@ type Document struct{ statements []statement }
 type statement struct {
 	sid      string
 	denies   bool
-	except   bool // it is about all actions but those of the patterns: NotAction
+	except   bool // NotAction: it is about all actions that no pattern matches
 	patterns []pattern
 }
 

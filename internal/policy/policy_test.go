@@ -186,7 +186,8 @@ func ten(t testing.TB) []Policy {
 				effect = "Deny"
 			}
 			statements = append(statements, fmt.Sprintf(
-				`{"Sid": "S%d", "Effect": %q, "Action": ["api:Read%dThing*", "api:*Other%d", "ec2:Describe*"], "Resource": ["*"]}`, j, effect, 20*i+j, 20*i+j))
+				`{"Sid": "S%d", "Effect": %q, "Action": ["api:Read%dThing*", "api:*Other%d", "ec2:Describe*"], "Resource": ["*"]}`,
+				j, effect, 20*i+j, 20*i+j))
 		}
 		policies = append(policies, Policy{fmt.Sprint("policy ", i), mustParse(t, `{"Statement": [`+strings.Join(statements, ",")+`]}`)})
 	}
