@@ -32,8 +32,20 @@ func (a *authority) issue(t tester, name string) tls.Certificate {
 }
 
 // pem is the certificate of the authority as CreateCa takes it.
-func (a *authority) pem() string {
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.Leaf.Raw}))
+func (a *authority) pem() string { return certificatePem(a.Certificate) }
+
+func certificatePem(cert tls.Certificate) string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Leaf.Raw}))
+}
+
+// keyPem is the private key of a certificate as CreateServerCertificate takes it.
+func keyPem(t tester, cert tls.Certificate) string {
+	t.Helper()
+	der, err := x509.MarshalPKCS8PrivateKey(cert.PrivateKey)
+	if err != nil {
+		t.Fatalf("writing a key: %v", err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 }
 
 // issue makes a key and a certificate for it, valid for a day in the time of

@@ -411,6 +411,7 @@ func (w *testRegion) equip(name string) belongings {
 	w.equipMachines(made, has)
 	w.equipDisks(name, made, has)
 	w.equipImages(name, made, has)
+	w.equipBalancers(name, made, has)
 	return has
 }
 

@@ -33,6 +33,7 @@ import (
 //	header NAME [VALUE]        calls have this header, or no longer
 //	authority NAME CN          makes a certificate authority; $NAME is its certificate, ready for JSON
 //	certificate CA CN          calls present a client certificate by the authority; without CA none
+//	server NAME CA CN          makes a server certificate by the authority; $NAME and $NAME_KEY are it and its key, ready for JSON
 //	call ACTION [JSON]         must succeed; with a ! it must be refused
 //	send METHOD PATH [BODY]    anything else, whatever comes of it
 //	status CODE                the HTTP status of the last answer
@@ -69,7 +70,7 @@ func TestStories(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"as": told((*story).as), "sign": told((*story).sign), "login": told((*story).login), "unsigned": told((*story).unsigned),
 			"at": told((*story).at), "from": told((*story).from), "clock": told((*story).clock), "header": told((*story).header),
-			"authority": told((*story).authority), "certificate": told((*story).certificate),
+			"authority": told((*story).authority), "certificate": told((*story).certificate), "server": told((*story).server),
 			"call": told((*story).call), "send": told((*story).send), "save": told((*story).save),
 			"status": told((*story).status), "answered": told((*story).answered), "match": told((*story).match), "error": told((*story).error),
 			"settle": told((*story).settle), "advance": told((*story).advance), "driver": told((*story).driver),
@@ -203,6 +204,13 @@ func (s *story) authority(neg bool, args []string) {
 	ca := newAuthority(s.w.t, args[1])
 	s.authorities[args[0]] = ca
 	s.Setenv(args[0], strings.Trim(strconv.Quote(ca.pem()), `"`))
+}
+
+func (s *story) server(neg bool, args []string) {
+	s.plain(neg, args, 3, 3)
+	cert := s.authorities[args[1]].issue(s.w.t, args[2])
+	s.Setenv(args[0], strings.Trim(strconv.Quote(certificatePem(cert)), `"`))
+	s.Setenv(args[0]+"_KEY", strings.Trim(strconv.Quote(keyPem(s.w.t, cert)), `"`))
 }
 
 func (s *story) certificate(neg bool, args []string) {

@@ -75,6 +75,7 @@ const (
 	StoreUnreachable            Code = 4088 // the object store
 	TokenMismatch               Code = 4091 // a client token that came with another request before
 	UnknownManifestVersion      Code = 4094
+	InvalidCertificateOrn       Code = 4097
 	InvalidID                   Code = 4104 // an id without the prefix of its kind
 	MalformedID                 Code = 4105 // an id of the right prefix and the wrong form
 	InvalidLength               Code = 4106 // a text that is too long or too short
@@ -91,6 +92,7 @@ const (
 	NicLinkNotFound             Code = 5007
 	RuleNotFound                Code = 5008 // a rule, or a part of one, that a security group does not have
 	SubregionNotFound           Code = 5009
+	ServerCertificateNotFound   Code = 5012
 	ClientGatewayNotFound       Code = 5015
 	DhcpOptionsNotFound         Code = 5018
 	GatewayNotFound             Code = 5019 // the target of a route
@@ -124,6 +126,7 @@ const (
 	VirtualGatewayLinkNotFound  Code = 5066
 	VpnConnectionNotFound       Code = 5067
 	VirtualGatewayNotFound      Code = 5068
+	InvalidListenerCertificate  Code = 5070 // a server certificate of a listener that is not there
 	KeypairNotFound             Code = 5071
 	DirectLinkNotFound          Code = 5072
 	DirectLinkInterfaceNotFound Code = 5073

@@ -23,7 +23,9 @@ type LoginCheck func(ctx context.Context, caller resource.Caller, login, passwor
 
 // Kinds are the kinds of this package.
 func Kinds() []resource.Any {
-	return []resource.Any{Accounts, AccessKeys, ApiAccessRules, Cas, Users, UserGroups, Policies, directory}
+	return []resource.Any{
+		Accounts, AccessKeys, ApiAccessRules, Cas, ServerCertificates, Users, UserGroups, Policies, directory,
+	}
 }
 
 // Actions are the actions of this package.

@@ -268,11 +268,13 @@ func TestActions(t *testing.T) {
 	t.Parallel()
 	want := map[string]api.Auth{
 		"CheckAuthentication": api.Signed, "ReadAccounts": api.Signed, "UpdateAccount": api.Signed,
-		"ReadUsers": api.Signed, "ReadServerCertificates": api.Signed,
+		"ReadUsers":     api.Signed,
 		"ReadUserGroup": api.Signed, "ReadUserGroups": api.Signed, "ReadUserGroupsPerUser": api.Signed,
 		"ReadPolicy": api.Signed, "ReadPolicies": api.Signed, "ReadPolicyVersion": api.Signed, "ReadPolicyVersions": api.Signed,
 		"ReadEntitiesLinkedToPolicy": api.Signed, "ReadLinkedPolicies": api.Signed, "ReadManagedPoliciesLinkedToUserGroup": api.Signed,
 		"ReadUserPolicy": api.Signed, "ReadUserPolicies": api.Signed, "ReadUserGroupPolicy": api.Signed, "ReadUserGroupPolicies": api.Signed,
+		"CreateServerCertificate": api.Signed, "ReadServerCertificates": api.Signed,
+		"UpdateServerCertificate": api.Signed, "DeleteServerCertificate": api.Signed,
 	}
 	for name := range strings.FieldsSeq(`CreateAccessKey DeleteAccessKey ReadAccessKeys ReadSecretAccessKey UpdateAccessKey
 		CreateApiAccessRule DeleteApiAccessRule ReadApiAccessRules UpdateApiAccessRule

@@ -23,6 +23,7 @@ type (
 	AccessKey           string // the public half of a key pair
 	ApiAccessRule       string
 	Ca                  string // of a client certificate authority
+	ServerCertificate   string
 	Net                 string
 	Subnet              string
 	DhcpOptionsSet      string
@@ -70,8 +71,11 @@ func (Policy) Form() resource.Form {
 func (AccessKey) Form() resource.Form {
 	return resource.Form{Length: 20, Alphabet: resource.Alphanumeric}
 }
-func (ApiAccessRule) Form() resource.Form       { return long("aar-") }
-func (Ca) Form() resource.Form                  { return long("ca-") }
+func (ApiAccessRule) Form() resource.Form { return long("aar-") }
+func (Ca) Form() resource.Form            { return long("ca-") }
+func (ServerCertificate) Form() resource.Form {
+	return resource.Form{Length: 32, Alphabet: resource.Alphanumeric}
+}
 func (Net) Form() resource.Form                 { return hex("vpc-") }
 func (Subnet) Form() resource.Form              { return hex("subnet-") }
 func (DhcpOptionsSet) Form() resource.Form      { return hex("dopt-") }
