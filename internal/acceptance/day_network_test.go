@@ -297,8 +297,11 @@ func (d *day) checkNics(name string) {
 					return err
 				}
 			}
-			if n.NetId != subnet.NetId || len(n.PrivateIps) == 0 || len(n.PrivateIps) > 30 ||
-				(len(n.SecurityGroups) == 0) != (n.Service != "" && n.LinkNic == nil) {
+			grouped := n.Service == "" || n.LinkNic != nil
+			if n.LoadBalancerName != "" { // in the public Cloud, it may or may not be
+				grouped = n.NetId != "" || len(n.SecurityGroups) > 0
+			}
+			if n.NetId != subnet.NetId || len(n.PrivateIps) == 0 || len(n.PrivateIps) > 30 || (len(n.SecurityGroups) > 0) != grouped {
 				d.w.t.Errorf("the NIC %s of %s is %+v", n.NicId, subnet.NetId, n)
 			}
 			for i, p := range n.PrivateIps {

@@ -150,6 +150,7 @@ func newDay(t *rapid.T, people ...string) *day {
 			"compute.BucketName":              {d.w.bucket(name), "a/b"},
 		})
 		maps.Copy(pool, identityPool(name, pool))
+		maps.Copy(pool, balancerPool(name, pool))
 		d.pools[name], d.told[name] = pool, map[string]bool{}
 	}
 	for _, name := range d.people { // what is shared from the beginning

@@ -415,6 +415,9 @@ func TestMissingThingsAreNamed(t *testing.T) {
 				_, name, _ := strings.Cut(p.key, ".")
 				if p.path[len(p.path)-1] == "0" {
 					name = p.t.Name() + "Id"
+					if form, _ := resource.FormOf(p.t); form.Length == 0 { // it is a name
+						name = p.t.Name() + "Name"
+					}
 				}
 				if want := "The " + name + " '" + absent + "' doesn't exist."; got.at("Errors.0.Type") != "InvalidResource" || got.details() != want {
 					t.Errorf("%s, want %s", got.text, want)

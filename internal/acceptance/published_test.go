@@ -188,6 +188,7 @@ var omitted = []string{
 	"DhcpOptionsSet.LogServers", "DhcpOptionsSet.NtpServers",
 	"NatService.PublicIps",
 	"PublicIp.NetAccessPointIds",
+	"Listener.PolicyNames",
 	"SecurityGroupRule.IpRanges", "SecurityGroupRule.SecurityGroupsMembers", "SecurityGroupRule.ServiceIds",
 	"Vm.Nics", "Vm.SecurityGroups",
 }

@@ -231,11 +231,20 @@ func (w *testRegion) example(p parameter, has belongings) any {
 // own is a key of belongings, in the place of what is under it.
 type own string
 
-// fill puts what is theirs into the places of its keys.
+// fill puts what is theirs into the places of its keys, those in lists included.
 func (has belongings) fill(o object) {
 	for name, value := range o {
-		if key, ok := value.(own); ok {
-			o[name] = has[string(key)]
+		switch value := value.(type) {
+		case own:
+			o[name] = has[string(value)]
+		case []any:
+			list := slices.Clone(value)
+			for i := range list {
+				if key, ok := list[i].(own); ok {
+					list[i] = has[string(key)]
+				}
+			}
+			o[name] = list
 		}
 	}
 }

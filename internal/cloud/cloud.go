@@ -24,26 +24,29 @@ import (
 )
 
 // Kinds are the kinds of all domains.
-func Kinds() []resource.Any { return slices.Concat(iam.Kinds(), network.Kinds(), compute.Kinds()) }
+func Kinds() []resource.Any {
+	return slices.Concat(iam.Kinds(), network.Kinds(), compute.Kinds(), balancer.Kinds())
+}
 
 // Actions are the actions of all domains, in a region. The gate gives the check
-// of logins, exports are written to the object store, and machines show what they
-// do; nil: nothing.
-func Actions(region catalog.Region, checkLogin iam.LoginCheck, objects objectstore.Store, machines driver.Machines) []api.Action {
-	facts := computeRegion(region)
+// of logins, exports are written to the object store, and drivers show what
+// machines and load balancers do; nil: nothing.
+func Actions(region catalog.Region, checkLogin iam.LoginCheck, objects objectstore.Store, drivers driver.Drivers) []api.Action {
+	facts, balancers := computeRegion(region), balancerRegion(region)
 	facts.Objects = objects
-	if machines != nil {
+	if drivers != nil {
 		facts.Look = func(ctx context.Context, account string, vm id.Vm) (console, password []byte, err error) {
-			status, _, err := machines.Machine(ctx, account, string(vm))
+			status, _, err := drivers.Machine(ctx, account, string(vm))
 			return status.Console, status.Password, err
 		}
+		balancers.Look = balancer.NewLook(drivers)
 	}
 	return slices.Concat(
 		iam.Actions(checkLogin),
 		network.Actions(networkRegion(region)),
 		compute.Actions(facts),
-		balancer.Actions(),
-		catalog.Actions(region, slices.Concat(network.Meters(), compute.Meters())...),
+		balancer.Actions(balancers),
+		catalog.Actions(region, slices.Concat(network.Meters(), compute.Meters(), balancer.Meters())...),
 		tagActions(),
 	)
 }
@@ -64,6 +67,8 @@ func Loops(db *resource.DB, drivers driver.Drivers, region catalog.Region, objec
 		compute.NewExportLoop(db, drivers),
 		compute.NewManifestLoop(db, objects),
 		compute.NewVmLoop(db, drivers, computeRegion(region)),
+		balancer.NewLoop(db, drivers),
+		balancer.NewBackendLoop(db),
 	}
 }
 
@@ -96,5 +101,13 @@ func computeRegion(region catalog.Region) compute.Region {
 	for _, t := range catalog.VmTypes {
 		types[t.VmTypeName] = compute.Size{Vcores: t.VcoreCount, Memory: int(math.Ceil(t.MemorySize))}
 	}
-	return compute.Region{Name: region.RegionName, Subregions: net.Subregions, GpuCapacity: region.Gpus, VmTypes: types, Network: net}
+	return compute.Region{
+		Name: region.RegionName, Subregions: net.Subregions, GpuCapacity: region.Gpus, VmTypes: types, Network: net,
+		VmEnded: balancer.VmEnded,
+	}
+}
+
+func balancerRegion(region catalog.Region) balancer.Region {
+	net := networkRegion(region)
+	return balancer.Region{Name: region.RegionName, Domain: region.Domain, Subregions: net.Subregions, Network: net}
 }

@@ -1,110 +1,196 @@
-// Package balancer is the home of load balancers, which are not built yet: there
-// are none, and none can be made. They can be read, because tools ask for the
-// load balancers of a security group before they delete it.
 package balancer
 
 import (
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/apierror"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
+	"github.com/bastide-cloud/bastide/internal/cloud/network"
+	"github.com/bastide-cloud/bastide/internal/resource"
 )
 
-// Actions are the actions of this package.
-func Actions() []api.Action {
-	return []api.Action{api.Read[ReadLoadBalancersRequest](api.Fixed[LoadBalancer]("LoadBalancer", "LoadBalancers", nil))}
-}
-
-// LoadBalancer distributes requests to VMs.
+// LoadBalancer distributes what it receives to VMs: in a [network.Net] or in the
+// public Cloud.
 type LoadBalancer struct {
-	AccessLog AccessLog // Where the requests are logged.
-	// The policies that keep a session with one VM by a cookie of the application.
+	// Where the requests are logged.
+	AccessLog AccessLog
+	// The policies that keep a session with one backend by a cookie of the application.
 	ApplicationStickyCookiePolicies []ApplicationStickyCookiePolicy
-
-	BackendIps       []string    // The public IPs of the VMs.
-	BackendVmIds     []id.Vm     // The IDs of the VMs.
-	DnsName          string      // The DNS name of the load balancer.
-	HealthCheck      HealthCheck // How the VMs are checked.
-	Listeners        []Listener  // What the load balancer listens to.
-	LoadBalancerName string      // The name of the load balancer.
-	// The policies that keep a session with one VM by a cookie of the load balancer.
+	// The public IPs of backends that are named by them.
+	BackendIps []api.IPv4
+	// The IDs of the VMs that are backends.
+	BackendVmIds []id.Vm `ref:"weak"`
+	// The DNS name of the load balancer.
+	DnsName string
+	// How the backends are checked.
+	HealthCheck HealthCheck
+	// What the load balancer listens to.
+	Listeners []Listener
+	// The name of the load balancer, unique in the account.
+	LoadBalancerName id.LoadBalancer
+	// The policies that keep a session with one backend by a cookie of the load balancer.
 	LoadBalancerStickyCookiePolicies []LoadBalancerStickyCookiePolicy
-
-	// Whether it is reached from the Internet (`internet-facing`) or from its Net (`internal`).
-	LoadBalancerType string
-	NetId            id.Net // The ID of the Net.
-	// The private IP of an internal load balancer.
-	PrivateIp string `wire:"omitempty"`
+	// Whether it has a public IP (`internet-facing`) or is reached in its Net only (`internal`).
+	LoadBalancerType BalancerType
+	// The ID of the Net that it is in; absent in the public Cloud.
+	NetId id.Net
+	// The private IP of a load balancer in a Net; absent until it has one, and in the public Cloud.
+	PrivateIp api.IPv4 `json:"-" wire:"omitempty"`
 	// The public IP of an internet-facing load balancer.
-	PublicIp            string              `wire:"omitempty"`
-	SecuredCookies      bool                // Whether cookies are only sent over HTTPS.
-	SecurityGroups      []id.SecurityGroup  // The IDs of the security groups.
-	SourceSecurityGroup SourceSecurityGroup // The security group that the VMs let in.
-	// `provisioning`, `starting`, `reloading`, `active`, `reconfiguring`, `deleting` or `deleted`.
-	State          string
-	Subnets        []id.Subnet // The IDs of the Subnets.
-	SubregionNames []string    // The names of the Subregions.
-	Tags           []api.Tag   // The tags of the load balancer.
+	PublicIp api.IPv4 `json:"-" wire:"omitempty"`
+	// Whether stickiness cookies are only sent over HTTPS.
+	SecuredCookies bool
+	// The IDs of the security groups that it is in.
+	SecurityGroups []id.SecurityGroup
+	// The security group to let in where the backends are to receive from load balancers only.
+	SourceSecurityGroup SourceSecurityGroup `json:"-"`
+	// The state of the load balancer.
+	State BalancerState
+	// The ID of the Subnet that it is in; empty in the public Cloud.
+	Subnets []id.Subnet
+	// The name of the Subregion that it is in.
+	SubregionNames []string
+	// The tags of the load balancer.
+	Tags []api.Tag
+
+	// NicId is the NIC that has its addresses, which no caller is shown.
+	NicId id.Nic `wire:"-" ref:"weak"`
+	// Addresses are those of the VMs among the backends, in their order.
+	Addresses []backendAddress `wire:"-"`
+
+	// Generation and ObservedGeneration are as in [network.Net].
+	Generation         uint64 `wire:"-"`
+	ObservedGeneration uint64 `wire:"-"`
 }
 
-// AccessLog says where the requests to a load balancer are logged.
-type AccessLog struct {
-	IsEnabled           bool   // Whether they are logged.
-	OsuBucketName       string `wire:"omitempty"` // The bucket that the logs are in.
-	OsuBucketPrefix     string `wire:"omitempty"` // Where in the bucket they are.
-	PublicationInterval int    // The minutes between two logs: 5 or 60.
+// Pending reports whether the driver is behind.
+func (lb *LoadBalancer) Pending() bool {
+	return lb.ObservedGeneration < lb.Generation || lb.State == BalancerDeleting
 }
 
-// ApplicationStickyCookiePolicy keeps a session with one VM by a cookie of the
-// application.
-type ApplicationStickyCookiePolicy struct {
-	CookieName string // The name of the cookie.
-	PolicyName string // The name of the policy.
+// LoadBalancers are the load balancers of the region. Their names identify them.
+var LoadBalancers = &resource.Kind[LoadBalancer, id.LoadBalancer]{
+	Name:      "LoadBalancer",
+	NotFound:  apierror.LoadBalancerNotFound,
+	Quota:     &resource.Quota{Name: "lb_limit", Code: apierror.TooManyLoadBalancers},
+	Life:      balancerLife,
+	Forbidden: apierror.InvalidBalancerState,
 }
 
-// HealthCheck says how the VMs of a load balancer are checked.
-type HealthCheck struct {
-	CheckInterval int `api:"required"` // The seconds between two checks, from 5 to 600.
-	// After how many good checks a VM is healthy, from 2 to 10.
-	HealthyThreshold int    `api:"required"`
-	Path             string `wire:"omitempty"` // The path that HTTP and HTTPS checks ask for.
-	Port             int    `api:"required"`   // The port, from 1 to 65535.
-	Protocol         string `api:"required"`   // `HTTP`, `HTTPS`, `TCP` or `SSL`.
-	// The seconds that an answer may take, from 2 to 60.
-	Timeout int `api:"required"`
-	// After how many bad checks a VM is unhealthy, from 2 to 10.
-	UnhealthyThreshold int `api:"required"`
-}
-
-// Listener is a port of a load balancer and where its requests go.
-type Listener struct {
-	BackendPort      int    // The port of the VMs, from 1 to 65535.
-	BackendProtocol  string // The protocol to the VMs: `HTTP`, `HTTPS`, `TCP` or `SSL`.
-	LoadBalancerPort int    // The port of the load balancer, from 1 to 65535.
-	// The protocol to the load balancer: `HTTP`, `HTTPS`, `TCP` or `SSL`.
-	LoadBalancerProtocol string
-	PolicyNames          []string // The names of the policies.
-	ServerCertificateId  string   `wire:"omitempty"` // The resource name of the server certificate.
-}
-
-// LoadBalancerStickyCookiePolicy keeps a session with one VM by a cookie of the
-// load balancer.
-type LoadBalancerStickyCookiePolicy struct {
-	CookieExpirationPeriod int    // The seconds after which the cookie expires.
-	PolicyName             string // The name of the policy.
-}
-
-// SourceSecurityGroup is the security group that the VMs of a load balancer let in.
+// SourceSecurityGroup is a security group as rules of others name it.
 type SourceSecurityGroup struct {
-	SecurityGroupAccountId id.Account // The account ID of the owner of the group.
-	SecurityGroupName      string     // The name of the group.
+	SecurityGroupAccountId id.Account `ref:"-"` // The account ID of the owner of the security group.
+	SecurityGroupName      string     // The name of the security group.
 }
 
-// ReadLoadBalancersRequest asks for load balancers, of which there are none yet.
+// cloudGroup is the group of the load balancers of the public Cloud.
+const cloudGroup = "outscale-elb-sg"
+
+// BalancerType says from where a load balancer is reached.
+type BalancerType string
+
+// The types of load balancers.
+const (
+	InternetFacing BalancerType = "internet-facing"
+	Internal       BalancerType = "internal"
+)
+
+// Check reports a text that is no type.
+func (t BalancerType) Check() error {
+	if t != InternetFacing && t != Internal {
+		return apierror.InvalidBalancerType.Errorf("'%.100s' is neither %s nor %s.", string(t), InternetFacing, Internal)
+	}
+	return nil
+}
+
+func loadBalancerActions(region Region) []api.Action {
+	return []api.Action{
+		api.Do("LoadBalancer", region.createLoadBalancer),
+		api.Read[ReadLoadBalancersRequest](api.NewResource(LoadBalancers, view)),
+		api.Do("LoadBalancer", deleteLoadBalancer),
+	}
+}
+
+// LoadBalancerResponse shows a load balancer.
+type LoadBalancerResponse struct {
+	LoadBalancer *LoadBalancer // The load balancer.
+}
+
+// show is the answer to a call that has changed a load balancer.
+func (lb *LoadBalancer) show(tx *resource.Tx) *LoadBalancerResponse {
+	shown := *lb
+	return &LoadBalancerResponse{view(tx, &shown)}
+}
+
+// view completes a copy of a load balancer with what its NIC, its group and its
+// certificates say.
+func view(tx *resource.Tx, lb *LoadBalancer) *LoadBalancer {
+	if nic := network.Nics.Find(tx, lb.NicId); nic != nil {
+		lb.PublicIp = nic.PublicAddress(tx)
+		if lb.NetId != "" && lb.State != BalancerProvisioning {
+			lb.PrivateIp = nic.PrivateIps[0].PrivateIp
+		}
+	}
+	lb.SourceSecurityGroup = SourceSecurityGroup{id.Balancers, cloudGroup}
+	if lb.NetId != "" {
+		lb.SourceSecurityGroup = SourceSecurityGroup{SecurityGroupAccountId: id.Account(tx.Account())}
+		if g := network.SecurityGroups.Find(tx, lb.SecurityGroups[0]); g != nil {
+			lb.SourceSecurityGroup.SecurityGroupName = g.SecurityGroupName
+		}
+	}
+	lb.Listeners = shownListeners(tx, lb.Listeners)
+	return lb
+}
+
+// balancerNamed finds the load balancer of a name.
+func balancerNamed(tx *resource.Tx, name id.LoadBalancer) (*LoadBalancer, error) {
+	if lb := LoadBalancers.Find(tx, name); lb != nil {
+		return lb, nil
+	}
+	return nil, apierror.LoadBalancerNotFound.NotFound("LoadBalancerName", string(name))
+}
+
+// ReadLoadBalancersRequest asks for load balancers.
 type ReadLoadBalancersRequest struct {
-	Filters *FiltersLoadBalancer // One or more filters.
+	Filters *FiltersLoadBalancer // Which load balancers to list; all of them if absent.
 }
 
 // FiltersLoadBalancer selects load balancers.
 type FiltersLoadBalancer struct {
-	LoadBalancerNames []string // The names of the load balancers.
-	States            []string // The states of the load balancers.
+	LoadBalancerNames []id.LoadBalancer `match:"glob"` // The names of the load balancers, in which `*` stands for any text.
+	States            []BalancerState   // The states of the load balancers.
+}
+
+// DeleteLoadBalancerRequest deletes a load balancer, with its listeners and their
+// rules.
+type DeleteLoadBalancerRequest struct {
+	LoadBalancerName id.LoadBalancer `api:"required"` // The name of the load balancer to delete.
+}
+
+func deleteLoadBalancer(tx *resource.Tx, req *DeleteLoadBalancerRequest) (*LoadBalancerResponse, error) {
+	lb, err := changing(tx, req.LoadBalancerName, balancerDeleted)
+	if err != nil {
+		return nil, err
+	}
+	for rule := range ListenerRules.Of(tx, lb.LoadBalancerName) {
+		if err := ListenerRules.Delete(tx, rule); err != nil {
+			return nil, err
+		}
+	}
+	if err := lb.save(tx, balancerDeleted); err != nil {
+		return nil, err
+	}
+	return lb.show(tx), nil
+}
+
+// end gives back what a load balancer had, once the driver has nothing of it any
+// more.
+func end(tx *resource.Tx, lb *LoadBalancer) error {
+	nic, err := network.Nics.Get(tx, lb.NicId)
+	if err != nil {
+		return err
+	}
+	if err := nic.Remove(tx); err != nil {
+		return err
+	}
+	return LoadBalancers.Delete(tx, lb)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bastide-cloud/bastide/internal/api"
 	"github.com/bastide-cloud/bastide/internal/apierror"
+	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
 	"github.com/bastide-cloud/bastide/internal/lifecycle"
 	"github.com/bastide-cloud/bastide/internal/objectstore"
@@ -27,6 +28,10 @@ type Region struct {
 	VmTypes     map[string]Size // the predefined types of VMs, by name
 	Network     network.Region  // what VMs are connected to
 	Look        Look            // how to look at machines; nil: there is nothing to be seen
+
+	// VmEnded is called when a VM is terminated, for what names VMs and is not of
+	// this package; nil: nothing does.
+	VmEnded func(tx *resource.Tx, vm id.Vm) error
 
 	// Objects is the object store that exports are written to; nil: there is
 	// none.

@@ -107,7 +107,7 @@ func (region Region) afterStop(tx *resource.Tx, v *Vm) error {
 // onVmRemoved records that the driver has removed a VM, and releases what it had:
 // its NICs, its volumes with their snapshots, its flexible GPUs, its user data and
 // its place in a group.
-func onVmRemoved(tx *resource.Tx, v *Vm) (err error) {
+func (region Region) onVmRemoved(tx *resource.Tx, v *Vm) (err error) {
 	if v.SourceDestChecked, err = releaseNics(tx, v.VmId); err != nil {
 		return err
 	}
@@ -121,6 +121,11 @@ func onVmRemoved(tx *resource.Tx, v *Vm) (err error) {
 	}
 	if err := releaseGpus(tx, v.VmId); err != nil {
 		return err
+	}
+	if region.VmEnded != nil {
+		if err := region.VmEnded(tx, v.VmId); err != nil {
+			return err
+		}
 	}
 	group := v.VmGroupId
 	v.VmGroupId, v.ObservedGeneration = "", v.Generation

@@ -37,7 +37,7 @@ func NewVmLoop(db *resource.DB, machines driver.Machines, region Region) reconci
 		},
 		NoCapacity: region.noRoom,
 		Ending:     func(v *Vm) bool { return v.State == VmShuttingDown },
-		Ended:      onVmRemoved,
+		Ended:      region.onVmRemoved,
 		Inspect: func(ctx context.Context, account string, v *Vm) (func(*resource.Tx, *Vm) error, error) {
 			return region.inspect(ctx, machines, account, v)
 		},

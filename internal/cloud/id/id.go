@@ -57,10 +57,24 @@ type (
 	VmGroup             string
 	VmTemplate          string
 	ProductType         string
+	LoadBalancer        string // its name, of which an account has one
+	ListenerRule        string // its name, of which an account has one
 )
 
 // Outscale is the account that the region's own images are in. It is nobody's.
 const Outscale Account = "000000000000"
+
+// Balancers is the account of the security group that load balancers in the public
+// Cloud are in, as rules of other groups name it.
+const Balancers Account = "outscale-elb"
+
+// Check reports a text that is no account.
+func (a Account) Check() error {
+	if a == "" || a == Balancers {
+		return nil
+	}
+	return a.Form().Check(string(a))
+}
 
 func (Account) Form() resource.Form   { return resource.Form{Length: 12, Alphabet: resource.Decimal} }
 func (User) Form() resource.Form      { return resource.Form{Length: 32, Alphabet: resource.Alphanumeric} }
@@ -109,3 +123,14 @@ func (DedicatedGroup) Form() resource.Form      { return hex("ded-") }
 func (VmGroup) Form() resource.Form             { return long("vmgroup-") }
 func (VmTemplate) Form() resource.Form          { return long("vmtemplate-") }
 func (ProductType) Form() resource.Form         { return hex("pty-") }
+
+// Names are chosen by callers: there is none that a form tells apart.
+
+func (LoadBalancer) Form() resource.Form { return resource.Form{} }
+func (ListenerRule) Form() resource.Form { return resource.Form{} }
+
+// Check takes any name: what has no such name is not found.
+func (LoadBalancer) Check() error { return nil }
+
+// Check takes any name: what has no such name is not found.
+func (ListenerRule) Check() error { return nil }

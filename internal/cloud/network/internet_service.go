@@ -160,13 +160,15 @@ func unlinkInternetService(tx *resource.Tx, req *UnlinkInternetServiceRequest) e
 }
 
 // checkUnreached refuses a Net that something on the Internet reaches or that
-// reaches it under an address of its own. A public IP on the NIC of a service
-// will be a load balancer's, whose code is 1005 and not that of other public IPs.
+// reaches it under an address of its own, and one that a load balancer is in.
 func (n *Net) checkUnreached(tx *resource.Tx) error {
 	for nat := range NatServices.Of(tx, n.NetId) {
 		return apierror.NetHasNatService.Errorf("The Net %s has the NAT service %s.", n.NetId, nat.NatServiceId)
 	}
 	for nic := range Nics.Of(tx, n.NetId) {
+		if nic.LoadBalancerName != "" {
+			return apierror.NetHasLoadBalancer.Errorf("The Net %s has %s.", n.NetId, nic.shownAs())
+		}
 		for ip := range PublicIps.Of(tx, nic.NicId) {
 			return apierror.NetHasPublicIps.Errorf("The public IP %s is linked to %s, in the Net %s.", ip.PublicIp, nic.shownAs(), n.NetId)
 		}

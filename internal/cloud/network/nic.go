@@ -44,6 +44,9 @@ type Nic struct {
 	// Service is the ID of the service, or of the VM of the public Cloud, that
 	// the region made the NIC for; empty: it is the account's own, and shown.
 	Service string `wire:"-"`
+	// LoadBalancerName is the load balancer that Service names; empty: it is
+	// something else.
+	LoadBalancerName id.LoadBalancer `wire:"-" ref:"weak"`
 	// Places are the addresses of the NIC with their Subnet. That they are
 	// unique is what gives an address one owner only.
 	Places []string `wire:"-"`
@@ -174,6 +177,8 @@ func OwnNic(tx *resource.Tx, nicID id.Nic) (*Nic, error) {
 // it was made for.
 func (n *Nic) shownAs() string {
 	switch {
+	case n.LoadBalancerName != "":
+		return "the load balancer " + n.Service
 	case n.Hidden():
 		return n.Service
 	case n.LinkNic != nil:

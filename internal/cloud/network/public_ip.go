@@ -167,7 +167,7 @@ func (ip *PublicIp) checkMovable(tx *resource.Tx) error {
 		return apierror.InUse.Errorf("The public IP %s is of %s, which keeps it.", ip.PublicIp, ip.NatServiceId)
 	}
 	if n := Nics.Find(tx, ip.NicId); n != nil && n.Hidden() && n.LinkNic == nil {
-		return apierror.PublicIpLocked.Errorf("The public IP %s is of %s, which keeps it.", ip.PublicIp, n.Service)
+		return apierror.PublicIpLocked.Errorf("The public IP %s is of %s, which keeps it.", ip.PublicIp, n.shownAs())
 	}
 	return nil
 }
