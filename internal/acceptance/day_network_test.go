@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bastide-cloud/bastide/internal/api"
+	"github.com/bastide-cloud/bastide/internal/cloud/balancer"
 	"github.com/bastide-cloud/bastide/internal/cloud/compute"
 	"github.com/bastide-cloud/bastide/internal/cloud/id"
 	"github.com/bastide-cloud/bastide/internal/cloud/network"
@@ -253,7 +254,8 @@ func (d *day) checkRoutes(name string) {
 			nats[string(nat.NatServiceId)] = true
 		}
 		for nic := range network.Nics.All(tx) {
-			if nic.Service != "" && !nats[nic.Service] && !compute.Vms.Has(tx, id.Vm(nic.Service)) {
+			ofBalancer := balancer.LoadBalancers.Has(tx, id.LoadBalancer(nic.Service))
+			if nic.Service != "" && !nats[nic.Service] && !ofBalancer && !compute.Vms.Has(tx, id.Vm(nic.Service)) {
 				d.w.t.Errorf("the NIC %s is of %s, which is not there", nic.NicId, nic.Service)
 			}
 		}

@@ -327,6 +327,8 @@ var notIDs = map[string]string{
 
 	"SecurityGroupsMember.AccountId": "an account goes with its group",
 
+	"CreateLoadBalancerPolicyRequest.PolicyName": "the caller chooses it, and the answer shows all policies",
+
 	"CreateSecurityGroupRuleRequest.SecurityGroupAccountIdToLink":   "an account goes with its group",
 	"DeleteSecurityGroupRuleRequest.SecurityGroupAccountIdToUnlink": "an account goes with its group",
 
@@ -591,7 +593,8 @@ func TestEmptyListsAreThere(t *testing.T) {
 		}
 		c, request := w.as("alice"), object{}
 		if slices.ContainsFunc(parameters(a.Request), func(p parameter) bool { return p.required && len(p.path) == 1 }) {
-			c, request = w.as(a.Name), w.minimal(a, w.equip(a.Name))
+			name := w.fresh()
+			c, request = w.as(name), w.minimal(a, w.equip(name))
 		}
 		got := c.call(a.Name, jsonOf(request))
 		for _, f := range reflect.VisibleFields(a.Response) {

@@ -43,7 +43,9 @@ func TestUsersLogIn(t *testing.T) {
 	}
 	check(login, "carols", carol.User, 0)
 	check(testLogin, testPassword, "", 0)
-	for _, other := range []string{l.account + "/dave", l.account + "/Carol", l.account + "/nobody", "999999999999/carol", l.account + "/", "carol"} {
+	for _, other := range []string{
+		l.account + "/dave", l.account + "/Carol", l.account + "/nobody", "999999999999/carol", l.account + "/", "carol",
+	} {
 		check(other, "carols", "", apierror.UnknownCredentials)
 		check(other, "", "", apierror.UnknownCredentials)
 	}

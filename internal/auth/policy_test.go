@@ -82,7 +82,8 @@ func TestAllow(t *testing.T) {
 		{gone, "oapi", "ReadNets", apierror.NotPermitted, "no statement allows it"},
 	} {
 		if decision, code := l.allows(l.Gate, test.caller, test.api, test.action); code != test.code || decision != test.decision {
-			t.Errorf("%s of %s to %q: %s, code %s, want %s, code %s", test.action, test.api, test.caller.User, decision, code, test.decision, test.code)
+			t.Errorf("%s of %s to %q: %s, code %s, want %s, code %s",
+				test.action, test.api, test.caller.User, decision, code, test.decision, test.code)
 		}
 	}
 }
@@ -118,7 +119,9 @@ func TestPoliciesChangeAtOnce(t *testing.T) {
 	}
 	check("at first", apierror.NotPermitted)
 	change(func(tx *resource.Tx, u *iam.User) error {
-		group = iam.UserGroup{Name: "devs", Path: "/", Permissions: iam.Permissions{InlinePolicies: []iam.InlinePolicy{{Body: document("Allow", "api:*"), Name: "p"}}}}
+		group = iam.UserGroup{Name: "devs", Path: "/", Permissions: iam.Permissions{
+			InlinePolicies: []iam.InlinePolicy{{Body: document("Allow", "api:*"), Name: "p"}},
+		}}
 		err := iam.UserGroups.Insert(tx, &group)
 		u.UserGroupIds = []id.UserGroup{group.UserGroupId}
 		return err
