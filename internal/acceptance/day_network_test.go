@@ -52,6 +52,7 @@ func (d *day) check() {
 		d.checkPeerings(name)
 		d.checkRoutes(name)
 		d.checkNics(name)
+		d.checkBalancers(name)
 	}
 	d.checkPublicIps()
 }

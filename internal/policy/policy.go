@@ -18,8 +18,6 @@ import (
 // other, even if they do the same.
 type Action struct{ Service, Name string }
 
-func (a Action) String() string { return a.Service + ":" + a.Name }
-
 // Services are the services that policies are about, as statements name them. The
 // actions of all others are allowed to the root account only.
 var Services = []string{"api", "ec2", "elasticloadbalancing", "iam", "directconnect"}

@@ -41,9 +41,9 @@ func (k publicKey) line() string {
 // keypairTypes are the types of keys that VMs can be opened with.
 var keypairTypes = []string{ssh.KeyAlgoRSA, ssh.KeyAlgoED25519, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521}
 
-// The sizes of RSA keys, in bits: the least that the real service accepts, and
-// the most that OpenSSH works with.
-const minRSA, maxRSA = 2048, 16384
+// The sizes of RSA keys, in bits: the minimum of the real service, and the maximum
+// of the SSH library.
+const minRSA, maxRSA = 2048, 8192
 
 // readPublicKey reads a public key in any of the forms in which tools write
 // them, as it is or in Base64.
@@ -116,6 +116,9 @@ func parseDER(der []byte) (publicKey, bool) {
 	public, err := ssh.NewPublicKey(key)
 	if err != nil {
 		return publicKey{}, false
+	}
+	if large := (publicKey{PublicKey: public}); large.rsaBits() > maxRSA {
+		return large, true // refused by its size
 	}
 	// Not every key that Go reads is one that SSH accepts.
 	public, err = ssh.ParsePublicKey(public.Marshal())

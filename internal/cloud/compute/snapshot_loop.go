@@ -18,7 +18,7 @@ func NewSnapshotLoop(db *resource.DB, disks driver.Disks) reconcile.Loop {
 			if s.waits() { // a VM that is off wakes the loop
 				return nil, nil
 			}
-			return new(wantedSnapshot(tx.Account(), s)), nil
+			return wantedSnapshot(tx.Account(), s), nil
 		},
 		Ensure: reconcile.ApplyAndReport(disks.EnsureSnapshot, disks.Snapshot),
 		Remove: disks.RemoveSnapshot,
@@ -40,8 +40,8 @@ func NewSnapshotLoop(db *resource.DB, disks driver.Disks) reconcile.Loop {
 }
 
 // wantedSnapshot is a set as the driver should have it.
-func wantedSnapshot(account string, s *snapshotSet) driver.Snapshot {
-	want := driver.Snapshot{Account: account, ID: string(s.SetId), Generation: s.Generation}
+func wantedSnapshot(account string, s *snapshotSet) *driver.Snapshot {
+	want := &driver.Snapshot{Account: account, ID: string(s.SetId), Generation: s.Generation}
 	for _, part := range s.Parts {
 		p := driver.SnapshotPart{ID: string(part.SnapshotId), Disk: string(part.Volume), URL: string(part.FileLocation), Image: part.Image,
 			Size: part.Size}

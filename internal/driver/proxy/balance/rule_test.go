@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 	"testing/quick"
-	"time"
 
 	"github.com/bastide-cloud/bastide/internal/driver"
 )
@@ -36,13 +35,12 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// The time of a match does not explode with the number of wildcards.
-func TestMatchIsQuick(t *testing.T) {
+// The time of a match does not explode with the number of wildcards: otherwise this
+// would not end.
+func TestMatchEnds(t *testing.T) {
 	t.Parallel()
-	begun := time.Now()
-	match(strings.Repeat("*a", 64)+"b", strings.Repeat("a", 64<<10))
-	if took := time.Since(begun); took > 5*time.Second {
-		t.Errorf("a match takes %s", took)
+	if match(strings.Repeat("*a", 64)+"b", strings.Repeat("a", 64<<10)) {
+		t.Error("a text without a b matches a pattern that ends with one")
 	}
 }
 
