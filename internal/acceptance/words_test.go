@@ -47,7 +47,7 @@ var wordings = []wording{
 }
 
 // otherWords are the packages that do not have these words yet.
-var otherWords = []string{"internal/cloud/..."}
+var otherWords = []string{"internal/cloud/compute", "internal/cloud/network", "internal/cloud/iam"}
 
 // maxColumns is the maximum length of a line in characters.
 const maxColumns = 140

@@ -31,7 +31,8 @@ func lives() map[string]lifecycle.Life {
 func TestLives(t *testing.T) {
 	t.Parallel()
 	var page strings.Builder
-	page.WriteString("# The lives of resources\n\nDrawn by `DRAW=1 go test ./internal/cloud -run TestLives` from the tables that rules and loops go by.\n")
+	page.WriteString("# The lives of resources\n\n" +
+		"Drawn by `DRAW=1 go test ./internal/cloud -run TestLives` from the tables that rules and loops go by.\n")
 	all := lives()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if err := all[name].Check(); err != nil {

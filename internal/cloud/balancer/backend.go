@@ -117,7 +117,7 @@ func (lb *LoadBalancer) setBackends(tx *resource.Tx, vms []id.Vm, ips []api.IPv4
 	return lb.save(tx, balancerRelinked)
 }
 
-// addresses are those of the VMs among the backends, as they are now.
+// addresses returns the current addresses of the VMs among the backends.
 func (lb *LoadBalancer) addresses(tx *resource.Tx) (all []backendAddress) {
 	for _, vm := range lb.BackendVmIds {
 		all = append(all, backendAddress{vm, addressOf(tx, vm)})

@@ -50,7 +50,7 @@ func (p Protocol) Check() error {
 	return nil
 }
 
-// carriesHttp reports whether requests of HTTP can be told apart.
+// carriesHttp reports whether single HTTP requests can be recognised.
 func (p Protocol) carriesHttp() bool { return p == HTTP || p == HTTPS }
 
 // isSealed reports whether clients are shown a certificate.
@@ -103,7 +103,7 @@ const listenerQuota = "lb_listeners_limit"
 type ListenerForCreation struct {
 	// The port of the backends, from 1 to 65535.
 	BackendPort BackendPort `api:"required"`
-	// The protocol to the backends, which is by default that of the listener: `HTTP` or `HTTPS` behind
+	// The protocol to the backends, by default the protocol of the listener: `HTTP` or `HTTPS` behind
 	// these, `TCP` or `SSL` behind these, `UDP` behind `UDP`.
 	BackendProtocol Protocol
 	// The port of the load balancer, from 1 to 65535, which no other listener of it has.

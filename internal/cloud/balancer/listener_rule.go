@@ -20,7 +20,7 @@ type ListenerRule struct {
 	ListenerRuleId   int             // The ID of the listener rule.
 	ListenerRuleName id.ListenerRule // The name of the listener rule, unique in the account.
 	PathPattern      string          `wire:"omitempty"` // The pattern of the paths of the requests; absent: any.
-	Priority         Priority        // The priority of the rule among those of its listener. The greatest one whose patterns match counts.
+	Priority         Priority        // The priority of the rule: the matching rule of the listener with the greatest one counts.
 	VmIds            []id.Vm         `ref:"weak"` // The IDs of the VMs that the requests are forwarded to.
 
 	// LoadBalancerName and LoadBalancerPort say which listener it is.
@@ -214,7 +214,7 @@ func (r *ListenerRule) check(tx *resource.Tx, lb *LoadBalancer) error {
 	}
 	for other := range ListenerRules.Of(tx, lb.LoadBalancerName) {
 		if other.LoadBalancerPort == r.LoadBalancerPort && other.Priority == r.Priority {
-			return apierror.PriorityTaken.Errorf("The Priority %d is that of the listener rule '%s'.", r.Priority, other.ListenerRuleName)
+			return apierror.PriorityTaken.Errorf("The Priority %d is used by the listener rule '%s'.", r.Priority, other.ListenerRuleName)
 		}
 	}
 	return lb.checkVms(tx, r.VmIds)

@@ -54,7 +54,7 @@ type LoadBalancer struct {
 
 	// NicId is the NIC that has its addresses, which no caller is shown.
 	NicId id.Nic `wire:"-" ref:"weak"`
-	// Addresses are those of the VMs among the backends, in their order.
+	// Addresses has the address of each VM among the backends, in their order.
 	Addresses []backendAddress `wire:"-"`
 
 	// Generation and ObservedGeneration are as in [network.Net].

@@ -53,7 +53,7 @@ type HealthCheck struct {
 	UnhealthyThreshold int      `api:"required"`   // How many consecutive checks that fail make a backend unhealthy, from 2 to 10.
 }
 
-// defaultHealthCheck is that of a load balancer that was given no other.
+// defaultHealthCheck returns the health check of a load balancer without one of its own.
 func defaultHealthCheck(port int) HealthCheck {
 	return HealthCheck{CheckInterval: 30, HealthyThreshold: 10, Port: port, Protocol: TCP, Timeout: 5, UnhealthyThreshold: 2}
 }

@@ -15,14 +15,14 @@ import (
 // of the application lives.
 type ApplicationStickyCookiePolicy struct {
 	CookieName string // The name of the cookie of the application.
-	PolicyName string // The name of the policy, unique among those of the load balancer.
+	PolicyName string // The name of the policy, unique in the load balancer.
 }
 
 // LoadBalancerStickyCookiePolicy keeps a session with one backend by a cookie of the
 // load balancer.
 type LoadBalancerStickyCookiePolicy struct {
 	CookieExpirationPeriod int    // The seconds after which the cookie expires; 1: at the end of the browser's session.
-	PolicyName             string // The name of the policy, unique among those of the load balancer.
+	PolicyName             string // The name of the policy, unique in the load balancer.
 }
 
 func policyActions() []api.Action {
@@ -99,7 +99,7 @@ type CreateLoadBalancerPolicyRequest struct {
 	LoadBalancerName id.LoadBalancer `api:"required"`
 	// A name that no other policy of the load balancer has, of 1 to 32 alphanumeric characters and hyphens.
 	PolicyName PolicyName `api:"required"`
-	// Whose cookie it is: the application's (`app`) or that of the load balancer (`load_balancer`).
+	// Who sets the cookie: the application (`app`) or the load balancer (`load_balancer`).
 	PolicyType PolicyType `api:"required"`
 }
 

@@ -34,7 +34,7 @@ type Region struct {
 
 // publicIps is where every region takes its public IPs from unless its operator
 // has some: the 131,072 addresses reserved for tests of networks (RFC 2544),
-// which lead to nobody on the Internet.
+// which lead nowhere on the Internet.
 var publicIps = []api.CIDR{"198.18.0.0/15"}
 
 // site is a datacenter that a known region has a subregion in.
@@ -50,7 +50,7 @@ var sites = map[string][]site{
 	"us-east-2": {{"LOC1", "Location 1"}, {"LOC2", "Location 2"}}, // two are known, their codes are not
 }
 
-// ownSites are those of a region that nobody knows.
+// ownSites are the sites of a region whose name is not one of the real service.
 var ownSites = []site{{"LOC1", "Location 1"}, {"LOC2", "Location 2"}, {"LOC3", "Location 3"}}
 
 // NewRegion is the region of this name, as its operator may then change it. A

@@ -18,8 +18,8 @@ type Quota struct {
 	Description      string     // What the quota limits.
 	QuotaCollection  string     // The name of the group that the quota belongs to.
 	MaxValue         int        // The maximum value; 0 if there is no limit.
-	// The value that is used now. Of a quota for each resource of a kind, that of the resource
-	// that uses most.
+	// The value that is used now. For a quota that applies to each resource of a kind, the value
+	// of the resource that uses most.
 	UsedValue int
 }
 

@@ -22,7 +22,7 @@ func Limits() map[string]int {
 	return limits
 }
 
-// quotas are those of the real service with its texts, which some clients
+// quotas are the quotas of the real service with its texts, which some clients
 // compare. The limits are ours: of things, so many that a busy account does not
 // notice them and a script gone wild does; of sums, what that many things need
 // at a common size.

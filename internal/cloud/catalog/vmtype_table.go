@@ -7,7 +7,7 @@ package catalog
 // The names are AWS's, and so are the sizes where no recorded answer says
 // otherwise. Memory is AWS's figure times 1.024 in whole gibibytes; r3.large,
 // g2.8xlarge and m5.24xlarge were recorded with less. The disks without a type
-// are hard disks: only that of SSDs is shown.
+// are hard disks: the type is shown for SSDs only.
 var VmTypes = []VmType{
 	{VmTypeName: "c1.medium", VcoreCount: 2, MemorySize: 2, MaxPrivateIps: 6, VolumeCount: 1, VolumeSize: 340},
 	{VmTypeName: "c1.xlarge", VcoreCount: 8, MemorySize: 7, MaxPrivateIps: 15, VolumeCount: 4, VolumeSize: 420, BsuOptimized: true},

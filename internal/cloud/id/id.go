@@ -61,7 +61,7 @@ type (
 	ListenerRule        string // its name, of which an account has one
 )
 
-// Outscale is the account that the region's own images are in. It is nobody's.
+// Outscale is the account that the region's own images are in. No customer has it.
 const Outscale Account = "000000000000"
 
 // Balancers is the account of the security group that load balancers in the public
@@ -124,7 +124,7 @@ func (VmGroup) Form() resource.Form             { return long("vmgroup-") }
 func (VmTemplate) Form() resource.Form          { return long("vmtemplate-") }
 func (ProductType) Form() resource.Form         { return hex("pty-") }
 
-// Names are chosen by callers: there is none that a form tells apart.
+// Names are chosen by callers, so no form recognises them.
 
 func (LoadBalancer) Form() resource.Form { return resource.Form{} }
 func (ListenerRule) Form() resource.Form { return resource.Form{} }
