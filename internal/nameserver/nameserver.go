@@ -47,15 +47,11 @@ const (
 
 // Listen starts a server at an address such as 127.0.0.1:53.
 func Listen(at string, o Options) (*Server, error) {
-	packets, err := net.ListenPacket("udp", at)
+	packets, stream, err := openPort(at)
 	if err != nil {
 		return nil, err
 	}
 	where := packets.LocalAddr().(*net.UDPAddr).AddrPort()
-	stream, err := net.Listen("tcp", where.String())
-	if err != nil {
-		return nil, errors.Join(err, packets.Close())
-	}
 	s := &Server{Options: o, address: where, ended: make(chan struct{}, 2)}
 	s.udp = &dns.Server{PacketConn: packets, Handler: s}
 	s.tcp = &dns.Server{Listener: stream, Handler: s, MaxTCPQueries: maxTCP, IdleTimeout: func() time.Duration { return idleTCP }}
@@ -75,6 +71,25 @@ func Listen(at string, o Options) (*Server, error) {
 		return nil, errors.Join(err, packets.Close(), stream.Close())
 	}
 	return s, nil
+}
+
+// openPort opens one port of an address for UDP and TCP. For the port 0 it tries some:
+// what the system chooses for UDP may be in use for TCP.
+func openPort(at string) (packets net.PacketConn, stream net.Listener, err error) {
+	tries := 1
+	if strings.HasSuffix(at, ":0") {
+		tries = 20
+	}
+	for range tries {
+		if packets, err = net.ListenPacket("udp", at); err != nil {
+			return nil, nil, err
+		}
+		if stream, err = net.Listen("tcp", packets.LocalAddr().String()); err == nil {
+			return packets, stream, nil
+		}
+		err = errors.Join(err, packets.Close())
+	}
+	return nil, nil, err
 }
 
 // Address is where the server listens.
